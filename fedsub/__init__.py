@@ -1,0 +1,1 @@
+"""The roof: what a person runs. Command line, simulation, reports, data preparation."""

@@ -1,0 +1,1 @@
+"""The device: ClientApp, NumPyClient and the device halves of the methods."""

@@ -1,0 +1,1 @@
+"""The ground: models, stacks, training, data format, wire, metrics, config, methods."""

@@ -1,0 +1,70 @@
+"""What travels: the objects that learners and strategies exchange, before and after the wire.
+
+Rows: a unit's weights and its bias side by side, ``[fan_in + 1]`` float32. All classes of a
+client share one set of rows, so a class's subnetwork is a set of unit masks over them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows of some units of one layer.
+
+    Parameters
+    ----------
+    units : bool [units]
+        Which units of the layer the rows belong to, in ascending order.
+    rows : float32 [units.sum(), fan_in + 1]
+        Weights of the unit, flattened, then its bias.
+    """
+
+    units: BoolArray
+    rows: FloatArray
+
+
+@dataclass(frozen=True)
+class Download:
+    """What the server sends one client: units to replace, or whole tensors, or nothing."""
+
+    layers: dict[str, UnitRows] = field(default_factory=dict)
+    dense: dict[str, FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What one client sends the server after a round of local work.
+
+    Parameters
+    ----------
+    examples : int
+        Training samples the client holds.
+    layers : dict of layer name to UnitRows
+        The union over classes of the selected rows, once.
+    masks : dict of layer name to bool [len(labels), units]
+        Which units each class selected; row i belongs to ``labels[i]``.
+    labels : int64 [classes held]
+        The classes the client holds, ascending.
+    scores : float32 [len(labels)]
+        omega, the reliability of each class's subnetwork, >= 0.
+    prototypes : dict of label to float32 [d]
+        Only prototypes that changed since they were last sent.
+    dense : dict of parameter name to float32 array
+        Whole tensors, for methods that send the model.
+    """
+
+    examples: int
+    layers: dict[str, UnitRows] = field(default_factory=dict)
+    masks: dict[str, BoolArray] = field(default_factory=dict)
+    labels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    prototypes: dict[int, FloatArray] = field(default_factory=dict)
+    dense: dict[str, FloatArray] = field(default_factory=dict)

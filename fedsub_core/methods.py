@@ -1,0 +1,118 @@
+"""The table of methods: each is a learner, a strategy and its hyperparameters.
+
+Adding a method is one row here, at most one file per side, and one test file. The classes are
+named by import path and loaded on use, so the device never imports server code.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from fedsub_core.errors import ConfigError
+
+RELEVANCE_RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
+LRP_STARTS = ("logits", "target")
+SCORES = ("one", "samples", "accuracy", "accuracy-samples")
+FUSIONS = ("overlapping", "overlapping-any", "overlapping-additive", "leadership", "avg")
+PROTOTYPE_FEATURES = ("input", "embedding")
+
+
+def choice(*values: str, doc: str) -> Any:
+    """Return a dataclass field whose value is one of `values`, the first by default."""
+    return field(default=values[0], metadata={"choices": values, "doc": doc})
+
+
+def option(default: Any, doc: str, minimum: float | None = None) -> Any:
+    """Return a dataclass field with a default, a one-line meaning and an optional least value."""
+    return field(default=default, metadata={"doc": doc, "minimum": minimum})
+
+
+@dataclass(frozen=True)
+class NoHyperparameters:
+    """A method that is fully described by the training settings."""
+
+
+@dataclass(frozen=True)
+class FedSubHyperparameters:
+    """FedSub's hyperparameters, defaults of the journal version unless said otherwise."""
+
+    relevance: str = choice(
+        "lrp-a2b1", "lrp-a1b0", "naive", doc="how units are judged relevant (eq. 2, 4, 5)"
+    )
+    lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
+    score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
+    fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
+    k_selection: str = option(
+        "dbi", "number of clusters: dbi (the paper), dbi-capped, silhouette or fixed:K"
+    )
+    prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
+    depth: int = option(0, "collaborate on the first L layers only; 0 = all (full)", minimum=0)
+    impute: bool = option(False, "predict prototypes of classes a client lacks (first version)")
+    impute_neighbours: int = option(5, "n most similar clients used to predict one", minimum=1)
+    prototype_clip: float = option(
+        0.0, "clip prototypes to this L2 norm before noise; 0 = no clipping", minimum=0.0
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table: where the two halves live, what it is called, who published it."""
+
+    name: str
+    learner: str
+    strategy: str
+    paper: str
+    hyperparameters: type[Any] = NoHyperparameters
+
+    def load_learner(self) -> Any:
+        """Import and return the device half, a ``Learner`` class."""
+        return _load(self.learner)
+
+    def load_strategy(self) -> Any:
+        """Import and return the server half, a ``PersonalizedStrategy`` class."""
+        return _load(self.strategy)
+
+
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+METHODS: dict[str, Method] = {
+    m.name: m
+    for m in (
+        Method(
+            "fedsub",
+            "fedsub_client.learners.fedsub:FedSubLearner",
+            "strategies.fedsub.strategy:FedSubStrategy",
+            "Campana and Delmastro, FedSub: Introducing Class-aware Subnetworks Fusion to "
+            "Enhance Personalized Federated Learning",
+            FedSubHyperparameters,
+        ),
+        Method(
+            "local",
+            "fedsub_client.learners.local:LocalLearner",
+            "strategies.local:LocalStrategy",
+            "no communication: what every person reaches alone",
+        ),
+        Method(
+            "fedavg",
+            "fedsub_client.learners.fedavg:FedAvgLearner",
+            "strategies.fedavg:FedAvgStrategy",
+            "McMahan et al., Communication-Efficient Learning of Deep Networks from "
+            "Decentralized Data, AISTATS 2017",
+        ),
+    )
+}
+
+
+def method(name: str) -> Method:
+    """Return the method called `name`, or raise a ConfigError that suggests the nearest."""
+    if name in METHODS:
+        return METHODS[name]
+    near = difflib.get_close_matches(name, METHODS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"unknown method {name!r}{hint} Known methods: {', '.join(METHODS)}.")

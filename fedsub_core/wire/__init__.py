@@ -1,0 +1,1 @@
+"""The wire: messages as bytes, after the schema in proto/."""

@@ -1,0 +1,1 @@
+"""The server process: ServerApp and the database of a run."""

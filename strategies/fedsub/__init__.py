@@ -1,0 +1,1 @@
+"""FedSub, the server half: cache, imputation, clustering, fusion."""
