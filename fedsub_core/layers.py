@@ -11,6 +11,7 @@ momentum buffer without a copy: half the time of a round (``benchmarks/simulatio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -92,21 +93,22 @@ class Pool(Layer):
     def forward(self, x: Tensor) -> Tensor:
         """Pool each client's each sample alone."""
         flat = x.flatten(0, 1)
-        one_axis = len(self.size) == 1
+        pool = _POOLS[self.kind, len(self.size)]
         if self.kind == "adaptive-avg":
-            adaptive = F.adaptive_avg_pool1d if one_axis else F.adaptive_avg_pool2d
-            out = adaptive(flat, self.size)  # type: ignore[operator]
+            out = pool(flat, self.size)
         else:
-            pools = {
-                ("max", True): F.max_pool1d,
-                ("max", False): F.max_pool2d,
-                ("avg", True): F.avg_pool1d,
-                ("avg", False): F.avg_pool2d,
-            }
-            out = pools[self.kind, one_axis](
-                flat, self.size, self.stride or self.size, self.padding or 0
-            )
-        return out.unflatten(0, x.shape[:2])
+            out = pool(flat, self.size, self.stride or self.size, self.padding or 0)
+        return out.reshape(*x.shape[:2], *out.shape[1:])
+
+
+_POOLS: dict[tuple[str, int], Callable[..., Tensor]] = {
+    ("max", 1): F.max_pool1d,
+    ("max", 2): F.max_pool2d,
+    ("avg", 1): F.avg_pool1d,
+    ("avg", 2): F.avg_pool2d,
+    ("adaptive-avg", 1): F.adaptive_avg_pool1d,
+    ("adaptive-avg", 2): F.adaptive_avg_pool2d,
+}
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Affine(ABC):
 
     @abstractmethod
     def patches(self, x: Tensor) -> Tensor:
-        """What each unit sees: ``[clients, samples * positions, fan_in]``."""
+        """Return what each unit sees: ``[clients, samples * positions, fan_in]``."""
 
     @abstractmethod
     def unpatch(self, grad: Tensor, shape: torch.Size) -> Tensor:

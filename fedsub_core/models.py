@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod, sqrt
 
 import torch
@@ -123,7 +124,7 @@ def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Mode
     """Return the papers' feed-forward model: inputs-128-512-classes with ReLU."""
     sizes = (inputs, *hidden, classes)
     layers: list[Layer | Affine] = []
-    for i, (fan_in, units) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (fan_in, units) in enumerate(pairwise(sizes)):
         layers += [Linear(f"linear{i + 1}", units, fan_in), ReLU()]
     return Model(tuple(layers[:-1]), (inputs,))
 

@@ -1,0 +1,152 @@
+"""A federation's card, ``federation.toml``: what the data are, in which shape and units."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fedsub_core.errors import DataError
+
+CARD_FILE = "federation.toml"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What every client's file of one federation shares.
+
+    Parameters
+    ----------
+    name, task : str
+        Short name, and what is recognised.
+    classes : tuple of str
+        Name of label 0, 1, ...; at least two.
+    features : tuple of str
+        Columns of ``x [n, F]``, or channels of ``x [n, F, time]``.
+    units : str
+        Units of the features, in words; may be empty.
+    sampling_rate_hz : float or None
+        Of the signal inside a window; None where windows are already features.
+    window_s : float or None
+        Length of one window in seconds.
+    overlap : float
+        Share of a window that its successor repeats, in [0, 1).
+    time_ordered : bool
+        True where the order of a client's file is the order in time.
+    """
+
+    name: str
+    task: str
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    units: str = ""
+    sampling_rate_hz: float | None = None
+    window_s: float | None = None
+    overlap: float = 0.0
+    time_ordered: bool = False
+
+
+def read_card(folder: Path | str) -> Card:
+    """Return the card of the federation in `folder`.
+
+    Raises
+    ------
+    DataError
+        Where the folder or its card is missing, is no TOML, lacks a key, has one that does not
+        exist (a misspelt ``overlap`` would let a split leak), or a value of the wrong kind.
+    """
+    folder = Path(folder)
+    path = folder / CARD_FILE
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder}: no such folder; expected a federation: a folder with {CARD_FILE} and "
+            "clients/. Check the path."
+        )
+    if not path.is_file():
+        raise DataError(
+            f"{path}: no such file; a federation is described by one. Write it with the keys "
+            f"{', '.join(_known())}, or choose a folder that has it."
+        )
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as TOML: {error}. Correct the file.") from error
+    return _card(table, path)
+
+
+def card_table(card: Card) -> dict[str, Any]:
+    """Return the card as a TOML table; keys that are None stay out."""
+    values = ((name, getattr(card, name)) for name in _known())
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values if v is not None}
+
+
+def _known() -> list[str]:
+    return [f.name for f in fields(Card)]
+
+
+def _card(table: dict[str, Any], path: Path) -> Card:
+    for key in table:
+        if key not in _known():
+            near = difflib.get_close_matches(key, _known(), n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else "Remove it."
+            raise DataError(f"{path}: unknown key {key!r}; known are {', '.join(_known())}. {hint}")
+    for key in ("name", "task", "classes", "features"):
+        if key not in table:
+            raise DataError(f"{path}: key {key!r} is missing; every federation has it. Add it.")
+    ordered = table.get("time_ordered", False)
+    if not isinstance(ordered, bool):
+        raise _refused(path, "time_ordered", ordered, "true or false")
+    return Card(
+        name=_text(table["name"], "name", path),
+        task=_text(table["task"], "task", path),
+        classes=_names(table["classes"], "classes", 2, path),
+        features=_names(table["features"], "features", 1, path),
+        units=_text(table.get("units", ""), "units", path, may_be_empty=True),
+        sampling_rate_hz=_positive(table.get("sampling_rate_hz"), "sampling_rate_hz", path),
+        window_s=_positive(table.get("window_s"), "window_s", path),
+        overlap=_overlap(table.get("overlap", 0.0), path),
+        time_ordered=ordered,
+    )
+
+
+def _refused(path: Path, key: str, got: object, expected: str) -> DataError:
+    return DataError(f"{path}: {key}: got {got!r}, expected {expected}. Correct the value.")
+
+
+def _text(value: object, key: str, path: Path, may_be_empty: bool = False) -> str:
+    if not isinstance(value, str) or not (value.strip() or may_be_empty):
+        raise _refused(path, key, value, "text")
+    return value
+
+
+def _names(value: object, key: str, least: int, path: Path) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
+        raise _refused(path, key, value, "a list of names")
+    if len(value) < least or len(set(value)) < len(value):
+        raise _refused(path, key, value, f"at least {least} names, none of them twice")
+    return tuple(value)
+
+
+def _number(value: object, key: str, path: Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise _refused(path, key, value, "a number")
+    return float(value)
+
+
+def _positive(value: object, key: str, path: Path) -> float | None:
+    if value is None:
+        return None
+    number = _number(value, key, path)
+    if number <= 0:
+        raise _refused(path, key, value, "a number above 0")
+    return number
+
+
+def _overlap(value: object, path: Path) -> float:
+    number = _number(value, "overlap", path)
+    if not 0 <= number < 1:
+        raise _refused(path, "overlap", value, "a share of the window from 0 to below 1")
+    return number

@@ -1,0 +1,200 @@
+"""Metrics of stacks of clients: F1, accuracy and loss per client, and means that know their unit.
+
+Macro F1 is taken over the classes present in a client's test set or predictions, which is
+scikit-learn's default and FedSub's protocol.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from fedsub_core.errors import DataError
+
+Unit = Literal["clients", "samples"]
+
+
+@dataclass(frozen=True)
+class ClientMetrics:
+    """How one client's model does on that client's test samples.
+
+    Parameters
+    ----------
+    macro_f1, weighted_f1, accuracy : in [0, 1]; nan for a client with no sample.
+    loss : mean cross-entropy over the samples, nats.
+    f1 : F1 of each class that is in the test set or predicted, by label.
+    examples : test samples.
+    """
+
+    macro_f1: float
+    weighted_f1: float
+    accuracy: float
+    loss: float
+    f1: dict[int, float]
+    examples: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of a stack of clients.
+
+    Parameters
+    ----------
+    macro_f1, weighted_f1, accuracy : float64 [clients], in [0, 1]
+    loss : float64 [clients], mean cross-entropy over a client's samples, nats
+    f1 : float64 [clients, classes], nan for a class neither in the test set nor predicted
+    examples : int64 [clients], test samples; with 0 every metric of that client is nan
+    """
+
+    macro_f1: Tensor
+    weighted_f1: Tensor
+    accuracy: Tensor
+    loss: Tensor
+    f1: Tensor
+    examples: Tensor
+
+    def clients(self) -> list[ClientMetrics]:
+        """Return each client's metrics as plain numbers, in the order of the stack."""
+        columns = zip(
+            self.macro_f1.tolist(),
+            self.weighted_f1.tolist(),
+            self.accuracy.tolist(),
+            self.loss.tolist(),
+            self.f1.tolist(),
+            self.examples.tolist(),
+            strict=True,
+        )
+        return [
+            ClientMetrics(
+                macro, weighted, accuracy, loss, _defined(f1) if examples else {}, examples
+            )
+            for macro, weighted, accuracy, loss, f1, examples in columns
+        ]
+
+
+def _defined(f1: Sequence[float]) -> dict[int, float]:
+    return {label: value for label, value in enumerate(f1) if not math.isnan(value)}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A mean that carries its weight and the unit it averages over.
+
+    Parameters
+    ----------
+    value : the mean; nan if it averages over nothing.
+    weight : how many units it averages over.
+    unit : ``"clients"`` (every client counts alike) or ``"samples"``.
+    """
+
+    value: float
+    weight: float
+    unit: Unit
+
+    def __add__(self, other: Aggregate) -> Aggregate:
+        """Return the mean over both, or raise ValueError if they average over different units."""
+        if self.unit != other.unit:
+            raise ValueError(
+                f"a mean over {self.unit} and a mean over {other.unit} cannot be added; "
+                "build both with the same one of mean_over_clients and mean_over_samples"
+            )
+        if not self.weight or not other.weight:
+            return self if self.weight else other
+        weight = self.weight + other.weight
+        total = self.value * self.weight + other.value * other.weight
+        return Aggregate(total / weight, weight, self.unit)
+
+
+def mean_over_clients(values: Tensor, examples: Tensor) -> Aggregate:
+    """Return the mean of `values [clients]` in which every client that has samples counts alike.
+
+    A client with no sample is left out. A nan of a client that has samples is not: a model that
+    diverged must show.
+    """
+    counted = values[examples > 0].double()
+    return Aggregate(float(counted.mean()), float(len(counted)), "clients")
+
+
+def mean_over_samples(values: Tensor, examples: Tensor) -> Aggregate:
+    """Return the mean of `values [clients]` in which every sample counts alike.
+
+    Clients with no sample are left out, as in :func:`mean_over_clients`.
+    """
+    counted = examples > 0
+    weight = examples[counted].double()
+    total = weight.sum()
+    return Aggregate(
+        float((values[counted].double() * weight).sum() / total), float(total), "samples"
+    )
+
+
+def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
+    """Return the metrics of every client of a stack, all at once.
+
+    Parameters
+    ----------
+    logits : float [clients, samples, classes]
+    y : int64 [clients, samples]
+    valid : bool [clients, samples]
+        False where a sample is padding; what stands there, nan included, never counts.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not belong together or a valid label is no class of the model.
+    """
+    if logits.ndim != 3 or y.shape != logits.shape[:2] or valid.shape != y.shape:
+        raise DataError(
+            f"evaluation: got logits {list(logits.shape)}, y {list(y.shape)} and valid "
+            f"{list(valid.shape)}, expected [clients, samples, classes] and twice "
+            "[clients, samples]; stack the clients with fedsub_core.stacks.stack"
+        )
+    y = y.masked_fill(~valid, 0)
+    _check_labels(y, logits.shape[2])
+    examples = valid.sum(1)
+    confusion = _confusion(logits.argmax(-1), y, valid, logits.shape[2]).double()
+    hits = confusion.diagonal(dim1=1, dim2=2)
+    support, predicted = confusion.sum(2), confusion.sum(1)
+    # 2 TP / (2 TP + FP + FN): 0/0 is nan, exactly for the classes neither present nor predicted.
+    f1 = 2 * hits / (support + predicted)
+    return Evaluation(
+        macro_f1=f1.nanmean(1),
+        weighted_f1=(f1.nan_to_num() * support).sum(1) / examples,
+        accuracy=hits.sum(1) / examples,
+        loss=_loss(logits, y, valid) / examples,
+        f1=f1,
+        examples=examples,
+    )
+
+
+def _check_labels(y: Tensor, classes: int) -> None:
+    """Refuse labels that would be counted in another client's confusion matrix."""
+    if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        client = int(((y < 0) | (y >= classes)).any(1).nonzero()[0])
+        raise DataError(
+            f"evaluation: client at position {client} of the stack has labels from "
+            f"{int(y[client].min())} to {int(y[client].max())}, expected 0 to {classes - 1}; "
+            "train with a model that has an output for every class of the federation"
+        )
+
+
+def _confusion(prediction: Tensor, y: Tensor, valid: Tensor, classes: int) -> Tensor:
+    """Count ``[clients, true class, predicted class]``; padding falls into one bin at the end."""
+    clients, cells = y.shape[0], classes * classes
+    first = torch.arange(0, clients * cells, cells, device=y.device).unsqueeze(1)
+    cell = torch.where(valid, first + y * classes + prediction, clients * cells)
+    counts = torch.bincount(cell.flatten(), minlength=clients * cells + 1)
+    return counts[:-1].view(clients, classes, classes)
+
+
+def _loss(logits: Tensor, y: Tensor, valid: Tensor) -> Tensor:
+    """Sum of the cross-entropy over each client's samples, ``[clients]`` float64."""
+    # Classes first: torch's softmax over a short last axis is ten times slower than the transpose.
+    classes_first = logits.permute(2, 0, 1).contiguous()
+    chosen = classes_first.log_softmax(0).gather(0, y.unsqueeze(0)).squeeze(0)
+    return -chosen.masked_fill(~valid, 0).sum(1, dtype=torch.float64)

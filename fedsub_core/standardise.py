@@ -1,0 +1,117 @@
+"""Standardisation from moments that clients can sum: per feature, or per channel of raw windows.
+
+Only moments of training parts may be given: test samples must not shape their own scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.errors import DataError
+
+# A spread below this share of the mean is rounding noise of float32 itself (2**-24 = 6e-8), and
+# about where sums of squares in float64 stop resolving a variance (1e-14 of the squared mean).
+_NOISE = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums from which a mean and a standard deviation follow; sums of clients add up.
+
+    Parameters
+    ----------
+    count : int
+        Values per feature: n for ``x [n, F]``, n * time for ``x [n, F, time]``.
+    sum, sumsq : float64 [F]
+        Sum of the values and of their squares.
+    """
+
+    count: int
+    sum: NDArray[np.float64]
+    sumsq: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is subtracted and what is divided by: ``mean`` and ``std``, float32 [F]."""
+
+    mean: NDArray[np.float32]
+    std: NDArray[np.float32]
+
+
+def moments(x: NDArray[np.float32]) -> Moments:
+    """Return the moments of ``x [n, F]`` or ``x [n, F, time]``, summed in float64."""
+    # Features first and contiguous: numpy then sums pairwise, with an error of log(n) roundings.
+    rows = np.ascontiguousarray(np.moveaxis(x, 1, 0), np.float64).reshape(x.shape[1], -1)
+    return Moments(rows.shape[1], rows.sum(axis=1), np.square(rows).sum(axis=1))
+
+
+def pool(parts: Sequence[Moments]) -> Moments:
+    """Return the moments of several clients together, whatever their order.
+
+    Raises
+    ------
+    DataError
+        Where there is none, or where they differ in the number of features.
+    """
+    widths = sorted({len(m.sum) for m in parts})
+    if len(widths) != 1:
+        raise DataError(
+            f"moments of {len(parts)} clients have feature counts {widths}; expected one count. "
+            "Check that all clients hold the same features."
+        )
+    # fsum is exactly rounded, so the order of clients cannot change a bit.
+    return Moments(
+        sum(m.count for m in parts),
+        np.array([math.fsum(column) for column in zip(*(m.sum for m in parts), strict=True)]),
+        np.array([math.fsum(column) for column in zip(*(m.sumsq for m in parts), strict=True)]),
+    )
+
+
+def scaling(m: Moments) -> Scaling:
+    """Return mean and (population) standard deviation; a feature without spread has std 1.
+
+    Limit: a standard deviation below 1e-7 of the mean's size counts as none. That is the
+    resolution of float32 data, so nothing that a client could have stored is lost.
+    """
+    if m.count < 1:
+        raise DataError("moments of no sample; expected one at least. Give the client data.")
+    mean = m.sum / m.count
+    variance = m.sumsq / m.count - np.square(mean)
+    flat = variance <= np.square(mean * _NOISE)
+    std = np.sqrt(np.where(flat, 1.0, variance)).astype(np.float32)
+    std[std < np.finfo(np.float32).tiny] = 1.0
+    return Scaling(mean.astype(np.float32), std)
+
+
+def apply(scale: Scaling, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return ``(x - mean) / std``, float32 and of the shape of `x`: [n, F] or [n, F, time]."""
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    # float64 in between: where a mean is huge, a float32 difference would lose digits.
+    mean, std = (v.astype(np.float64).reshape(shape) for v in (scale.mean, scale.std))
+    return ((x - mean) / std).astype(np.float32)
+
+
+def scalings(
+    train: Mapping[str, NDArray[np.float32]], mode: Literal["federation", "client", "none"]
+) -> dict[str, Scaling]:
+    """Return each client's scaling from the clients' training parts.
+
+    ``federation``: one for all, of the pooled moments (FedSub's prototypes compare features
+    between clients, so this is the default); ``client``: each its own; ``none``: x as it is.
+    """
+    own = {client: moments(x) for client, x in train.items()}
+    if mode == "federation":
+        return dict.fromkeys(own, scaling(pool(list(own.values()))))
+    if mode == "client":
+        return {client: scaling(m) for client, m in own.items()}
+    if mode == "none":
+        return {c: Scaling(np.zeros_like(m.sum, np.float32), np.ones_like(m.sum, np.float32))
+                for c, m in own.items()}  # fmt: skip
+    raise ValueError(f"standardise {mode!r} is not one of 'federation', 'client', 'none'")
