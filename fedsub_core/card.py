@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -72,9 +71,14 @@ def read_card(folder: Path | str) -> Card:
         )
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as TOML: {error}. Correct the file.") from error
     return _card(table, path)
+
+
+def check_card(card: Card, path: Path) -> None:
+    """Refuse a card that could not be read back from `path`; raises as :func:`read_card`."""
+    _card(card_table(card), path)
 
 
 def card_table(card: Card) -> dict[str, Any]:
@@ -131,9 +135,10 @@ def _names(value: object, key: str, least: int, path: Path) -> tuple[str, ...]:
 
 
 def _number(value: object, key: str, path: Path) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # 1e300 bars NaN, infinity and integers that no float holds.
+    if type(value) not in (int, float) or not abs(value) < 1e300:  # type: ignore[arg-type]
         raise _refused(path, key, value, "a number")
-    return float(value)
+    return float(value)  # type: ignore[arg-type]  # its type was compared above
 
 
 def _positive(value: object, key: str, path: Path) -> float | None:

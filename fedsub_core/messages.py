@@ -33,10 +33,14 @@ class UnitRows:
 
 @dataclass(frozen=True)
 class Download:
-    """What the server sends one client: units to replace, or whole tensors, or nothing."""
+    """What the server sends one client: units to replace, or whole tensors, or nothing.
+
+    `prototype_version` names the prototypes of this client that the server holds, 0 if none.
+    """
 
     layers: dict[str, UnitRows] = field(default_factory=dict)
     dense: dict[str, FloatArray] = field(default_factory=dict)
+    prototype_version: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ class Upload:
     scores : float32 [len(labels)]
         omega, the reliability of each class's subnetwork, >= 0.
     prototypes : dict of label to float32 [d]
-        Only prototypes that changed since they were last sent.
+        Of every label, or none at all if the server holds this version already.
+    prototype_version : int
+        Names the content the prototypes were computed from, in [1, 2**63); 0 if unknown.
     dense : dict of parameter name to float32 array
         Whole tensors, for methods that send the model.
     """
@@ -67,4 +73,19 @@ class Upload:
     labels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     prototypes: dict[int, FloatArray] = field(default_factory=dict)
+    prototype_version: int = 0
     dense: dict[str, FloatArray] = field(default_factory=dict)
+
+
+def papers_bytes(upload: Upload) -> int:
+    """Bytes of the papers' encoding: every class's subnetwork on its own, in float32."""
+    rows = sum(
+        int(mask.sum()) * upload.layers[name].rows.shape[1] for name, mask in upload.masks.items()
+    )
+    return 4 * (rows + sum(array.size for array in upload.dense.values()))
+
+
+def union_bytes(upload: Upload) -> int:
+    """Bytes of the rows that at least one class selected, each once, in float32."""
+    rows = sum(layer.rows.size for layer in upload.layers.values())
+    return 4 * (rows + sum(array.size for array in upload.dense.values()))

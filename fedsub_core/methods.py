@@ -6,28 +6,18 @@ named by import path and loaded on use, so the device never imports server code.
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.options import choice, option, suggestion
 
 RELEVANCE_RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
 LRP_STARTS = ("logits", "target")
 SCORES = ("one", "samples", "accuracy", "accuracy-samples")
 FUSIONS = ("overlapping", "overlapping-any", "overlapping-additive", "leadership", "avg")
 PROTOTYPE_FEATURES = ("input", "embedding")
-
-
-def choice(*values: str, doc: str) -> Any:
-    """Return a dataclass field whose value is one of `values`, the first by default."""
-    return field(default=values[0], metadata={"choices": values, "doc": doc})
-
-
-def option(default: Any, doc: str, minimum: float | None = None) -> Any:
-    """Return a dataclass field with a default, a one-line meaning and an optional least value."""
-    return field(default=default, metadata={"doc": doc, "minimum": minimum})
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,9 @@ class FedSubHyperparameters:
     score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
     fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
     k_selection: str = option(
-        "dbi", "number of clusters: dbi (the paper), dbi-capped, silhouette or fixed:K"
+        "dbi",
+        "number of clusters: dbi (the paper), dbi-capped, silhouette or fixed:K",
+        pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
     )
     prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
     depth: int = option(0, "collaborate on the first L layers only; 0 = all (full)", minimum=0)
@@ -113,6 +105,6 @@ def method(name: str) -> Method:
     """Return the method called `name`, or raise a ConfigError that suggests the nearest."""
     if name in METHODS:
         return METHODS[name]
-    near = difflib.get_close_matches(name, METHODS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"unknown method {name!r}{hint} Known methods: {', '.join(METHODS)}.")
+    raise ConfigError(
+        f"unknown method {name!r}.{suggestion(name, METHODS)} Known methods: {', '.join(METHODS)}."
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,16 @@ from torch import Tensor
 from fedsub_core.errors import DataError
 
 Unit = Literal["clients", "samples"]
+
+
+class MetricRow(NamedTuple):
+    """One measured number; `label` is the class it is about, None when it is not per class."""
+
+    round: int
+    client: str
+    label: int | None
+    metric: str
+    value: float
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,12 @@ class ClientMetrics:
     loss: float
     f1: dict[int, float]
     examples: int
+
+    def rows(self, round: int, client: str) -> list[MetricRow]:
+        """Return the metrics as rows; a class that has no F1 has no row."""
+        names = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+        rows = [MetricRow(round, client, None, name, float(getattr(self, name))) for name in names]
+        return rows + [MetricRow(round, client, c, "f1", f1) for c, f1 in self.f1.items()]
 
 
 @dataclass(frozen=True)

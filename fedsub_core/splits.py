@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.card import Card
+from fedsub_core.client_data import ClientData
 from fedsub_core.errors import DataError
-from fedsub_core.federation import ClientData, Federation
+from fedsub_core.federation import Federation
 from fedsub_core.seeds import derive_seed
 
 IntArray = NDArray[np.int64]

@@ -93,9 +93,8 @@ def scaling(m: Moments) -> Scaling:
 def apply(scale: Scaling, x: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return ``(x - mean) / std``, float32 and of the shape of `x`: [n, F] or [n, F, time]."""
     shape = (1, -1) + (1,) * (x.ndim - 2)
-    # float64 in between: where a mean is huge, a float32 difference would lose digits.
-    mean, std = (v.astype(np.float64).reshape(shape) for v in (scale.mean, scale.std))
-    return ((x - mean) / std).astype(np.float32)
+    scaled: NDArray[np.float32] = (x - scale.mean.reshape(shape)) / scale.std.reshape(shape)
+    return scaled
 
 
 def scalings(
@@ -112,6 +111,9 @@ def scalings(
     if mode == "client":
         return {client: scaling(m) for client, m in own.items()}
     if mode == "none":
-        return {c: Scaling(np.zeros_like(m.sum, np.float32), np.ones_like(m.sum, np.float32))
-                for c, m in own.items()}  # fmt: skip
+        return {client: _identity(len(m.sum)) for client, m in own.items()}
     raise ValueError(f"standardise {mode!r} is not one of 'federation', 'client', 'none'")
+
+
+def _identity(features: int) -> Scaling:
+    return Scaling(np.zeros(features, np.float32), np.ones(features, np.float32))

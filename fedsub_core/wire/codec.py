@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.messages import BoolArray, Download, FloatArray, Upload, UnitRows
+from fedsub_core.messages import BoolArray, Download, FloatArray, UnitRows, Upload
 from fedsub_core.models import Model
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 
@@ -68,6 +68,7 @@ def encode_upload(upload: Upload, client: str, round: int) -> bytes:
         layers=_rows(upload.layers),
         classes=classes,
         tensors=_tensors(upload.dense),
+        prototype_version=upload.prototype_version,
     )
     return bytes(message.SerializeToString())
 
@@ -80,6 +81,7 @@ def encode_download(download: Download, client: str, round: int) -> bytes:
         round=round,
         layers=_rows(download.layers),
         tensors=_tensors(download.dense),
+        prototype_version=download.prototype_version,
     )
     return bytes(message.SerializeToString())
 
@@ -117,6 +119,7 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
         labels=labels,
         scores=scores,
         prototypes=prototypes,
+        prototype_version=_version(message.prototype_version, envelope),
         dense=_take_tensors(message.tensors, envelope),
     )
 
@@ -131,11 +134,21 @@ def decode_download(data: bytes, envelope: Envelope) -> Download:
     """
     message = pb.Download()
     _open(message, data, envelope)
-    return Download(_take_rows(message.layers, envelope), _take_tensors(message.tensors, envelope))
+    return Download(
+        layers=_take_rows(message.layers, envelope),
+        dense=_take_tensors(message.tensors, envelope),
+        prototype_version=_version(message.prototype_version, envelope),
+    )
 
 
 def _bytes(values: FloatArray) -> bytes:
     return np.ascontiguousarray(values, FLOAT).tobytes()
+
+
+def _version(value: int, envelope: Envelope) -> int:
+    if value >= 2**63:
+        raise envelope.refuse("prototype version", value, "a number below 2**63")
+    return value
 
 
 def _rows(layers: dict[str, UnitRows]) -> list[pb.LayerRows]:

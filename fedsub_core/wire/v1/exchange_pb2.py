@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\tfedsub.v1\"\xce\x01\n\x06Upload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12$\n\x06layers\x18\x05 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12)\n\x07\x63lasses\x18\x06 \x03(\x0b\x32\x18.fedsub.v1.ClassArtifact\x12\'\n\x07tensors\x18\x07 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\"\x93\x01\n\x08\x44ownload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12$\n\x06layers\x18\x04 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12\'\n\x07tensors\x18\x05 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\"7\n\tLayerRows\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\"d\n\rClassArtifact\x12\r\n\x05label\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x11\n\tprototype\x18\x03 \x01(\x0c\x12\"\n\x05masks\x18\x04 \x03(\x0b\x32\x13.fedsub.v1.UnitMask\"(\n\x08UnitMask\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\":\n\x0bNamedTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0e\n\x06values\x18\x03 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\tfedsub.v1\"\xe9\x01\n\x06Upload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12$\n\x06layers\x18\x05 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12)\n\x07\x63lasses\x18\x06 \x03(\x0b\x32\x18.fedsub.v1.ClassArtifact\x12\'\n\x07tensors\x18\x07 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\x12\x19\n\x11prototype_version\x18\x08 \x01(\x06\"\xae\x01\n\x08\x44ownload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12$\n\x06layers\x18\x04 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12\'\n\x07tensors\x18\x05 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\x12\x19\n\x11prototype_version\x18\x06 \x01(\x06\"7\n\tLayerRows\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\"d\n\rClassArtifact\x12\r\n\x05label\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x11\n\tprototype\x18\x03 \x01(\x0c\x12\"\n\x05masks\x18\x04 \x03(\x0b\x32\x13.fedsub.v1.UnitMask\"(\n\x08UnitMask\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\":\n\x0bNamedTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0e\n\x06values\x18\x03 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,15 +32,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'exchange_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_UPLOAD']._serialized_start=30
-  _globals['_UPLOAD']._serialized_end=236
-  _globals['_DOWNLOAD']._serialized_start=239
-  _globals['_DOWNLOAD']._serialized_end=386
-  _globals['_LAYERROWS']._serialized_start=388
-  _globals['_LAYERROWS']._serialized_end=443
-  _globals['_CLASSARTIFACT']._serialized_start=445
-  _globals['_CLASSARTIFACT']._serialized_end=545
-  _globals['_UNITMASK']._serialized_start=547
-  _globals['_UNITMASK']._serialized_end=587
-  _globals['_NAMEDTENSOR']._serialized_start=589
-  _globals['_NAMEDTENSOR']._serialized_end=647
+  _globals['_UPLOAD']._serialized_end=263
+  _globals['_DOWNLOAD']._serialized_start=266
+  _globals['_DOWNLOAD']._serialized_end=440
+  _globals['_LAYERROWS']._serialized_start=442
+  _globals['_LAYERROWS']._serialized_end=497
+  _globals['_CLASSARTIFACT']._serialized_start=499
+  _globals['_CLASSARTIFACT']._serialized_end=599
+  _globals['_UNITMASK']._serialized_start=601
+  _globals['_UNITMASK']._serialized_end=641
+  _globals['_NAMEDTENSOR']._serialized_start=643
+  _globals['_NAMEDTENSOR']._serialized_end=701
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Upload(_message.Message):
-    __slots__ = ("schema_version", "client_id", "round", "examples", "layers", "classes", "tensors")
+    __slots__ = ("schema_version", "client_id", "round", "examples", "layers", "classes", "tensors", "prototype_version")
     SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,7 @@ class Upload(_message.Message):
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PROTOTYPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     schema_version: int
     client_id: str
     round: int
@@ -22,21 +23,24 @@ class Upload(_message.Message):
     layers: _containers.RepeatedCompositeFieldContainer[LayerRows]
     classes: _containers.RepeatedCompositeFieldContainer[ClassArtifact]
     tensors: _containers.RepeatedCompositeFieldContainer[NamedTensor]
-    def __init__(self, schema_version: _Optional[int] = ..., client_id: _Optional[str] = ..., round: _Optional[int] = ..., examples: _Optional[int] = ..., layers: _Optional[_Iterable[_Union[LayerRows, _Mapping]]] = ..., classes: _Optional[_Iterable[_Union[ClassArtifact, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ...) -> None: ...
+    prototype_version: int
+    def __init__(self, schema_version: _Optional[int] = ..., client_id: _Optional[str] = ..., round: _Optional[int] = ..., examples: _Optional[int] = ..., layers: _Optional[_Iterable[_Union[LayerRows, _Mapping]]] = ..., classes: _Optional[_Iterable[_Union[ClassArtifact, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ..., prototype_version: _Optional[int] = ...) -> None: ...
 
 class Download(_message.Message):
-    __slots__ = ("schema_version", "client_id", "round", "layers", "tensors")
+    __slots__ = ("schema_version", "client_id", "round", "layers", "tensors", "prototype_version")
     SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PROTOTYPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     schema_version: int
     client_id: str
     round: int
     layers: _containers.RepeatedCompositeFieldContainer[LayerRows]
     tensors: _containers.RepeatedCompositeFieldContainer[NamedTensor]
-    def __init__(self, schema_version: _Optional[int] = ..., client_id: _Optional[str] = ..., round: _Optional[int] = ..., layers: _Optional[_Iterable[_Union[LayerRows, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ...) -> None: ...
+    prototype_version: int
+    def __init__(self, schema_version: _Optional[int] = ..., client_id: _Optional[str] = ..., round: _Optional[int] = ..., layers: _Optional[_Iterable[_Union[LayerRows, _Mapping]]] = ..., tensors: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ..., prototype_version: _Optional[int] = ...) -> None: ...
 
 class LayerRows(_message.Message):
     __slots__ = ("layer", "units", "rows")

@@ -1,0 +1,30 @@
+# `make run` and `make test` set everything up; they need Python 3.11+ and pip, nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# One thread per process and core: OpenMP teams fight over few cores.
+export OMP_NUM_THREADS = 1
+
+.PHONY: run test test-slow lint clean
+
+run: $(VENV)/run.installed
+	$(BIN)/fedsub run
+
+test: $(VENV)/dev.installed
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/dev.installed
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/dev.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/%.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV)

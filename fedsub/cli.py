@@ -1,0 +1,142 @@
+"""The command line: ``fedsub run``, ``fedsub methods``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fedsub_core.config import RunConfig, read_config
+from fedsub_core.errors import ConfigError, FedSubError
+from fedsub_core.methods import METHODS
+from fedsub_core.options import Option, describe
+from fedsub_core.version import VERSION
+
+console = Console()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(VERSION, prog_name="fedsub")
+def cli() -> None:
+    """Personalised federated learning: every person ends with a model of their own.
+
+    Start with `fedsub run`: it trains FedSub, local training and FedAvg on real smartwatch data
+    that comes with the installation, and prints how they compare.
+    """
+    logging.basicConfig(
+        level=logging.WARNING, format="%(message)s", handlers=[RichHandler(show_path=False)]
+    )
+
+
+def _config_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add one option per key of the run's configuration."""
+    for option in reversed(describe(RunConfig)):
+        command = click.option(f"--{option.key}", help=_help(option), metavar=_metavar(option))(
+            command
+        )
+    return command
+
+
+def _help(option: Option) -> str:
+    return f"{option.doc} [default: {option.default if option.default != '' else 'none'}]"
+
+
+def _metavar(option: Option) -> str:
+    return "|".join(option.choices) if option.choices else option.type.__name__.upper()
+
+
+@cli.command()
+@click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="continue the run in this folder",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="METHOD.KEY=VALUE",
+    help="a method's hyperparameter, such as fedsub.fusion=avg (see `fedsub methods`)",
+)
+@_config_options
+def run(
+    config: str | None, resume: Path | None, settings: tuple[str, ...], **options: str | None
+) -> None:
+    """Train a method, and others beside it, on a federation in this process.
+
+    CONFIG is a TOML file with the same keys; options on the command line come on top. Prints one
+    table and where the run's folder lies.
+    """
+    from fedsub.comparison import compare, new_folder, open_folder
+    from fedsub.results import method_summaries, table
+
+    overrides: dict[str, Any] = {
+        key.replace("_", "-"): value for key, value in options.items() if value is not None
+    }
+    overrides |= dict(_setting(text) for text in settings)
+    if resume is not None:
+        if config is not None:
+            raise ConfigError("--resume takes the run's own configuration: leave the file out")
+        resolved, folder = open_folder(resume, overrides), resume
+    else:
+        resolved = read_config(config, overrides)
+        folder = new_folder(resolved)
+    with _progress() as bar:
+        tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
+        compare(resolved, folder, lambda name, round: bar.update(tasks[name], completed=round))
+    console.print(table(method_summaries(folder)))
+    console.print(f"Run folder: {folder}", soft_wrap=True)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text}: expected METHOD.KEY=VALUE, such as fedsub.fusion=avg")
+    return key.strip(), value.strip()
+
+
+def _progress() -> Progress:
+    columns = (
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rounds"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console)
+
+
+@cli.command()
+def methods() -> None:
+    """List the methods: hyperparameters, defaults, paper."""
+    for name, row in METHODS.items():
+        console.print(f"\n[bold]{name}[/bold]  {row.paper}", highlight=False)
+        options = describe(row.hyperparameters)
+        if not options:
+            console.print("  no hyperparameters of its own", highlight=False)
+            continue
+        grid = Table(box=None, padding=(0, 2), show_header=True, header_style="dim")
+        for column in ("hyperparameter", "default", "values", "meaning"):
+            grid.add_column(column)
+        for o in options:
+            values = " | ".join(o.choices) if o.choices else o.type.__name__
+            grid.add_row(f"{name}.{o.key}", str(o.default), values, o.doc)
+        console.print(grid, highlight=False)
+
+
+def main() -> None:
+    """Run the command line; errors on purpose are one line, not a traceback."""
+    try:
+        cli()
+    except FedSubError as error:
+        click.echo(f"fedsub: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,75 @@
+"""A comparison: several methods on the same federation, splits and seeds, in one run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedsub.results import export_csv, summarise_run
+from fedsub.simulation import train_method
+from fedsub_core.config import RunConfig, differences, dump_toml, read_config
+from fedsub_core.errors import RunError
+from fedsub_core.sources import load_federation
+from fedsub_server.rundb import RunDatabase
+
+RUN_FILE = "run.toml"
+MethodProgress = Callable[[str, int], None]
+
+
+def new_folder(config: RunConfig) -> Path:
+    """Make the run's folder, ``<out>/<data>-<method>-<time>``, with its resolved run.toml."""
+    data = Path(config.data).resolve().name if config.data != "watch" else "watch"
+    stem = f"{data}-{config.method}-{datetime.now():%Y%m%d-%H%M%S}"
+    for attempt in range(100):
+        folder = Path(config.out) / (stem if attempt == 0 else f"{stem}-{attempt}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        (folder / RUN_FILE).write_text(dump_toml(config), encoding="utf-8")
+        return folder
+    raise RunError(f"{config.out}: a hundred runs of this name and second; choose another --out")
+
+
+def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:
+    """Return the configuration of a run to be resumed.
+
+    Raises
+    ------
+    RunError
+        If `folder` is no run, or `overrides` ask for another configuration than the run's.
+    """
+    if not (folder / RUN_FILE).is_file():
+        raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
+    config = read_config(folder / RUN_FILE)
+    wanted = read_config(folder / RUN_FILE, overrides)
+    if changed := differences(config, wanted):
+        raise RunError(
+            f"{folder}: a run resumes with its own configuration, but other values were given "
+            f"({'; '.join(changed)}). Leave them out, or start a new run."
+        )
+    return config
+
+
+def compare(config: RunConfig, folder: Path, progress: MethodProgress) -> dict[str, Any]:
+    """Train every method of the run, one after another, and return the summary.
+
+    Methods that had finished are left as they are. Writes, for each method, ``<method>/state.db``,
+    ``metrics.csv`` and ``models/``, and ``summary.json`` for all.
+    """
+    federation = load_federation(config.data)
+    for name in config.methods:
+        own = folder / name
+        train_method(config, name, federation, own, lambda r, name=name: progress(name, r))  # type: ignore[misc]
+        with RunDatabase(own / "state.db") as database:
+            export_csv(database, own / "metrics.csv")
+    return summarise_run(folder)
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Return a finished run's ``summary.json``."""
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return summary

@@ -1,0 +1,140 @@
+"""A method's run in numbers: what its clients reached and sent, each number with its unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+from fedsub_server.rundb import RunDatabase
+
+_CLIENTS = "mean over clients that have test samples, in evaluated_round"
+_ROUNDS = "mean over every client and round, from 1, that reports bytes"
+
+
+def _unit(text: str) -> Any:
+    """Return a dataclass field that says what its number averages over."""
+    return field(metadata={"unit": text})
+
+
+@dataclass(frozen=True)
+class OverClients:
+    """A metric over `n` clients: mean, half-width of its 95 % interval, 10th percentile."""
+
+    mean: float
+    ci95: float | None
+    p10: float
+    n: int
+
+
+@dataclass(frozen=True)
+class MethodSummary:
+    """What one method reached, each number with its unit; None is what the run does not hold."""
+
+    method: str
+    rounds: int = _unit("last committed round")
+    evaluated_round: int | None = _unit("last round with an evaluation")
+    clients: int = _unit("clients that have test samples in evaluated_round")
+    macro_f1: float | None = _unit(_CLIENTS)
+    macro_f1_ci95: float | None = _unit("half-width of the 95 % interval of the mean, Student t")
+    macro_f1_p10: float | None = _unit("10th percentile over clients")
+    weighted_f1: float | None = _unit(_CLIENTS)
+    loss: float | None = _unit(f"cross-entropy, nats, {_CLIENTS}")
+    bytes_up: float | None = _unit(f"bytes sent, {_ROUNDS}")
+    full_models_up_papers: float | None = _unit(f"papers' encoding in full models, {_ROUNDS}")
+    full_models_up_union: float | None = _unit(f"union of selected rows in full models, {_ROUNDS}")
+    full_models_up_sent: float | None = _unit(f"bytes sent in full models, {_ROUNDS}")
+    worse_than_local: float | None = _unit(
+        "share of clients with a lower macro F1 than local, in the last round both evaluated"
+    )
+    seconds: float = _unit("seconds, sum over rounds")
+
+
+def summarise(values: Sequence[float]) -> OverClients:
+    """Return mean, 95 % confidence interval (Student t) and 10th percentile of `values [clients]`.
+
+    One client has no interval (None). Leave clients without test samples out; a nan is kept, so
+    that a model that diverged shows.
+
+    Raises
+    ------
+    ValueError
+        If there are no values.
+    """
+    if not len(values):
+        raise ValueError("summarise: got no values, expected one for each client")
+    x, n = np.asarray(values, dtype=np.float64), len(values)
+    ci95 = float(stdtrit(n - 1, 0.975) * x.std(ddof=1) / math.sqrt(n)) if n > 1 else None
+    return OverClients(float(x.mean()), ci95, float(np.percentile(x, 10)), n)
+
+
+def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummary:
+    """Summarise one method's run, named by its folder, beside the run of `local` if there is one.
+
+    A run that has not been evaluated yet gives None where an evaluation is missing.
+    """
+    method = db.path.parent.name
+    macro_f1, weighted_f1, loss = (_by_round(db, m) for m in ("macro_f1", "weighted_f1", "loss"))
+    last = max(macro_f1, default=-1)
+    reached = summarise(list(macro_f1[last].values())) if macro_f1 else None
+    full_model = _per_client_and_round(db, "bytes_full_model")
+    papers, union, sent = (
+        _per_client_and_round(db, f"bytes_up_{what}") for what in ("papers", "union", "sent")
+    )
+    return MethodSummary(
+        method=method,
+        rounds=db.last_round(),
+        evaluated_round=last if reached else None,
+        clients=reached.n if reached else 0,
+        macro_f1=reached.mean if reached else None,
+        macro_f1_ci95=reached.ci95 if reached else None,
+        macro_f1_p10=reached.p10 if reached else None,
+        weighted_f1=_mean(weighted_f1.get(last, {}).values()),
+        loss=_mean(loss.get(last, {}).values()),
+        bytes_up=sent,
+        full_models_up_papers=_ratio(papers, full_model),
+        full_models_up_union=_ratio(union, full_model),
+        full_models_up_sent=_ratio(sent, full_model),
+        worse_than_local=(
+            None
+            if local is None or method == "local"
+            else _share_worse(macro_f1, _by_round(local, "macro_f1"))
+        ),
+        seconds=db.seconds(),
+    )
+
+
+def _by_round(db: RunDatabase, metric: str) -> dict[int, dict[str, float]]:
+    """Return ``{round: {client: value}}``, without clients that have no test sample."""
+    empty = {(row.round, row.client) for row in db.metrics("examples") if row.value == 0}
+    rounds: dict[int, dict[str, float]] = {}
+    for row in db.metrics(metric):
+        if (row.round, row.client) not in empty:
+            rounds.setdefault(row.round, {})[row.client] = row.value
+    return rounds
+
+
+def _per_client_and_round(db: RunDatabase, metric: str) -> float | None:
+    # Round 0 is the opening exchange and no round.
+    return _mean(row.value for row in db.metrics(metric) if row.round > 0)
+
+
+def _share_worse(
+    ours: dict[int, dict[str, float]], local: dict[int, dict[str, float]]
+) -> float | None:
+    both = max(ours.keys() & local.keys(), default=-1)
+    clients = ours.get(both, {}).keys() & local.get(both, {}).keys()
+    return _mean(float(ours[both][client] < local[both][client]) for client in clients)
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    kept = list(values)
+    return float(np.mean(kept)) if kept else None
+
+
+def _ratio(value: float | None, full: float | None) -> float | None:
+    return value / full if value is not None and full else None

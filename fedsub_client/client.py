@@ -1,0 +1,71 @@
+"""The device object: a Flower NumPyClient around a cohort of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord
+from flwr.client import NumPyClient
+from numpy.typing import NDArray
+
+from fedsub_client.cohort import Cohort
+from fedsub_core import exchange
+from fedsub_core.wire.codec import Envelope, decode_download, encode_upload
+
+Arrays = list[NDArray[Any]]
+
+
+class FedSubClient(NumPyClient):
+    """One person's device, for any method of the table.
+
+    Arrays are one uint8 array: the bytes of a ``fedsub.v1`` message. The config carries the
+    round and the standardisation (``fedsub_core.exchange.order``).
+
+    Parameters
+    ----------
+    cohort : a cohort of exactly one client; it holds data and state.
+    """
+
+    def __init__(self, cohort: Cohort) -> None:
+        if len(cohort.clients) != 1:
+            raise ValueError(f"a device is a cohort of one, got {len(cohort.clients)} clients")
+        self.cohort = cohort
+        self.client_id = cohort.clients[0].client
+
+    def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Return the opening's values: client id, version, classes, shape, moments."""
+        return dict(exchange.opening_record(self.cohort.openings()[0]))
+
+    def fit(self, parameters: Arrays, config: dict[str, Any]) -> tuple[Arrays, int, dict[str, Any]]:
+        """Integrate the download, do the round's local work, return the upload.
+
+        Raises
+        ------
+        MessageRefused
+            If the download does not fit this client, round and model.
+        """
+        round, scaling = exchange.read_order(ConfigRecord(config))
+        download = decode_download(_payload(parameters), self._envelope(round))
+        upload = self.cohort.fit(round, scaling, [0], [download])[0]
+        payload = encode_upload(upload, self.client_id, round)
+        return [np.frombuffer(payload, np.uint8)], upload.examples, {}
+
+    def evaluate(
+        self, parameters: Arrays, config: dict[str, Any]
+    ) -> tuple[float, int, dict[str, Any]]:
+        """Evaluate the personal model on this person's test part."""
+        round, scaling = exchange.read_order(ConfigRecord(config))
+        download = decode_download(_payload(parameters), self._envelope(round))
+        metrics = self.cohort.evaluate(scaling, [0], [download]).clients()[0]
+        return metrics.loss, metrics.examples, dict(exchange.metrics_values(metrics))
+
+    def _envelope(self, round: int) -> Envelope:
+        return Envelope(self.client_id, round, self.cohort.learner.model)
+
+
+def _payload(parameters: Arrays) -> bytes:
+    if len(parameters) != 1 or parameters[0].dtype != np.uint8:
+        kinds = [f"{array.dtype}{list(array.shape)}" for array in parameters]
+        raise ValueError(f"got arrays {kinds}, expected one uint8 array: a fedsub.v1 message")
+    return parameters[0].tobytes()

@@ -1,0 +1,160 @@
+"""A cohort: some clients' data and state, trained as one stack. A device is a cohort of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsub_client.learners.base import Learner, State
+from fedsub_core.config import RunConfig
+from fedsub_core.exchange import Opening
+from fedsub_core.federation import Card, ClientData
+from fedsub_core.messages import Download, Upload
+from fedsub_core.methods import method
+from fedsub_core.metrics import Evaluation, evaluate
+from fedsub_core.models import build_model
+from fedsub_core.splits import split
+from fedsub_core.stacks import Stack, select_params, stack
+from fedsub_core.standardise import Scaling, apply, moments
+from fedsub_core.standardise import scaling as own_scaling
+from fedsub_core.training import TrainingSettings
+from fedsub_core.version import VERSION
+
+
+@dataclass(frozen=True)
+class SplitClient:
+    """One person's data, split; features as they come from the file.
+
+    Parameters
+    ----------
+    train_x, test_x : float32 [n, *features]
+    train_y, test_y : int64 [n]
+    """
+
+    client: str
+    train_x: NDArray[np.float32]
+    train_y: NDArray[np.int64]
+    test_x: NDArray[np.float32]
+    test_y: NDArray[np.int64]
+
+
+def split_client(client: ClientData, card: Card, config: RunConfig) -> SplitClient:
+    """Split one person's data as the configuration says.
+
+    ``auto`` cuts in time where the order in time is known. People held out by ``unseen`` are
+    split too, likewise: they train on a part of their data once they join.
+    """
+    kind = config.split
+    if kind in ("auto", "unseen"):
+        kind = "blocked" if card.time_ordered or card.overlap else "stratified"
+    train, test = split(client, card, kind, config.test_share, config.seed)
+    x, y = client.x, client.y
+    return SplitClient(client.client, x[train], y[train], x[test], y[test])
+
+
+def build_learner(config: RunConfig, name: str, card: Card, shape: tuple[int, ...]) -> Learner:
+    """Return the device half of method `name` for samples of `shape`."""
+    settings = TrainingSettings(
+        config.epochs, config.lr, config.momentum, config.batch_size, config.seed
+    )
+    model = build_model(config.model, shape, len(card.classes))
+    learner: Learner = method(name).load_learner()(model, settings, config.hyper[name])
+    return learner
+
+
+@dataclass
+class Cohort:
+    """Clients that share a stack, and what they keep between rounds.
+
+    Parameters
+    ----------
+    learner : the device half of a method.
+    card : of the federation the clients belong to.
+    clients : their data, split.
+    standardise : ``federation``, ``client`` or ``none``.
+    device : where the stack lives.
+    """
+
+    learner: Learner
+    card: Card
+    clients: Sequence[SplitClient]
+    standardise: str = "federation"
+    device: str = "cpu"
+    state: State = field(init=False)
+    _scaled: tuple[bytes, Stack, Stack] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        initial = self.learner.init(len(self.clients))
+        self.state = {name: tensor.to(self.device) for name, tensor in initial.items()}
+
+    def openings(self) -> list[Opening]:
+        """Return what each client says of itself before the first round."""
+        return [
+            Opening(
+                c.client,
+                VERSION,
+                self.card.classes,
+                c.train_x.shape[1:],
+                len(c.train_y),
+                moments(c.train_x),
+            )
+            for c in self.clients
+        ]
+
+    def fit(
+        self,
+        round: int,
+        scaling: Scaling | None,
+        index: Sequence[int],
+        downloads: Sequence[Download],
+    ) -> list[Upload]:
+        """Let the clients at `index` do their round, and keep their new state."""
+        train, _ = self._stacks(scaling)
+        if len(index) == len(self.clients):
+            self.state, uploads = self.learner.fit(self.state, downloads, train, round)
+            return uploads
+        some, uploads = self.learner.fit(
+            select_params(self.state, index), downloads, train.select(index), round
+        )
+        rows = torch.tensor(list(index), device=self.device)
+        self.state = {
+            name: tensor.index_copy(0, rows, some[name]) for name, tensor in self.state.items()
+        }
+        return uploads
+
+    def receive(self, downloads: Sequence[Download]) -> State:
+        """Return what the clients' state would be with `downloads`, in the order of clients."""
+        return self.learner.receive(self.state, downloads)
+
+    def evaluate(
+        self, scaling: Scaling | None, index: Sequence[int], downloads: Sequence[Download]
+    ) -> Evaluation:
+        """Evaluate the clients at `index` on their test parts; nothing is kept of it."""
+        _, test = self._stacks(scaling)
+        state = self.state
+        if len(index) < len(self.clients):
+            state, test = select_params(state, index), test.select(index)
+        logits = self.learner.predict(self.learner.receive(state, downloads), test.x)
+        return evaluate(logits, test.y, test.valid)
+
+    def _stacks(self, scaling: Scaling | None) -> tuple[Stack, Stack]:
+        """Return train and test stacks, standardised; built once per standardisation."""
+        key = b"" if scaling is None else scaling.mean.tobytes() + scaling.std.tobytes()
+        if self._scaled is None or self._scaled[0] != key:
+            train, test = [], []
+            for c in self.clients:
+                own = own_scaling(moments(c.train_x)) if self.standardise == "client" else scaling
+                train.append(c.train_x if own is None else apply(own, c.train_x))
+                test.append(c.test_x if own is None else apply(own, c.test_x))
+            ids = [c.client for c in self.clients]
+            self._scaled = (
+                key,
+                stack(ids, train, [c.train_y for c in self.clients], self.device),
+                stack(ids, test, [c.test_y for c in self.clients], self.device),
+            )
+        return self._scaled[1], self._scaled[2]
+

@@ -1,0 +1,160 @@
+"""What a Flower message carries: one packed payload, and a few plain numbers beside it.
+
+The payload is one uint8 Array whose data are the codec's bytes as they are: no pickle, no
+``np.save``, no copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import cast
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from fedsub_core.errors import MessageRefused
+from fedsub_core.metrics import ClientMetrics
+from fedsub_core.standardise import Moments, Scaling
+
+STYPE = "fedsub.v1"
+PAYLOAD, ORDER, OPENING, METRICS = "payload", "order", "opening", "metrics"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a device says of itself before the first round.
+
+    Parameters
+    ----------
+    client : the person's id, stable over restarts.
+    version : FedSub's version on the device.
+    classes : names of the classes, in the order of the labels.
+    shape : of one sample.
+    examples : training samples.
+    moments : of the training part, for the federation's standardisation.
+    """
+
+    client: str
+    version: str
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    examples: int
+    moments: Moments
+
+
+def pack(payload: bytes) -> ArrayRecord:
+    """Return a record that carries `payload` as one uint8 Array."""
+    record = ArrayRecord()
+    record[PAYLOAD] = Array("uint8", (len(payload),), STYPE, payload)
+    return record
+
+
+def unpack(content: RecordDict) -> bytes:
+    """Return the payload of a message, or raise ValueError if it carries none of ours."""
+    arrays = content.array_records.get(PAYLOAD)
+    array = arrays.get(PAYLOAD) if arrays is not None else None
+    if array is None or array.stype != STYPE:
+        raise ValueError(f"no {STYPE} payload among the records {sorted(content.keys())}")
+    return array.data
+
+
+def order(round: int, scaling: Scaling | None) -> ConfigRecord:
+    """Return what a device needs beside its download: the round and the standardisation."""
+    record = ConfigRecord({"round": round})
+    if scaling is not None:
+        record["mean"] = scaling.mean.astype("<f4").tobytes()
+        record["std"] = scaling.std.astype("<f4").tobytes()
+    return record
+
+
+def read_order(record: ConfigRecord) -> tuple[int, Scaling | None]:
+    """Inverse of :func:`order`."""
+    scaling = None
+    if "mean" in record:
+        mean, std = (np.frombuffer(cast(bytes, record[key]), "<f4") for key in ("mean", "std"))
+        scaling = Scaling(mean, std)
+    return cast(int, record["round"]), scaling
+
+
+def opening_record(opening: Opening) -> ConfigRecord:
+    """Return the opening as plain values."""
+    return ConfigRecord(
+        {
+            "client": opening.client,
+            "version": opening.version,
+            "classes": list(opening.classes),
+            "shape": list(opening.shape),
+            "examples": opening.examples,
+            "count": opening.moments.count,
+            "sum": opening.moments.sum.tolist(),
+            "sumsq": opening.moments.sumsq.tolist(),
+        }
+    )
+
+
+def read_opening(record: ConfigRecord) -> Opening:
+    """Inverse of :func:`opening_record`.
+
+    Raises
+    ------
+    MessageRefused
+        If a value is missing, not finite or of another length than the features.
+    """
+    client = str(record.get("client", "?"))
+    try:
+        opening = Opening(
+            client=client,
+            version=cast(str, record["version"]),
+            classes=tuple(cast(list[str], record["classes"])),
+            shape=tuple(cast(list[int], record["shape"])),
+            examples=cast(int, record["examples"]),
+            moments=Moments(
+                cast(int, record["count"]),
+                np.array(record["sum"], np.float64),
+                np.array(record["sumsq"], np.float64),
+            ),
+        )
+    except KeyError as missing:
+        raise MessageRefused(client, 0, "opening", f"no {missing}", "all its values") from None
+    sizes = {opening.moments.sum.shape, opening.moments.sumsq.shape}
+    if not opening.shape or sizes != {(opening.shape[0],)}:
+        raise MessageRefused(client, 0, "moments", str(sizes), f"one per feature of {opening.shape}")
+    if not np.isfinite([opening.moments.sum, opening.moments.sumsq]).all():
+        raise MessageRefused(client, 0, "moments", "NaN or infinite numbers", "finite numbers")
+    return opening
+
+
+def metrics_values(metrics: ClientMetrics) -> dict[str, float]:
+    """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``."""
+    values = {name: float(getattr(metrics, name)) for name in _METRICS}
+    return values | {f"f1.{label}": f1 for label, f1 in metrics.f1.items()}
+
+
+def read_metrics(record: MetricRecord, client: str, round: int) -> ClientMetrics:
+    """Inverse of :func:`metrics_values`.
+
+    Raises
+    ------
+    MessageRefused
+        If a number is missing, not finite or outside its range.
+    """
+    try:
+        numbers = [float(cast(float, record[name])) for name in _METRICS]
+        f1 = {
+            int(key.removeprefix("f1.")): float(cast(float, record[key]))
+            for key in record
+            if key.startswith("f1.")
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise MessageRefused(client, round, "metrics", repr(error), "all of them") from error
+    macro, weighted, accuracy, loss, examples = numbers
+    in_range = all(0 <= share <= 1 for share in (macro, weighted, accuracy, *f1.values()))
+    if examples < 1 or not isfinite(loss) or not in_range:
+        raise MessageRefused(
+            client, round, "metrics", str(dict(record)), "1 or more examples, a finite loss, shares"
+        )
+    return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples))
+
+
+_METRICS = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")

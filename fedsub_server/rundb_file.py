@@ -1,0 +1,169 @@
+"""The SQLite file under a run's database: making it, opening it, and its errors in words."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.version import VERSION
+
+SCHEMA_VERSION = 1
+# Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
+_APPLICATION_ID = 0x66737562
+
+# In `metrics` the class is -1 where a metric is not per class (a primary key holds no NULL), and
+# the value is NULL for nan, which SQLite cannot store.
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE rounds (round INTEGER PRIMARY KEY, seconds REAL NOT NULL);
+CREATE TABLE state (
+    name TEXT PRIMARY KEY, keys TEXT NOT NULL, crc INTEGER NOT NULL, tensors BLOB NOT NULL
+);
+CREATE TABLE metrics (
+    round INTEGER NOT NULL,
+    client TEXT NOT NULL,
+    metric TEXT NOT NULL,
+    class INTEGER NOT NULL,
+    value REAL,
+    PRIMARY KEY (round, client, metric, class)
+) WITHOUT ROWID
+"""
+
+
+def connect(path: Path, config: Mapping[str, object] | None) -> sqlite3.Connection:
+    """Open the database at `path`, or make it where there is none and `config` is given.
+
+    Raises
+    ------
+    ConfigError
+        If `config` is nested or holds something that JSON cannot.
+    RunError
+        If the file is missing, corrupt, of another schema version or of another configuration.
+    """
+    wanted = None if config is None else _plain(config)
+    if wanted is None and not path.is_file():
+        raise RunError(f"{path}: there is no run's database here; check the run folder's name")
+    with database_errors(path, "opened"):
+        connection = sqlite3.connect(path, timeout=10, isolation_level=None)
+        try:
+            _open(connection, path, wanted)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _open(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] | None) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    # With WAL, FULL syncs the log in every commit: a committed round survives power loss.
+    connection.execute("PRAGMA synchronous=FULL")
+    if application == 0 and tables == 0 and wanted is not None:
+        _create(connection, wanted)
+    elif application != _APPLICATION_ID:
+        raise RunError(f"{path}: got a file that is no run's database; choose another run folder")
+    else:
+        _check(connection, path, wanted)
+
+
+def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
+    # A large page suits blobs of hundreds of kilobytes; it has to be chosen before WAL.
+    connection.execute("PRAGMA page_size=16384")
+    connection.execute("PRAGMA journal_mode=WAL")
+    with transaction(connection):
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+        connection.executemany(
+            "INSERT INTO meta VALUES (?, ?)",
+            [
+                ("schema", str(SCHEMA_VERSION)),
+                ("version", VERSION),
+                ("config", json.dumps(config, sort_keys=True)),
+            ],
+        )
+
+
+def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] | None) -> None:
+    meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    if meta.get("schema") != str(SCHEMA_VERSION):
+        raise RunError(
+            f"{path}: got a database of schema version {meta.get('schema')}, expected "
+            f"{SCHEMA_VERSION}; use fedsub {meta.get('version')}, which wrote it, or start a new "
+            "run in another folder"
+        )
+    damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if damage != "ok":
+        raise sqlite3.DatabaseError(damage)
+    stored = json.loads(meta["config"])
+    changed = [] if wanted is None else sorted(stored.keys() | wanted.keys())
+    differences = [
+        f"{key} was {stored.get(key)!r} and is now {wanted.get(key)!r}"
+        for key in changed
+        if wanted is not None and stored.get(key) != wanted.get(key)
+    ]
+    if differences:
+        raise RunError(
+            f"{path}: the run was started with another configuration: {', '.join(differences)}; "
+            "restore these values to resume it, or start a new run in another folder"
+        )
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Commit what the block does, or nothing of it; ``"DEFERRED"`` only reads one moment."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk can have ended the transaction already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def database_errors(path: Path, action: str) -> Iterator[None]:
+    """Turn SQLite's errors into a RunError that says what to do."""
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.OperationalError as error:
+        raise RunError(
+            f"{path}: the database cannot be {action} ({error}); check that its folder exists and "
+            "can be written, that the disk is not full and that no other process uses the run"
+        ) from error
+    except sqlite3.IntegrityError as error:
+        raise RunError(
+            f"{path}: the database cannot be {action} ({error}); expected each metric of a client "
+            "and class once in a round"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise RunError(
+            f"{path}: the database is damaged ({error}); restore a copy of it, or delete it with "
+            "its -wal and -shm files and run this method again"
+        ) from error
+
+
+def _plain(config: Mapping[str, object]) -> dict[str, object]:
+    """Return `config` as JSON gives it back, so that what is compared is what is stored."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            raise ConfigError(
+                f"config of a run: {key!r} is a table, expected a plain value; flatten it to "
+                "keys with dots"
+            )
+    try:
+        plain: dict[str, object] = json.loads(json.dumps(dict(config), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"config of a run: got a value that JSON cannot hold ({error}), expected text, finite "
+            "numbers, booleans or lists of them"
+        ) from error
+    return plain

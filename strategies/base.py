@@ -1,0 +1,261 @@
+"""The server half of a method, and the round loop that all methods share.
+
+A method's own part is pure functions over a state of plain named tensors; this base class alone
+knows Flower's verbs, deadlines, refusals, metrics and resuming.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from torch import Tensor
+
+from fedsub_core import exchange
+from fedsub_core.config import RunConfig
+from fedsub_core.errors import MessageRefused, RunError
+from fedsub_core.messages import Download, Upload, papers_bytes, union_bytes
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models import Model
+from fedsub_core.seeds import generator
+from fedsub_core.wire.codec import Envelope, decode_upload, encode_download
+from strategies.opening import Federation, open_federation
+
+log = logging.getLogger("fedsub")
+
+State = dict[str, Tensor]
+RoundCallback = Callable[[int, State, Sequence[MetricRow]], None]
+
+
+class PersonalizedStrategy(Strategy):
+    """The server half of a method.
+
+    Parameters
+    ----------
+    config : the run's configuration.
+    hyper : the method's hyperparameters.
+    on_round : called after every round with its number, the state after it and its metrics;
+        whatever must survive is written there.
+    """
+
+    #: Whether a client's evaluated model is the one the server sends (FedAvg) or its own.
+    evaluates_download = False
+
+    def __init__(
+        self, config: RunConfig, hyper: Any, on_round: RoundCallback | None = None
+    ) -> None:
+        self.config, self.hyper = config, hyper
+        self.on_round = on_round
+        self.state: State | None = None
+        self.finished_rounds = 0
+        self.refusals: dict[str, int] = {}
+        self._rows: list[MetricRow] = []
+        self._bytes_down: Counter[str] = Counter()
+        self._asked: list[tuple[Message, str]] = []
+
+    # What a method defines.
+
+    @abstractmethod
+    def init(self, model: Model) -> State:
+        """Return the server's state before the first round."""
+
+    @abstractmethod
+    def downloads(self, state: State, clients: Sequence[str], model: Model) -> list[Download]:
+        """Return what each of `clients` gets at the start of its next round."""
+
+    @abstractmethod
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Upload], round: int, model: Model
+    ) -> State:
+        """Return the state after a round's uploads, by client in ascending order of ids."""
+
+    def check(self, upload: Upload, envelope: Envelope) -> None:
+        """Raise MessageRefused if the method cannot use `upload`, which fits the model."""
+
+    def prototype_size(self, model: Model) -> int:
+        """Length of the prototypes that clients send; 0 where they send none."""
+        return 0
+
+    def evaluated_downloads(self, clients: Sequence[str]) -> list[Download]:
+        """Return what makes each client's state the model it is evaluated with."""
+        if not self.evaluates_download:
+            return [Download()] * len(clients)
+        assert self.state is not None
+        return self.downloads(self.state, clients, self.federation.model)
+
+    # Flower's verbs.
+
+    def resume(self, round: int, state: State) -> None:
+        """Continue after `round`, whose state is `state`."""
+        self.finished_rounds, self.state = round, state
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 0,
+        timeout: float = 0.0,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds that are left; arguments left out come from the configuration."""
+        rounds = num_rounds or self.config.rounds
+        timeout = timeout or self.config.round_timeout
+        arrays, empty = initial_arrays or ArrayRecord(), ConfigRecord()
+        self.federation = open_federation(grid, self.config, timeout)
+        if self.state is None:
+            self.state = self.init(self.federation.model)
+        self.summary()
+        result = Result()
+        for round in range(self.finished_rounds + 1, rounds + 1):
+            self._rows, self._bytes_down = [], Counter()
+            messages = self.configure_train(round, arrays, train_config or empty, grid)
+            replies = grid.send_and_receive(messages, timeout=timeout)
+            self.aggregate_train(round, replies)
+            if round % self.config.evaluate_every == 0 or round == rounds:
+                messages = self.configure_evaluate(round, arrays, evaluate_config or empty, grid)
+                replies = grid.send_and_receive(messages, timeout=timeout)
+                if (metrics := self.aggregate_evaluate(round, replies)) is not None:
+                    result.evaluate_metrics_clientapp[round] = metrics
+            self.finished_rounds = round
+            self._rows += [
+                MetricRow(round, client, None, "bytes_down_sent", count)
+                for client, count in self._bytes_down.items()
+            ]
+            if self.on_round is not None:
+                self.on_round(round, self.state, self._rows)
+        return result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Address the round's clients, each with a download of its own."""
+        clients = self._sample(server_round)
+        return self._orders(MessageType.TRAIN, server_round, clients, with_download=True)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Decode and check the uploads, then let the method aggregate those that passed."""
+        model = self.federation.model
+        uploads: dict[str, Upload] = {}
+        for client, content in self._replies(server_round, replies):
+            envelope = Envelope(client, server_round, model, self.prototype_size(model))
+            try:
+                payload = exchange.unpack(content)
+                upload = decode_upload(payload, envelope)
+                self.check(upload, envelope)
+            except (MessageRefused, ValueError) as error:
+                self._refuse(client, server_round, error)
+                continue
+            uploads[client] = upload
+            for metric, value in (
+                ("bytes_up_sent", len(payload)),
+                ("bytes_up_papers", papers_bytes(upload)),
+                ("bytes_up_union", union_bytes(upload)),
+                ("bytes_full_model", model.full_bytes),
+            ):
+                self._rows.append(MetricRow(server_round, client, None, metric, value))
+        if not uploads:
+            raise RunError(
+                f"round {server_round}: no client sent a usable upload within the round's deadline "
+                f"(refused so far: {self.refusals or 'none'}); see the log for each client's reason"
+            )
+        assert self.state is not None
+        self.state = self.aggregate(self.state, dict(sorted(uploads.items())), server_round, model)
+        return None, None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Ask every client how its model does on its own test part."""
+        clients = self.federation.evaluated(server_round, self.config)
+        return self._orders(
+            MessageType.EVALUATE, server_round, clients, with_download=self.evaluates_download
+        )
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Collect every client's metrics; return their unweighted mean over clients."""
+        found = []
+        for client, content in self._replies(server_round, replies):
+            try:
+                record = content.metric_records[exchange.METRICS]
+                metrics = exchange.read_metrics(record, client, server_round)
+            except (MessageRefused, KeyError) as error:
+                self._refuse(client, server_round, error)
+                continue
+            found.append(metrics)
+            self._rows += metrics.rows(server_round, client)
+        if not found:
+            return None
+        means = {
+            name: sum(getattr(m, name) for m in found) / len(found) for name in ("macro_f1", "loss")
+        }
+        return MetricRecord(means)
+
+    def summary(self) -> None:
+        """Log the run's outline."""
+        log.info(
+            "%s: %d clients, rounds %d to %d, %s",
+            type(self).__name__,
+            len(self.federation.clients),
+            self.finished_rounds + 1,
+            self.config.rounds,
+            self.hyper,
+        )
+
+    # Shared by the verbs.
+
+    def _sample(self, round: int) -> list[str]:
+        """Draw the round's clients, from a stream that depends on the seed and the round."""
+        clients = self.federation.taking_part(round, self.config)
+        count = self.config.clients_per_round
+        if not 0 < count < len(clients):
+            return clients
+        stream = generator(self.config.seed, "", round, "clients")
+        chosen = torch.randperm(len(clients), generator=stream)[:count]
+        return [clients[i] for i in sorted(chosen.tolist())]
+
+    def _orders(
+        self, kind: str, round: int, clients: Sequence[str], with_download: bool
+    ) -> list[Message]:
+        assert self.state is not None
+        downloads: list[Download] = [Download()] * len(clients)
+        if with_download:
+            downloads = self.downloads(self.state, clients, self.federation.model)
+        order = exchange.order(round, self.federation.scaling)
+        self._asked = []
+        for client, download in zip(clients, downloads, strict=True):
+            payload = encode_download(download, client, round)
+            self._bytes_down[client] += len(payload)
+            content = RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order})
+            node = self.federation.nodes[client]
+            self._asked.append((Message(content, node, kind, group_id=str(round)), client))
+        return [message for message, _ in self._asked]
+
+    def _replies(
+        self, round: int, replies: Iterable[Message]
+    ) -> Iterable[tuple[str, RecordDict]]:
+        """Yield who answered what; error replies are counted and logged."""
+        # By message, not by node: an error reply of Flower's own names no node of ours.
+        asked = {message.metadata.message_id: client for message, client in self._asked}
+        for reply in replies:
+            client = asked.get(reply.metadata.reply_to_message_id, "?")
+            if reply.has_error():
+                self._refuse(client, round, f"error {reply.error.code}: {reply.error.reason}")
+            else:
+                yield client, reply.content
+
+    def _refuse(self, client: str, round: int, why: object) -> None:
+        self.refusals[client] = self.refusals.get(client, 0) + 1
+        log.warning("round %d, client %s: refused: %s", round, client, why)

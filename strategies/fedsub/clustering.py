@@ -1,0 +1,197 @@
+"""FedSub's prototype clustering: per class, k-means with K chosen by an index.
+
+Source: FedSub (Campana and Delmastro, journal version), Algorithm 2 line 7 and the paragraph
+below it: K-means per class, K from 2 upwards, least Davies-Bouldin index.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances, silhouette_score
+from threadpoolctl import threadpool_limits
+
+from fedsub_core.errors import ConfigError
+
+RULES = ("dbi", "dbi-capped", "silhouette", "fixed")
+# Starts of k-means per K; the best of them by inertia is kept.
+RESTARTS = 10
+# Prototypes are compared on a grid of this many steps across their spread, see `_distinct`.
+GRID = 2**20
+
+Labels = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KSelection:
+    """How the number of clusters is chosen: one of RULES, and K where the rule is ``fixed``."""
+
+    rule: str
+    k: int = 0
+
+
+def parse_k_selection(text: str) -> KSelection:
+    """Return the meaning of ``dbi``, ``dbi-capped``, ``silhouette`` or ``fixed:K`` (K >= 1).
+
+    Raises
+    ------
+    ConfigError
+        The text is none of these; the message names the nearest.
+    """
+    rule, colon, number = text.partition(":")
+    if rule == "fixed" and number.isascii() and number.isdigit() and int(number) >= 1:
+        return KSelection(rule, int(number))
+    if rule in RULES and rule != "fixed" and not colon:
+        return KSelection(rule)
+    near = difflib.get_close_matches(rule, RULES, n=1)
+    hint = f"; did you mean {'fixed:3' if near == ['fixed'] else near[0]!r}?" if near else ""
+    raise ConfigError(
+        f"k_selection: got {text!r}, expected 'dbi', 'dbi-capped', 'silhouette' or 'fixed:K' "
+        f"with a whole number K >= 1, such as 'fixed:3'{hint}"
+    )
+
+
+def cluster(prototypes: NDArray[np.floating[Any]], k_selection: str, seed: int) -> Labels:
+    """Cluster one class's prototypes [n, d]; return each one's cluster, int64 [n], 0..K-1.
+
+    Clusters are numbered by first appearance. The partition does not depend on the order of the
+    prototypes, and equal prototypes always share a cluster, so K never exceeds the number of
+    distinct ones. With n = 2 there is no K in 2..n-1: two distinct prototypes then form two
+    clusters (the paper's least K), except under ``fixed:1``. One prototype is one cluster.
+
+    Parameters
+    ----------
+    prototypes : float [n, d]
+        Finite, n >= 1.
+    k_selection : str
+        ``dbi``: K = 2..n-1, least Davies-Bouldin index. ``dbi-capped``: the same with
+        K <= max(2, floor(sqrt(n))). ``silhouette``: K = 2..n-1, greatest mean silhouette.
+        ``fixed:K``: K, or as many as there are distinct prototypes. Ties: the smallest K.
+    seed : int
+        Seed of k-means++, >= 0, of any size.
+
+    Raises
+    ------
+    ConfigError
+        `k_selection` cannot be parsed.
+    """
+    selection = parse_k_selection(k_selection)
+    points, counts, inverse = _distinct(prototypes)
+    n, distinct = len(prototypes), len(points)
+    state = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    with threadpool_limits(1):
+        if selection.rule == "fixed":
+            labels = _partition(points, counts, min(selection.k, distinct), state)
+        elif distinct <= 2:
+            labels = np.arange(distinct)
+        else:
+            most = max(2, isqrt(n)) if selection.rule == "dbi-capped" else n - 1
+            badness = _silhouette if selection.rule == "silhouette" else davies_bouldin
+            candidates = range(2, min(most, n - 1, distinct) + 1)
+            partitions = (_partition(points, counts, k, state) for k in candidates)
+            labels = _least(partitions, badness(points, counts))
+    return _by_first_appearance(labels[inverse])
+
+
+def cluster_classes(
+    prototypes: Mapping[int, NDArray[np.floating[Any]]],
+    k_selection: str,
+    seeds: Mapping[int, int],
+    workers: int,
+) -> dict[int, Labels]:
+    """Cluster every class, `workers` classes at a time; see :func:`cluster`.
+
+    Parameters
+    ----------
+    prototypes : mapping of class to float [n of that class, d]
+    k_selection : str
+    seeds : mapping of class to int
+        A seed for each class in `prototypes`.
+    workers : int
+        Threads, >= 1; the result does not depend on it.
+    """
+    # The outer limit makes the inner ones agree on what they restore: a thread that read the
+    # process-wide limit while another held it would otherwise leave it lowered for good.
+    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+        jobs = {y: pool.submit(cluster, prototypes[y], k_selection, seeds[y]) for y in prototypes}
+        return {y: job.result() for y, job in jobs.items()}
+
+
+def davies_bouldin(points: Floats, counts: Labels) -> Callable[[Labels], float]:
+    """Return the Davies-Bouldin index as a function of labels, for points [m, d] with counts [m].
+
+    The same number as scikit-learn's ``davies_bouldin_score`` on points repeated `counts` times.
+    That function visits clusters in Python: for 36 clients and K = 2..35 it took 165 ms, the
+    k-means itself 57 ms a start; these few lines take 4 ms.
+    """
+
+    def index(labels: Labels) -> float:
+        member = (labels == np.arange(labels.max() + 1)[:, None]) * counts
+        size = member.sum(1)
+        centroids = member @ points / size[:, None]
+        spread = member @ np.linalg.norm(points - centroids[labels], axis=1) / size
+        apart = pairwise_distances(centroids)
+        np.fill_diagonal(apart, np.inf)
+        # Two clusters with one centroid cannot be told apart, the worst there is; scikit-learn
+        # calls them perfect instead.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = (spread[:, None] + spread) / apart
+        return float(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf).max(axis=1).mean())
+
+    return index
+
+
+def _silhouette(points: Floats, counts: Labels) -> Callable[[Labels], float]:
+    """Return minus the mean silhouette as a function of labels; distances are computed once."""
+    distances = pairwise_distances(np.repeat(points, counts, axis=0))
+
+    def badness(labels: Labels) -> float:
+        repeated = np.repeat(labels, counts)
+        return -float(silhouette_score(distances, repeated, metric="precomputed"))
+
+    return badness
+
+
+def _distinct(prototypes: NDArray[np.floating[Any]]) -> tuple[Floats, Labels, Labels]:
+    """Return the distinct prototypes in a canonical order, how often each occurs, and which it is.
+
+    Prototypes are moved to a grid of whole numbers across their spread. k-means and both indices
+    do not change under shift and scale, and prototypes that k-means could not tell apart by
+    rounding (closer than a millionth of the spread) become one, so K distinct centres exist
+    wherever K is tried and nothing is divided by a vanishing distance.
+    """
+    exact = prototypes.astype(np.float64)
+    spread = np.ptp(exact) or 1.0
+    grid = np.rint((exact - exact.min()) / spread * GRID)
+    points, inverse, counts = np.unique(grid, axis=0, return_inverse=True, return_counts=True)
+    return points, counts.astype(np.int64), inverse.reshape(-1)
+
+
+def _partition(points: Floats, counts: Labels, k: int, state: int) -> Labels:
+    """Return the k-means labels [m] of points [m, d] that count `counts` times each."""
+    if k == len(points):
+        return np.arange(k)
+    means = KMeans(k, n_init=RESTARTS, random_state=state).fit(points, sample_weight=counts)
+    return _by_first_appearance(means.labels_)
+
+
+def _least(partitions: Iterable[Labels], badness: Callable[[Labels], float]) -> Labels:
+    """Return the first partition of least badness."""
+    return min(partitions, key=badness)
+
+
+def _by_first_appearance(labels: NDArray[Any]) -> Labels:
+    """Renumber labels [n] by the position at which each first appears."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.reshape(-1)]

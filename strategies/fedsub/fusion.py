@@ -1,0 +1,147 @@
+"""FedSub's subnetwork fusion: what each client's unit rows become, one layer at a time.
+
+Source: FedSub (Campana and Delmastro, journal version), eq. 6-10, and eq. 6-7 of its first
+version for ``overlapping-additive``. All five fusions are one formula: unit j of client u becomes
+sum_v B[j, u, v] * rows[v, j]. They differ in the coefficients B and in which units they replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from strategies.fedsub.membership import ClusterWeights
+
+# Coefficients of one chunk of units, [units, n, n] float64, stay below this many bytes.
+CHUNK_BYTES = 2**26
+
+
+def fuse(weights: ClusterWeights, rows: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+    """Fuse one layer's subnetworks for every client.
+
+    Parameters
+    ----------
+    weights : ClusterWeights
+        Made once per round by ``cluster_weights``; it says which fusion it is for.
+    rows : float32 [n, units, fan_in + 1]
+        Each client's selected rows, weights then bias; finite everywhere, zero where a client
+        selected the unit in no class.
+    masks : bool [n, classes, units]
+        Units each class of each client selected; read only where the client contributes.
+
+    Returns
+    -------
+    fused : float32 [n, units, fan_in + 1]
+        New rows; zero where `replaced` is false.
+    replaced : bool [n, units]
+        Units whose row the client replaces; it keeps its own elsewhere.
+
+    Notes
+    -----
+    ``avg`` (eq. 6, 7) and ``leadership`` (eq. 8): a member that did not select a unit counts as a
+    row of zeros, in the cluster's mean and in the mean over clusters, as in the paper. So a unit
+    that only one of a client's two classes selected comes back halved, even from clusters of one.
+    A row is replaced where somebody with a weight above zero selected it.
+
+    ``overlapping`` (eq. 9, 10): replaced where the client selected the unit in all its own
+    classes and all its clusters hold it. A cluster holds a unit if every contributing member
+    selected it. ``overlapping-any``: the mean over those of its clusters that hold it.
+
+    ``overlapping-additive`` (first version, eq. 6, 7): own row plus the mean over the clusters
+    that hold the unit, where the client selected it in any class; then scaled so that the norm
+    is what it was. The server knows only uploaded rows, so the norm is that of the layer's
+    replaced rows, weights and biases together: without the biases these would double each round.
+    """
+    # Members that contribute nothing must not count, whatever their mask says.
+    selected = masks & weights.contributes[:, :, None]
+    return _FUSIONS[weights.fusion](weights, rows, selected)
+
+
+def _zero_filled(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
+    """avg and leadership: B[j, u, v] = sum_y weight[y, u, v] * selected[v, y, j] / clusters of u."""
+    shares = (weights.weight / weights.clusters_of.clamp(min=1)[:, None]).permute(2, 0, 1)
+
+    def coefficients(units: slice) -> Tensor:
+        chosen = selected[:, :, units].transpose(1, 2).to(shares.dtype)
+        return torch.bmm(chosen, shares).permute(1, 2, 0)
+
+    return _weighted_rows(coefficients, rows)
+
+
+def _overlapping(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
+    """eq. 9, 10: B is the same for every unit, so one product of matrices fuses the layer."""
+    held = _held(weights, selected) | ~weights.in_cluster[:, :, None]
+    own = selected | ~weights.contributes[:, :, None]
+    # A client that selected nothing shares no relevant unit with anyone.
+    taking_part = weights.contributes.any(1) & weights.in_cluster.any(1)
+    replaced = held.all(1) & own.all(1) & taking_part[:, None]
+    mean = weights.weight.sum(0) / weights.clusters_of.clamp(min=1)[:, None]
+    fused = (mean.to(rows.dtype) @ rows.flatten(1)).view_as(rows)
+    return fused.mul_(replaced[:, :, None]), replaced
+
+
+def _overlapping_any(
+    weights: ClusterWeights, rows: Tensor, selected: Tensor
+) -> tuple[Tensor, Tensor]:
+    """B[j, u, v] = mean of weight[y, u, v] over the clusters of u that hold unit j."""
+    held = _held(weights, selected)
+    shares = weights.weight.transpose(0, 1)
+    choice = (held / held.sum(1, keepdim=True).clamp(min=1)).to(shares.dtype).transpose(1, 2)
+
+    def coefficients(units: slice) -> Tensor:
+        return torch.bmm(choice[:, units], shares).transpose(0, 1)
+
+    return _weighted_rows(coefficients, rows)
+
+
+def _overlapping_additive(
+    weights: ClusterWeights, rows: Tensor, selected: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Own row plus the mean over the clusters that hold the unit, at the norm it had."""
+    mean, replaced = _overlapping_any(weights, rows, selected)
+    replaced &= selected.any(1)
+    before = rows * replaced[:, :, None]
+    after = before + mean * replaced[:, :, None]
+    # Norms in float64: a layer has enough rows for float32 sums of squares to drift.
+    was, now = (
+        torch.linalg.vector_norm(r, dim=(1, 2), dtype=torch.float64) for r in (before, after)
+    )
+    factor = torch.where(now > 0, was / now, 1.0).to(rows.dtype)
+    return after.mul_(factor[:, None, None]), replaced
+
+
+def _held(weights: ClusterWeights, selected: Tensor) -> Tensor:
+    """Return bool [n, classes, units]: does the cluster of class y that u is in hold unit j."""
+    # A sum of exact ones and zeros: zero contributing members did without the unit. float32
+    # counts whole numbers up to 2**24 members.
+    lacks = (weights.contributes[:, :, None] & ~selected).transpose(0, 1).float()
+    missing = torch.bmm(weights.member.float(), lacks).transpose(0, 1)
+    return (missing == 0) & weights.in_cluster[:, :, None]
+
+
+def _weighted_rows(
+    coefficients: Callable[[slice], Tensor], rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return sum_v B[j, u, v] * rows[v, j] and where any B is above zero, in chunks of units."""
+    n, units, _ = rows.shape
+    fused = torch.empty_like(rows)
+    replaced = torch.empty(n, units, dtype=torch.bool, device=rows.device)
+    step = max(1, CHUNK_BYTES // (8 * n * n))
+    for start in range(0, units, step):
+        chunk = slice(start, start + step)
+        b = coefficients(chunk)
+        replaced[:, chunk] = (b.amax(2) > 0).T
+        product = torch.bmm(b.to(rows.dtype), rows[:, chunk].transpose(0, 1))
+        fused[:, chunk] = product.transpose(0, 1)
+    return fused, replaced
+
+
+_FUSIONS: dict[str, Callable[[ClusterWeights, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "avg": _zero_filled,
+    "leadership": _zero_filled,
+    "overlapping": _overlapping,
+    "overlapping-any": _overlapping_any,
+    "overlapping-additive": _overlapping_additive,
+}

@@ -1,0 +1,177 @@
+"""Metrics of stacks of clients, against scikit-learn and by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score
+from torch import Tensor
+
+from fedsub_core.errors import DataError
+from fedsub_core.metrics import (
+    Aggregate,
+    ClientMetrics,
+    MetricRow,
+    evaluate,
+    mean_over_clients,
+    mean_over_samples,
+)
+
+
+def ragged(seed: int, counts: list[int], classes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Random clients of the given numbers of samples; each holds a random part of the classes."""
+    rng = np.random.default_rng(seed)
+    samples = max(counts)
+    logits = torch.from_numpy(rng.normal(size=(len(counts), samples, classes))).float()
+    y = torch.zeros(len(counts), samples, dtype=torch.int64)
+    for i in range(len(counts)):
+        held = rng.choice(classes, size=rng.integers(1, classes + 1), replace=False)
+        y[i] = torch.from_numpy(rng.choice(held, size=samples))
+        # Some classes are never predicted either.
+        logits[i, :, rng.random(classes) < 0.3] -= 20
+    valid = torch.zeros(len(counts), samples, dtype=torch.bool)
+    for i, count in enumerate(counts):
+        # Anywhere, not just in front: the mask alone decides.
+        valid[i, torch.from_numpy(rng.permutation(samples)[:count])] = True
+    return logits, y, valid
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    counts=st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    classes=st.integers(1, 7),
+)
+def test_equals_scikit_learn_on_every_client(seed: int, counts: list[int], classes: int) -> None:
+    logits, y, valid = ragged(seed, counts, classes)
+    # Padding holds the worst there is.
+    padded, labels = logits.clone(), y.clone()
+    padded[~valid], labels[~valid] = torch.nan, -100
+
+    found = evaluate(padded, labels, valid)
+
+    assert found.examples.tolist() == counts
+    for i in range(len(counts)):
+        truth, z = y[i, valid[i]].numpy(), logits[i, valid[i]].double().numpy()
+        guess = z.argmax(1)
+        present = np.union1d(truth, guess)
+        assert found.macro_f1[i] == pytest.approx(f1_score(truth, guess, average="macro"))
+        assert found.weighted_f1[i] == pytest.approx(f1_score(truth, guess, average="weighted"))
+        assert found.accuracy[i] == pytest.approx(accuracy_score(truth, guess))
+        nll = np.log(np.exp(z).sum(1)) - z[np.arange(len(z)), truth]
+        assert found.loss[i] == pytest.approx(nll.mean(), rel=1e-5, abs=1e-6)
+        per_class = f1_score(truth, guess, labels=present, average=None)
+        assert found.f1[i, present].numpy() == pytest.approx(per_class)
+        absent = np.setdiff1d(np.arange(classes), present)
+        assert found.f1[i, absent].isnan().all()
+
+
+def test_numbers_by_hand() -> None:
+    # True 0 0 0 1, predicted 0 0 1 2: F1 of 0 is 4/5, of 1 is 0, of 2 is 0; class 3 is absent.
+    logits = torch.nn.functional.one_hot(torch.tensor([[0, 0, 1, 2]]), 4).float() * math.log(2)
+    y = torch.tensor([[0, 0, 0, 1]])
+    (client,) = evaluate(logits, y, torch.ones(1, 4, dtype=torch.bool)).clients()
+    assert client.macro_f1 == pytest.approx(0.8 / 3)
+    assert client.weighted_f1 == pytest.approx(0.8 * 3 / 4)
+    assert client.accuracy == 0.5
+    # Softmax of (ln 2, 0, 0, 0) is (2, 1, 1, 1) / 5.
+    assert client.loss == pytest.approx((2 * math.log(5 / 2) + 2 * math.log(5)) / 4)
+    assert client.f1 == {0: pytest.approx(0.8), 1: 0.0, 2: 0.0}
+    assert client.examples == 4
+
+
+def test_a_class_that_is_only_predicted_lowers_macro_f1() -> None:
+    logits = torch.eye(3)[[0, 1, 2]].unsqueeze(0)
+    one_class = evaluate(logits, torch.zeros(1, 3, dtype=torch.int64), torch.ones(1, 3).bool())
+    assert one_class.f1[0].tolist() == [0.5, 0.0, 0.0]
+    assert one_class.macro_f1.item() == pytest.approx(0.5 / 3)
+
+
+def test_one_class_predicted_throughout_is_perfect() -> None:
+    logits = torch.eye(3)[[1, 1]].unsqueeze(0)
+    found = evaluate(logits, torch.ones(1, 2, dtype=torch.int64), torch.ones(1, 2).bool())
+    assert (found.macro_f1.item(), found.weighted_f1.item(), found.accuracy.item()) == (1, 1, 1)
+    assert found.clients()[0].f1 == {1: 1.0}
+
+
+def test_a_client_alone_gets_the_numbers_it_gets_in_a_stack() -> None:
+    logits, y, valid = ragged(3, [5, 17, 30], 4)
+    stacked = evaluate(logits, y, valid)
+    for i in range(3):
+        alone = evaluate(logits[i : i + 1], y[i : i + 1], valid[i : i + 1])
+        assert alone.clients() == [stacked.clients()[i]]
+
+
+def test_a_client_without_samples_gives_nan_and_is_left_out_of_means() -> None:
+    logits, y, valid = ragged(1, [4, 6, 8], 3)
+    valid[1] = False
+    found = evaluate(logits, y, valid)
+    for values in (found.macro_f1, found.weighted_f1, found.accuracy, found.loss):
+        assert values.isnan().tolist() == [False, True, False]
+    assert found.f1[1].isnan().all()
+    assert found.clients()[1].f1 == {}
+    expected = (found.loss[0] + found.loss[2]).item() / 2
+    mean = mean_over_clients(found.loss, found.examples)
+    assert mean == Aggregate(pytest.approx(expected), 2, "clients")
+    expected = (4 * found.loss[0] + 8 * found.loss[2]).item() / 12
+    mean = mean_over_samples(found.loss, found.examples)
+    assert mean == Aggregate(pytest.approx(expected), 12, "samples")
+
+
+def test_a_model_that_diverged_shows_in_the_mean() -> None:
+    logits, y, valid = ragged(1, [4, 6], 3)
+    logits[0] = torch.nan
+    found = evaluate(logits, y, valid)
+    assert math.isnan(mean_over_clients(found.loss, found.examples).value)
+
+
+def test_the_mean_over_nobody_is_nan_and_adds_nothing() -> None:
+    nobody = mean_over_clients(torch.tensor([torch.nan]), torch.tensor([0]))
+    assert math.isnan(nobody.value) and nobody.weight == 0
+    somebody = Aggregate(0.5, 3, "clients")
+    assert nobody + somebody == somebody + nobody == somebody
+
+
+def test_aggregates_of_parts_add_up_to_that_of_the_whole() -> None:
+    values, examples = torch.tensor([0.2, 0.4, 0.9]), torch.tensor([1, 2, 7])
+    for mean in (mean_over_clients, mean_over_samples):
+        parts = mean(values[:1], examples[:1]) + mean(values[1:], examples[1:])
+        whole = mean(values, examples)
+        assert (parts.weight, parts.unit) == (whole.weight, whole.unit)
+        assert parts.value == pytest.approx(whole.value)
+
+
+def test_a_mean_over_clients_and_one_over_samples_cannot_be_added() -> None:
+    with pytest.raises(ValueError, match="mean over clients and a mean over samples"):
+        Aggregate(0.5, 3, "clients") + Aggregate(0.5, 30, "samples")
+
+
+def test_rows_hold_every_metric_once() -> None:
+    rows = ClientMetrics(0.1, 0.2, 0.3, 0.4, {0: 0.5, 3: 0.6}, 7).rows(2, "ann")
+    assert rows == [
+        MetricRow(2, "ann", None, "macro_f1", 0.1),
+        MetricRow(2, "ann", None, "weighted_f1", 0.2),
+        MetricRow(2, "ann", None, "accuracy", 0.3),
+        MetricRow(2, "ann", None, "loss", 0.4),
+        MetricRow(2, "ann", None, "examples", 7.0),
+        MetricRow(2, "ann", 0, "f1", 0.5),
+        MetricRow(2, "ann", 3, "f1", 0.6),
+    ]
+
+
+def test_a_label_beyond_the_model_is_refused() -> None:
+    logits, y, valid = torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3)
+    y[1, 2] = 4
+    with pytest.raises(DataError, match=r"position 1 .* labels from 0 to 4, expected 0 to 3"):
+        evaluate(logits, y, valid.bool())
+
+
+def test_shapes_that_do_not_belong_together_are_refused() -> None:
+    y = torch.zeros(2, 5, dtype=torch.int64)
+    with pytest.raises(DataError, match=r"got logits \[2, 3, 4\], y \[2, 5\]"):
+        evaluate(torch.zeros(2, 3, 4), y, torch.ones(2, 5).bool())
