@@ -26,7 +26,7 @@ from fedsub_core.federation import Card
 from fedsub_core.messages import Download
 from fedsub_core.wire.codec import Envelope, decode_download, encode_upload
 
-#: Clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
+#: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
 #: as many at once as there are.
 CHUNK = {"cpu": 8, "cuda": 512}
 
@@ -55,7 +55,9 @@ class CohortGrid(Grid):
         device = resolve_device(device)
         # Like sizes together: a stack is padded to its longest client. Ties by id.
         by_size = sorted(clients, key=lambda c: (-len(c.train_y), c.client))
-        size = CHUNK[device]
+        workers = 1 if device == "cuda" else threads
+        waves = -(-len(by_size) // (workers * CHUNK[device]))
+        size = -(-len(by_size) // (workers * waves))
         self.cohorts = [
             Cohort(learner, card, by_size[start : start + size], standardise, device)
             for start in range(0, len(by_size), size)
@@ -66,7 +68,6 @@ class CohortGrid(Grid):
                 ((c, i) for c in self.cohorts for i in range(len(c.clients))), start=1
             )
         }
-        workers = 1 if device == "cuda" else threads
         # One core per thread: OpenMP teams of several threads fight over few cores.
         self._pool = ThreadPoolExecutor(workers, initializer=_one_core)
         self._ids = count(1)
@@ -186,9 +187,7 @@ def _query(cohort: Cohort, asked: Asked) -> list[Message]:
     ]
 
 
-def _opened(
-    cohort: Cohort, asked: Asked
-) -> tuple[Asked, list[Download], list[Message]]:
+def _opened(cohort: Cohort, asked: Asked) -> tuple[Asked, list[Download], list[Message]]:
     """Decode each client's download; one that is refused is answered with an error."""
     good: Asked = []
     downloads: list[Download] = []

@@ -157,4 +157,3 @@ class Cohort:
                 stack(ids, test, [c.test_y for c in self.clients], self.device),
             )
         return self._scaled[1], self._scaled[2]
-

@@ -139,9 +139,7 @@ def _non_negative(
     return layer.unpatch(share, step.x.shape).mul_(step.x)
 
 
-def _signed(
-    layer: Affine, parts: Params, step: Step, relevance: Tensor, rule: AlphaBeta
-) -> Tensor:
+def _signed(layer: Affine, parts: Params, step: Step, relevance: Tensor, rule: AlphaBeta) -> Tensor:
     """Relevance at the input of a layer whose input has both signs."""
     weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
     assert step.patches is not None

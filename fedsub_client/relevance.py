@@ -25,9 +25,10 @@ from fedsub_core.models import Model, Params, Step
 from fedsub_core.stacks import Stack
 
 RULES = {"lrp-a1b0": AlphaBeta(1, 0), "lrp-a2b1": AlphaBeta(2, 1)}
-BlockSums = Callable[[Params, Tensor, Tensor], tuple[tuple[Tensor, ...], Tensor]]
-# float32 values of a block's widest layer: half a megabyte, about the L2 cache of one core.
-BLOCK_VALUES = 2**18
+BlockSums = Callable[[Params, Tensor, Tensor], tuple[list[Tensor], Tensor]]
+# float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
+# for calls, larger ones for leaving the cache.
+BLOCK_VALUES = 3 * 2**16
 
 
 def unit_relevance(
@@ -69,7 +70,7 @@ def unit_relevance(
 
 def class_sums(
     model: Model, parts: Params, x: Tensor, of_class: Tensor, rule: str, start: str
-) -> tuple[tuple[Tensor, ...], Tensor]:
+) -> tuple[list[Tensor], Tensor]:
     """Return every layer's relevance summed over each class's samples, and the logits.
 
     Parameters
@@ -92,7 +93,7 @@ def class_sums(
         at = propagate(model, parts, tape, first, RULES[rule])
         units = [_over_positions(at[i + 1]) for i in affine_indices(model)]
     by_class = of_class.transpose(1, 2)
-    return tuple(by_class.bmm(u) for u in units), logits
+    return [by_class.bmm(u) for u in units], logits
 
 
 def block_samples(model: Model) -> int:
@@ -154,7 +155,7 @@ def _compiled_block(
 ) -> BlockSums | None:
     """:func:`class_sums` compiled for one client's full block: one shape, so one compilation."""
 
-    def block(parts: Params, x: Tensor, of_class: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    def block(parts: Params, x: Tensor, of_class: Tensor) -> tuple[list[Tensor], Tensor]:
         return class_sums(model, parts, x, of_class, rule, start)
 
     example = (

@@ -34,7 +34,9 @@ def load_client(source: str, client: str) -> tuple[Card, ClientData]:
     if source == WATCH:
         federation = _watch()
         if client not in federation.clients:
-            raise DataError(f"watch: no client {client!r}, expected {', '.join(federation.clients)}")
+            raise DataError(
+                f"watch: no client {client!r}, expected {', '.join(federation.clients)}"
+            )
         return federation.card, federation.clients[client]
     card = read_card(source)
     return card, read_client(Path(source, "clients", f"{client}.npz"), card)

@@ -167,8 +167,8 @@ class RunDatabase:
         first = 0 if last is None else last + 1
         if not first <= row.round <= round or (row.label is not None and row.label < 0):
             raise RunError(
-                f"{self.path}: got {row} in the commit of round {round}, expected rounds {first} to "
-                f"{round} and None or a class from 0 as label; commit a round's rows once"
+                f"{self.path}: got {row} in the commit of round {round}, expected rounds {first} "
+                f"to {round} and None or a class from 0 as label; commit a round's rows once"
             )
         label = -1 if row.label is None else row.label
         return row.round, row.client, label, row.metric, float(row.value)

@@ -243,9 +243,7 @@ class PersonalizedStrategy(Strategy):
             self._asked.append((Message(content, node, kind, group_id=str(round)), client))
         return [message for message, _ in self._asked]
 
-    def _replies(
-        self, round: int, replies: Iterable[Message]
-    ) -> Iterable[tuple[str, RecordDict]]:
+    def _replies(self, round: int, replies: Iterable[Message]) -> Iterable[tuple[str, RecordDict]]:
         """Yield who answered what; error replies are counted and logged."""
         # By message, not by node: an error reply of Flower's own names no node of ours.
         asked = {message.metadata.message_id: client for message, client in self._asked}

@@ -121,9 +121,7 @@ def _held(weights: ClusterWeights, selected: Tensor) -> Tensor:
     return (missing == 0) & weights.in_cluster[:, :, None]
 
 
-def _weighted_rows(
-    coefficients: Callable[[slice], Tensor], rows: Tensor
-) -> tuple[Tensor, Tensor]:
+def _weighted_rows(coefficients: Callable[[slice], Tensor], rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return sum_v B[j, u, v] * rows[v, j] and where any B is above zero, in chunks of units."""
     n, units, _ = rows.shape
     fused = torch.empty_like(rows)

@@ -80,6 +80,8 @@ class FedSubStrategy(PersonalizedStrategy):
     def downloads(self, state: State, clients: Sequence[str], model: Model) -> list[Download]:
         """Fuse for every client at once; send only rows that differ from the client's own."""
         cache = Cache.of(_part(state, clusters=False))
+        if not cache.clients:
+            return [Download()] * len(clients)
         position = {client: i for i, client in enumerate(cache.clients)}
         layers: list[dict[str, UnitRows]] = [{} for _ in cache.clients]
         weights = cluster_weights(
@@ -110,9 +112,7 @@ class FedSubStrategy(PersonalizedStrategy):
         prototypes, present = cache.tensors["prototypes"].double(), cache.tensors["holds"]
         if not self.hyper.impute:
             return prototypes, present
-        filled, imputed = impute(
-            prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours
-        )
+        filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)
         return torch.from_numpy(filled), present | torch.from_numpy(imputed)
 
     def _known_version(self, client: str) -> int:

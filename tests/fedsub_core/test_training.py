@@ -47,7 +47,9 @@ def test_equals_pytorch_sgd_on_each_client_alone(model: Model) -> None:
             stream = generator(3, f"c{i}", 4, f"batches of epoch {epoch}")
             for batch in torch.randperm(count, generator=stream).split(32):
                 sgd.zero_grad()
-                F.cross_entropy(model.forward(own, data.x[i : i + 1, batch])[0], data.y[i, batch]).backward()
+                F.cross_entropy(
+                    model.forward(own, data.x[i : i + 1, batch])[0], data.y[i, batch]
+                ).backward()
                 sgd.step()
         for name, tensor in own.items():
             torch.testing.assert_close(trained[name][i], tensor[0].detach(), atol=1e-6, rtol=1e-5)

@@ -44,7 +44,9 @@ def wisdm():
 def blobs(sizes, seed=0, apart=100.0):
     rng = np.random.default_rng(seed)
     centres = apart * np.arange(len(sizes))[:, None] * np.ones(2)
-    return np.concatenate([c + rng.normal(size=(s, 2)) for c, s in zip(centres, sizes, strict=True)])
+    return np.concatenate(
+        [c + rng.normal(size=(s, 2)) for c, s in zip(centres, sizes, strict=True)]
+    )
 
 
 def partition(labels):
