@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+
 from fedsub_client import compiled as compiled_module
 from fedsub_client.lrp import AlphaBeta, propagate, signed_parts
 from fedsub_client.relevance import class_sums, unit_relevance
@@ -151,7 +152,8 @@ def test_agrees_with_zennit(name: str, rule: str, alpha: float, beta: float, sta
     assert (at[0][0] - expected[0]).abs().max() < 1e-5 * expected[0].abs().max()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+# Without a ReLU, relevance is lost at a negative unit that has no positive contribution.
+@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - {"linear-chain"}))
 def test_a1b0_conserves_relevance_without_biases(name: str) -> None:
     module, shape = NETWORKS[name]
     model, params = from_torch(module, shape)
@@ -195,7 +197,8 @@ def test_a_stack_equals_each_client_alone_and_padding_never_counts(
         data.x[i, count:] = 1e6  # what padding holds must not matter
     together, logits = unit_relevance(model, params, data, rule, "logits")
     for i, count in enumerate(data.counts):
-        alone_data = Stack((data.clients[i],), data.x[i : i + 1, :count], data.y[i : i + 1, :count], (count,))  # fmt: skip  # noqa: E501
+        x, y = data.x[i : i + 1, :count], data.y[i : i + 1, :count]
+        alone_data = Stack((data.clients[i],), x, y, (count,))
         alone, alone_logits = unit_relevance(
             model, select_params(params, [i]), alone_data, rule, "logits"
         )
