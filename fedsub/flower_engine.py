@@ -51,7 +51,7 @@ def simulation_link(home: Path) -> Iterator[dict[str, str]]:
     bin = Path(sys.executable).parent
     path = f"{bin}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
-    command = [bin / "flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1"]
+    command = [str(bin / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--control-api-address", f"127.0.0.1:{control}"]
     command += ["--database", str(home / "link.db")]
     with (home / "superlink.log").open("w") as log:

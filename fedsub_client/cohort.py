@@ -17,7 +17,7 @@ from fedsub_core.messages import Download, Upload
 from fedsub_core.methods import method
 from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.models import build_model
-from fedsub_core.splits import split
+from fedsub_core.splits import SplitKind, split
 from fedsub_core.stacks import Stack, select_params, stack
 from fedsub_core.standardise import Scaling, apply, moments
 from fedsub_core.standardise import scaling as own_scaling
@@ -48,9 +48,10 @@ def split_client(client: ClientData, card: Card, config: RunConfig) -> SplitClie
     ``auto`` cuts in time where the order in time is known. People held out by ``unseen`` are
     split too, likewise: they train on a part of their data once they join.
     """
-    kind = config.split
-    if kind in ("auto", "unseen"):
-        kind = "blocked" if card.time_ordered or card.overlap else "stratified"
+    blocked = config.split == "blocked" or (
+        config.split in ("auto", "unseen") and (card.time_ordered or card.overlap > 0)
+    )
+    kind: SplitKind = "blocked" if blocked else "stratified"
     train, test = split(client, card, kind, config.test_share, config.seed)
     x, y = client.x, client.y
     return SplitClient(client.client, x[train], y[train], x[test], y[test])

@@ -79,13 +79,17 @@ class Upload:
 
 def papers_bytes(upload: Upload) -> int:
     """Bytes of the papers' encoding: every class's subnetwork on its own, in float32."""
-    rows = sum(
+    rows: int = sum(
         int(mask.sum()) * upload.layers[name].rows.shape[1] for name, mask in upload.masks.items()
     )
-    return 4 * (rows + sum(array.size for array in upload.dense.values()))
+    return 4 * (rows + _dense_size(upload))
 
 
 def union_bytes(upload: Upload) -> int:
     """Bytes of the rows that at least one class selected, each once, in float32."""
-    rows = sum(layer.rows.size for layer in upload.layers.values())
-    return 4 * (rows + sum(array.size for array in upload.dense.values()))
+    rows = sum(int(layer.rows.size) for layer in upload.layers.values())
+    return 4 * (rows + _dense_size(upload))
+
+
+def _dense_size(upload: Upload) -> int:
+    return sum(int(array.size) for array in upload.dense.values())

@@ -20,6 +20,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.federation import Federation
 from fedsub_core.seeds import derive_seed
 
+SplitKind = Literal["stratified", "blocked"]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -28,7 +29,7 @@ FloatArray = NDArray[np.float64]
 def split(
     client: ClientData,
     card: Card,
-    kind: Literal["stratified", "blocked"],
+    kind: SplitKind,
     test_share: float,
     seed: int,
 ) -> tuple[IntArray, IntArray]:

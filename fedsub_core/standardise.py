@@ -6,9 +6,8 @@ Only moments of training parts may be given: test samples must not shape their o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,25 +94,3 @@ def apply(scale: Scaling, x: NDArray[np.float32]) -> NDArray[np.float32]:
     shape = (1, -1) + (1,) * (x.ndim - 2)
     scaled: NDArray[np.float32] = (x - scale.mean.reshape(shape)) / scale.std.reshape(shape)
     return scaled
-
-
-def scalings(
-    train: Mapping[str, NDArray[np.float32]], mode: Literal["federation", "client", "none"]
-) -> dict[str, Scaling]:
-    """Return each client's scaling from the clients' training parts.
-
-    ``federation``: one for all, of the pooled moments (FedSub's prototypes compare features
-    between clients, so this is the default); ``client``: each its own; ``none``: x as it is.
-    """
-    own = {client: moments(x) for client, x in train.items()}
-    if mode == "federation":
-        return dict.fromkeys(own, scaling(pool(list(own.values()))))
-    if mode == "client":
-        return {client: scaling(m) for client, m in own.items()}
-    if mode == "none":
-        return {client: _identity(len(m.sum)) for client, m in own.items()}
-    raise ValueError(f"standardise {mode!r} is not one of 'federation', 'client', 'none'")
-
-
-def _identity(features: int) -> Scaling:
-    return Scaling(np.zeros(features, np.float32), np.ones(features, np.float32))

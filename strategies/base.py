@@ -109,30 +109,40 @@ class PersonalizedStrategy(Strategy):
         """Run the rounds that are left; arguments left out come from the configuration."""
         rounds = num_rounds or self.config.rounds
         timeout = timeout or self.config.round_timeout
-        arrays, empty = initial_arrays or ArrayRecord(), ConfigRecord()
-        self.federation = open_federation(grid, self.config, timeout)
-        if self.state is None:
-            self.state = self.init(self.federation.model)
+        self.open(grid, timeout)
         self.summary()
         result = Result()
         for round in range(self.finished_rounds + 1, rounds + 1):
-            self._rows, self._bytes_down = [], Counter()
-            messages = self.configure_train(round, arrays, train_config or empty, grid)
-            replies = grid.send_and_receive(messages, timeout=timeout)
-            self.aggregate_train(round, replies)
-            if round % self.config.evaluate_every == 0 or round == rounds:
-                messages = self.configure_evaluate(round, arrays, evaluate_config or empty, grid)
-                replies = grid.send_and_receive(messages, timeout=timeout)
-                if (metrics := self.aggregate_evaluate(round, replies)) is not None:
-                    result.evaluate_metrics_clientapp[round] = metrics
-            self.finished_rounds = round
-            self._rows += [
-                MetricRow(round, client, None, "bytes_down_sent", count)
-                for client, count in self._bytes_down.items()
-            ]
-            if self.on_round is not None:
-                self.on_round(round, self.state, self._rows)
+            evaluated = round % self.config.evaluate_every == 0 or round == rounds
+            if (metrics := self.play(grid, round, timeout, evaluated)) is not None:
+                result.evaluate_metrics_clientapp[round] = metrics
         return result
+
+    def open(self, grid: Grid, timeout: float) -> None:
+        """Hold the opening exchange: afterwards rounds can be played."""
+        self.federation = open_federation(grid, self.config, timeout)
+        if self.state is None:
+            self.state = self.init(self.federation.model)
+
+    def play(self, grid: Grid, round: int, timeout: float, evaluated: bool) -> MetricRecord | None:
+        """Play one round; return the mean metrics over clients if it was evaluated."""
+        arrays, config, metrics = ArrayRecord(), ConfigRecord(), None
+        self._rows, self._bytes_down = [], Counter()
+        messages = self.configure_train(round, arrays, config, grid)
+        self.aggregate_train(round, grid.send_and_receive(messages, timeout=timeout))
+        if evaluated:
+            messages = self.configure_evaluate(round, arrays, config, grid)
+            replies = grid.send_and_receive(messages, timeout=timeout)
+            metrics = self.aggregate_evaluate(round, replies)
+        self._rows += [
+            MetricRow(round, client, None, "bytes_down_sent", count)
+            for client, count in self._bytes_down.items()
+        ]
+        self.finished_rounds = round
+        if self.on_round is not None:
+            assert self.state is not None
+            self.on_round(round, self.state, self._rows)
+        return metrics
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -70,6 +70,8 @@ class FedSubStrategy(PersonalizedStrategy):
                 clusters[:, y] = old["clusters"][:, y]
             elif present[:, y].any():
                 stale.append(y)
+        if not stale:
+            return cache.state() | {"clusters": clusters, "clustered": prototypes}
         seeds = {y: derive_seed(self.config.seed, "", 0, f"clusters of class {y}") for y in stale}
         points = {y: prototypes[present[:, y], y].numpy() for y in stale}
         found = cluster_classes(points, self.hyper.k_selection, seeds, self.config.workers)

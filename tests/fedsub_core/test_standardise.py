@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsub_core.errors import DataError
-from fedsub_core.standardise import Moments, apply, moments, pool, scaling, scalings
+from fedsub_core.standardise import Moments, apply, moments, pool, scaling
 
 
 def draw(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -83,20 +83,6 @@ def test_extreme_scales_stay_finite(scale: float) -> None:
     np.testing.assert_allclose(scaled.std(axis=0), 1, rtol=1e-5)
 
 
-def test_modes() -> None:
-    train = {"a": draw((40, 2), 1), "b": draw((10, 2), 2) * 5 + 7}
-    by = {mode: scalings(train, mode) for mode in ("federation", "client", "none")}
-    assert all(list(of) == ["a", "b"] for of in by.values())
-    whole = np.concatenate(list(train.values()))
-    for s in by["federation"].values():
-        np.testing.assert_allclose(s.mean, whole.mean(axis=0), rtol=1e-5)
-        np.testing.assert_allclose(s.std, whole.std(axis=0), rtol=1e-5)
-    for client, x in train.items():
-        np.testing.assert_allclose(by["client"][client].mean, x.mean(axis=0), rtol=1e-5)
-        np.testing.assert_allclose(by["client"][client].std, x.std(axis=0), rtol=1e-5)
-        np.testing.assert_array_equal(apply(by["none"][client], x), x)
-
-
 def test_what_cannot_be_pooled_is_refused() -> None:
     with pytest.raises(DataError, match=r"\[2, 3\]"):
         pool([moments(draw((4, 2))), moments(draw((4, 3)))])
@@ -104,5 +90,3 @@ def test_what_cannot_be_pooled_is_refused() -> None:
         pool([])
     with pytest.raises(DataError, match="no sample"):
         scaling(Moments(0, np.zeros(2), np.zeros(2)))
-    with pytest.raises(ValueError, match="'all'"):
-        scalings({"a": draw((4, 2))}, "all")  # type: ignore[arg-type]

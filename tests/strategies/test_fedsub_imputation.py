@@ -75,8 +75,9 @@ def test_opposite_clients_and_strangers_predict_nothing():
     prototypes = np.array([[[1.0], [0], [0]], [[-1.0], [7], [0]], [[0.0], [7], [7]]])
     has = np.array([[True, False, False], [True, True, False], [False, True, True]])
     completed, imputed = impute(prototypes, has, 5)
-    # Client 1 opposes client 0, client 2 shares no class with it: 0 gets nothing. 1 knows 2.
-    assert imputed.tolist() == [[False] * 3, [False, False, True], [False] * 3]
+    # Client 1 opposes client 0, client 2 shares no class with it: 0 gets nothing.
+    # 1 and 2 share class 1 and predict for each other.
+    assert imputed.tolist() == [[False] * 3, [False, False, True], [True, False, False]]
     assert completed[0].tolist() == [[1], [0], [0]]
     assert completed[1, 2] == pytest.approx([7])
 

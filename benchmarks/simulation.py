@@ -1,0 +1,210 @@
+"""Seconds a round: CohortGrid, plain PyTorch loops and Flower's Ray engine, side by side.
+
+36 clients with 1000 training and 428 test samples each, the papers' model 3-128-512-6, batch 32,
+one epoch a round. Contenders take turns in one process, so that a noisy machine is noisy for all;
+ratios of medians are what counts. Ray runs last, in processes of its own.
+
+    python benchmarks/simulation.py [--rounds 7] [--no-ray]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from fedsub.cohort_grid import CohortGrid
+from fedsub.flower_engine import flower_run, simulation_link
+from fedsub.simulation import build_grid, build_strategy
+from fedsub_client.learners.fedsub import FedSubLearner
+from fedsub_client.relevance import unit_relevance
+from fedsub_core.card import Card
+from fedsub_core.client_data import ClientData
+from fedsub_core.config import RunConfig, read_config
+from fedsub_core.federation import Federation, write_federation
+from fedsub_core.messages import Download
+from fedsub_core.training import train
+
+ROOT = Path(__file__).resolve().parents[1]
+CLIENTS, SAMPLES, CLASSES, FEATURES = 36, 1428, 6, 3
+
+
+def federation(clients: int = CLIENTS, samples: int = SAMPLES) -> Federation:
+    """Synthetic people: six Gaussian classes whose centres differ a little between people."""
+    rng = np.random.default_rng(0)
+    card = Card("synthetic", "speed", tuple("abcdef"), ("x", "y", "z"))
+    people = {}
+    for i in range(clients):
+        y = np.sort(np.arange(samples) % CLASSES).astype(np.int64)
+        centres = rng.normal(0, 2, (CLASSES, FEATURES))
+        x = (centres[y] + rng.normal(0, 1, (samples, FEATURES))).astype(np.float32)
+        people[f"{i:04d}"] = ClientData(f"{i:04d}", x, y)
+    return Federation(card, people)
+
+
+class Rounds:
+    """Rounds of one method on CohortGrid, one per call."""
+
+    def __init__(self, config: RunConfig, method: str, people: Federation) -> None:
+        self.grid = build_grid(config, method, people)
+        self.strategy = build_strategy(config, method)
+        self.strategy.open(self.grid, timeout=60)
+
+    def __call__(self) -> None:
+        """Play the next round, evaluation included."""
+        round = self.strategy.finished_rounds + 1
+        self.strategy.play(self.grid, round, timeout=60, evaluated=True)
+
+
+def torch_loops(grid: CohortGrid) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return a DataLoader loop and an index-slice loop, as people write them."""
+    data = [(c.train_x, c.train_y) for cohort in grid.cohorts for c in cohort.clients]
+    tensors = [(torch.from_numpy(x), torch.from_numpy(y)) for x, y in data]
+
+    def model() -> tuple[nn.Module, torch.optim.Optimizer]:
+        net = nn.Sequential(
+            nn.Linear(FEATURES, 128), nn.ReLU(), nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 6)
+        )
+        return net, torch.optim.SGD(net.parameters(), lr=0.005, momentum=0.9)
+
+    def step(net: nn.Module, sgd: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> None:
+        sgd.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        sgd.step()
+
+    def loader_loop() -> None:
+        for x, y in tensors:
+            net, sgd = model()
+            for batch in DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True):
+                step(net, sgd, *batch)
+
+    def slice_loop() -> None:
+        for x, y in tensors:
+            net, sgd = model()
+            for index in torch.randperm(len(y)).split(32):
+                step(net, sgd, x[index], y[index])
+
+    return loader_loop, slice_loop
+
+
+def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
+    """Return a FedSub round's parts on their own, in the grid's threads."""
+    learner = grid.cohorts[0].learner
+    assert isinstance(learner, FedSubLearner)
+    stacks = [(cohort, cohort._stacks(None)[0]) for cohort in grid.cohorts]
+
+    def everywhere(work: Callable[..., object]) -> Callable[[], None]:
+        return lambda: list(grid._pool.map(lambda pair: work(*pair), stacks)) and None  # type: ignore[func-returns-value]
+
+    def relevance(rule: str) -> Callable[[], None]:
+        return everywhere(
+            lambda c, data: unit_relevance(
+                learner.model, learner.params(c.state), data, rule, "logits"
+            )
+        )
+
+    return {
+        "epoch of local training": everywhere(
+            lambda c, data: train(learner.model, learner.params(c.state), data, learner.settings, 1)
+        ),
+        "relevance naive": relevance("naive"),
+        "relevance lrp-a1b0": relevance("lrp-a1b0"),
+        "relevance lrp-a2b1": relevance("lrp-a2b1"),
+        "evaluation": everywhere(
+            lambda c, data: c.evaluate(None, range(len(c.clients)), [Download()] * len(c.clients))
+        ),
+    }
+
+
+def ray_seconds(people: Federation, method: str, rounds: int) -> float:
+    """Median seconds of a round of Flower's Ray engine, the first (start of workers) left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        write_federation(home / "data", people)
+        settings = {
+            "data": str(home / "data"),
+            "method": method,
+            "beside": "",
+            "rounds": rounds + 1,
+            "out": str(home / "out"),
+            "split": "stratified",
+            "fedsub.k-selection": "dbi-capped",
+        }
+        with simulation_link(home / "flower") as env:
+            flower_run(ROOT, env, len(people.clients), settings, timeout=550)
+        database = next((home / "out").glob(f"*/{method}/state.db"))
+        with sqlite3.connect(database) as connection:
+            rows = connection.execute("SELECT seconds FROM rounds ORDER BY round").fetchall()
+    return statistics.median(seconds for (seconds,) in rows[1:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--no-ray", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+
+    people = federation()
+    config = read_config(
+        None,
+        {"method": "fedsub", "beside": "local,fedavg", "standardise": "none", "device": "cpu",
+         "fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping"},
+    )  # fmt: skip
+    fedavg, fedsub = Rounds(config, "fedavg", people), Rounds(config, "fedsub", people)
+    loader_loop, slice_loop = torch_loops(fedavg.grid)
+    contenders: dict[str, Callable[[], None]] = {
+        "PyTorch, DataLoader loop (training alone)": loader_loop,
+        "PyTorch, index slices (training alone)": slice_loop,
+        "CohortGrid, FedAvg round": fedavg,
+        "CohortGrid, FedSub round": fedsub,
+        **parts(fedsub.grid),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(arguments.rounds + 1):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            if turn:  # the first turn warms up
+                seconds[name].append(time.perf_counter() - start)
+    median = {name: statistics.median(values) for name, values in seconds.items()}
+    if not arguments.no_ray:
+        for method in ("fedavg", "fedsub"):
+            median[f"Flower's Ray engine, {method} round"] = ray_seconds(people, method, 4)
+    report(median)
+
+
+def report(median: dict[str, float]) -> None:
+    """Print milliseconds and the ratios that the design aims at."""
+    for name, value in median.items():
+        print(f"{name:45} {1000 * value:8.0f} ms")
+    fedavg, fedsub = median["CohortGrid, FedAvg round"], median["CohortGrid, FedSub round"]
+    epoch = median["epoch of local training"]
+    ratios = [
+        ("FedAvg round / DataLoader loop", fedavg / median[next(iter(median))], "<= 0.40"),
+        ("FedSub round / FedAvg round", fedsub / fedavg, "<= 2.0"),
+        ("evaluation / FedAvg round", median["evaluation"] / fedavg, "<= 0.10"),
+    ]
+    for rule in ("naive", "lrp-a1b0", "lrp-a2b1"):
+        ratios.append((f"relevance {rule} / epoch", median[f"relevance {rule}"] / epoch, "<= 1.0"))
+    for method, own in (("fedavg", fedavg), ("fedsub", fedsub)):
+        ray = median.get(f"Flower's Ray engine, {method} round")
+        if ray is not None:
+            ratios.append((f"Ray / CohortGrid, {method}", ray / own, ">= 3"))
+    print()
+    for name, ratio, aim in ratios:
+        print(f"{name:45} {ratio:8.2f}   aim {aim}")
+
+
+if __name__ == "__main__":
+    main()
