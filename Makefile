@@ -8,7 +8,7 @@ export OMP_NUM_THREADS = 1
 .PHONY: run test test-slow lint clean
 
 run: $(VENV)/run.installed
-	$(BIN)/fedsub run
+	$(BIN)/fedsub run datasets/watch/run.toml
 
 test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow"

@@ -11,8 +11,8 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from fedsub_core.config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, FedSubError
@@ -76,7 +76,7 @@ def run(
     CONFIG is a TOML file with the same keys; options on the command line come on top. Prints one
     table and where the run's folder lies.
     """
-    from fedsub.comparison import compare, new_folder, open_folder
+    from fedsub.comparison import compare, load_data, new_folder, open_folder
     from fedsub.results import method_summaries, table
 
     overrides: dict[str, Any] = {
@@ -86,13 +86,19 @@ def run(
     if resume is not None:
         if config is not None:
             raise ConfigError("--resume takes the run's own configuration: leave the file out")
-        resolved, folder = open_folder(resume, overrides), resume
+        resolved = open_folder(resume, overrides)
     else:
         resolved = read_config(config, overrides)
-        folder = new_folder(resolved)
+    federation = load_data(resolved)
+    folder = resume or new_folder(resolved)
     with _progress() as bar:
         tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
-        compare(resolved, folder, lambda name, round: bar.update(tasks[name], completed=round))
+        compare(
+            resolved,
+            federation,
+            folder,
+            lambda name, round: bar.update(tasks[name], completed=round),
+        )
     console.print(table(method_summaries(folder)))
     console.print(f"Run folder: {folder}", soft_wrap=True)
 
@@ -124,13 +130,12 @@ def methods() -> None:
         if not options:
             console.print("  no hyperparameters of its own", highlight=False)
             continue
-        grid = Table(box=None, padding=(0, 2), show_header=True, header_style="dim")
-        for column in ("hyperparameter", "default", "values", "meaning"):
-            grid.add_column(column)
         for o in options:
             values = " | ".join(o.choices) if o.choices else o.type.__name__
-            grid.add_row(f"{name}.{o.key}", str(o.default), values, o.doc)
-        console.print(grid, highlight=False)
+            default = str(o.default).lower() if o.type is bool else o.default
+            line = f"  [bold]{name}.{o.key}[/bold] = {default}  [dim]({values})[/dim]"
+            console.print(line, highlight=False)
+            console.print(Padding(o.doc, (0, 0, 0, 6)), highlight=False)
 
 
 def main() -> None:

@@ -9,18 +9,38 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.results import export_csv, summarise_run
-from fedsub.simulation import train_method
+from fedsub.simulation import build_grid, train_method
 from fedsub_core.config import RunConfig, differences, dump_toml, read_config
 from fedsub_core.errors import RunError
+from fedsub_core.federation import Federation
 from fedsub_core.sources import load_federation
+from fedsub_core.splits import unseen_clients
 from fedsub_server.rundb import RunDatabase
 
 RUN_FILE = "run.toml"
 MethodProgress = Callable[[str, int], None]
 
 
+def load_data(config: RunConfig) -> Federation:
+    """Return the run's federation, or raise what would stop the run before its first round.
+
+    To be called before the run's folder is made, so that bad data leave none behind.
+    """
+    federation = load_federation(config.data)
+    if config.split == "unseen":
+        unseen_clients(federation.clients, config.unseen_share, config.seed)
+    build_grid(config, config.method, federation).close()
+    return federation
+
+
 def new_folder(config: RunConfig) -> Path:
-    """Make the run's folder, ``<out>/<data>-<method>-<time>``, with its resolved run.toml."""
+    """Make the run's folder, ``<out>/<data>-<method>-<time>``, with its resolved run.toml.
+
+    Raises
+    ------
+    RunError
+        If the folder cannot be made.
+    """
     data = Path(config.data).resolve().name if config.data != "watch" else "watch"
     stem = f"{data}-{config.method}-{datetime.now():%Y%m%d-%H%M%S}"
     for attempt in range(100):
@@ -29,6 +49,10 @@ def new_folder(config: RunConfig) -> Path:
             folder.mkdir(parents=True)
         except FileExistsError:
             continue
+        except OSError as error:
+            raise RunError(
+                f"{folder}: cannot be made ({error.strerror}); choose another --out"
+            ) from error
         (folder / RUN_FILE).write_text(dump_toml(config), encoding="utf-8")
         return folder
     raise RunError(f"{config.out}: a hundred runs of this name and second; choose another --out")
@@ -54,13 +78,14 @@ def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:
     return config
 
 
-def compare(config: RunConfig, folder: Path, progress: MethodProgress) -> dict[str, Any]:
+def compare(
+    config: RunConfig, federation: Federation, folder: Path, progress: MethodProgress
+) -> dict[str, Any]:
     """Train every method of the run, one after another, and return the summary.
 
     Methods that had finished are left as they are. Writes, for each method, ``<method>/state.db``,
     ``metrics.csv`` and ``models/``, and ``summary.json`` for all.
     """
-    federation = load_federation(config.data)
     for name in config.methods:
         own = folder / name
         train_method(config, name, federation, own, lambda r, name=name: progress(name, r))  # type: ignore[misc]

@@ -17,9 +17,10 @@ _FUNCTIONS: dict[Hashable, Callable[..., Any] | None] = {}
 def compiled(
     key: Hashable, function: Callable[..., Any], example: tuple[Any, ...]
 ) -> Callable[..., Any] | None:
-    """Return `function` compiled for arguments of the shapes of `example`, or None.
+    """Return `function` compiled for arguments like `example`, or None.
 
-    Compiled once per process and `key`, by the first thread that asks; others wait for it. None
+    Compiled for the shapes of `example`, but for axes that it marks as dynamic
+    (``torch._dynamo.mark_dynamic``). Compiled once per process and `key`, by the first thread that asks; others wait for it. None
     where nothing can be compiled, such as on a machine without a C++ compiler: the first time,
     one line says so, and the caller goes on without.
     """
@@ -31,7 +32,7 @@ def compiled(
 
 def _try(function: Callable[..., Any], example: tuple[Any, ...]) -> Callable[..., Any] | None:
     try:
-        fast = torch.compile(function, dynamic=False)
+        fast = torch.compile(function)
         fast(*example)
     except Exception as error:  # the compiler's errors share no narrower base
         if None not in _FUNCTIONS.values():

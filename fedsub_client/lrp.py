@@ -21,9 +21,9 @@ from fedsub_core.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models import Model, Params, Step
 
 STABILISER = 1e-6
-# z- = z - z+ saves a matrix product, but rounds to 1e-7 of z+: only a sum of few terms can be so
-# small beside z+ that this shows, and for those the product is cheap.
-FEW_TERMS = 64
+# z- = z - z+ saves a matrix product, but rounds to 1e-7 of z+. In layers with few inputs, and in
+# trained classifiers, z- gets so small beside z+ that this shows; there the product is cheap.
+SMALL = 64
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _non_negative(
     if not rule.beta:
         share = torch.div(relevance, positive, out=positive).bmm(parts[f"{weight}+"])
     else:
-        if layer.fan_in < FEW_TERMS:
+        if min(layer.fan_in, layer.units) < SMALL:
             by_weight = parts[f"{weight}-"].transpose(1, 2)
             negative = torch.baddbmm(parts[f"{bias}-"], step.patches, by_weight)
         else:

@@ -56,16 +56,17 @@ def prototypes(features: Tensor, data: Stack, classes: int) -> tuple[Tensor, Ten
     return sums / counts.clamp(min=1).unsqueeze(2), counts
 
 
-def content_hash(data: Stack) -> Tensor:
+def content_hash(data: Stack, key: bytes = b"") -> Tensor:
     """Return int64 [clients], equal for equal valid samples and labels in equal order.
 
     Padding and the company in the stack do not enter, so a client whose data stayed the same
-    keeps its hash and need not send its prototypes again.
+    keeps its hash and need not send its prototypes again. With a `key` (up to 64 bytes, the
+    device's own) who sees the hash cannot test guesses of the data against it.
     """
     x, y = data.x.cpu().numpy(), data.y.cpu().numpy()
     hashes = []
     for c, count in enumerate(data.counts):
-        digest = hashlib.blake2b(repr(x[c, :count].shape).encode(), digest_size=8)
+        digest = hashlib.blake2b(repr(x[c, :count].shape).encode(), digest_size=8, key=key)
         digest.update(x[c, :count].tobytes())
         digest.update(y[c, :count].tobytes())
         hashes.append(int.from_bytes(digest.digest(), "little", signed=True))

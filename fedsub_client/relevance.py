@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from math import prod
 
 import torch
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 from fedsub_client.compiled import compiled
 from fedsub_client.lrp import AlphaBeta, affine_indices, propagate, require_support, signed_parts
 from fedsub_core.errors import ConfigError
-from fedsub_core.layers import ReLU
+from fedsub_core.layers import Affine, ReLU
 from fedsub_core.methods import LRP_STARTS, RELEVANCE_RULES
 from fedsub_core.models import Model, Params, Step
 from fedsub_core.stacks import Stack
@@ -100,7 +101,7 @@ def block_samples(model: Model) -> int:
     """Return how many samples a block holds, so that its intermediate results stay in cache."""
     shape, widest = model.input_shape, 1
     for layer in model.layers:
-        if hasattr(layer, "fan_in"):
+        if isinstance(layer, Affine):
             widest = max(widest, layer.fan_in * prod(layer.output_shape(shape)[1:]))
         shape = layer.output_shape(shape)
         widest = max(widest, prod(shape))
@@ -133,41 +134,39 @@ def _in_blocks(
     clients, samples = data.y.shape
     sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
     logits = data.x.new_zeros(clients, samples, model.classes)
-    run = partial(class_sums, model, rule=rule, start=start)
+    eager = partial(class_sums, model, rule=rule, start=start)
     fast = _compiled_block(model, parts, data.x, size, rule, start) if compile else None
     for c, count in enumerate(data.counts):
         one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
-        for begin in range(0, count, size):
-            part = slice(begin, min(begin + size, count))
-            x, classes = data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0)
-            if fast is None:
-                more, out = run(one, x, classes)
-            else:
-                more, out = fast(one, _padded(x, size), _padded(classes, size))
-            logits[c, part] = out[0, : x.shape[1]]
+        for part in _equal_parts(count, size):
+            # Compiled code treats an axis of length 1 as a shape of its own: not worth compiling.
+            run = eager if fast is None or part.stop - part.start == 1 else fast
+            more, out = run(one, data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0))
+            logits[c, part] = out[0]
             for total, add in zip(sums, more, strict=True):
                 total[c].add_(add[0])
     return sums, logits
 
 
+def _equal_parts(count: int, most: int) -> list[slice]:
+    """Cut ``range(count)`` into as few parts of at most `most` as can be, about equally long."""
+    parts = -(-count // most)
+    ends = [count * i // parts for i in range(parts + 1)]
+    return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
 def _compiled_block(
     model: Model, parts: Params, x: Tensor, size: int, rule: str, start: str
 ) -> BlockSums | None:
-    """:func:`class_sums` compiled for one client's full block: one shape, so one compilation."""
+    """:func:`class_sums` compiled for one client and any number of samples above 1."""
 
     def block(parts: Params, x: Tensor, of_class: Tensor) -> tuple[list[Tensor], Tensor]:
         return class_sums(model, parts, x, of_class, rule, start)
 
-    example = (
-        {name: tensor[0].unsqueeze(0) for name, tensor in parts.items()},
-        x.new_zeros(1, size, *x.shape[2:]),
-        x.new_zeros(1, size, model.classes),
-    )
-    return compiled((model, rule, start, x.dtype), block, example)
-
-
-def _padded(x: Tensor, samples: int) -> Tensor:
-    """Append zeros until `x [1, samples, ...]` has that many samples."""
-    if x.shape[1] == samples:
-        return x
-    return torch.cat((x, x.new_zeros(1, samples - x.shape[1], *x.shape[2:])), 1)
+    samples = max(size, 2)
+    block_x = x.new_zeros(1, samples, *x.shape[2:])
+    of_class = x.new_zeros(1, samples, model.classes)
+    for tensor in (block_x, of_class):
+        torch._dynamo.mark_dynamic(tensor, 1, min=2)
+    one = {name: tensor[0].unsqueeze(0) for name, tensor in parts.items()}
+    return compiled((model, rule, start, x.dtype), block, (one, block_x, of_class))

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from fedsub_core.card import Card
 from fedsub_core.errors import DataError
 
-# Ids become file names and keys of the server's database, on every system.
-_CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+#: What a client id looks like: it becomes a file name and a key of the server's database.
+CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _Refuse = Callable[[str, object, str, str], DataError]
 
@@ -94,7 +94,7 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
     def refused(what: str, got: object, expected: str, do: str) -> DataError:
         return DataError(f"{path}: client {client!r}: {what}: got {got}, expected {expected}. {do}")
 
-    if not _CLIENT_ID.fullmatch(client):
+    if not CLIENT_ID.fullmatch(client):
         expected = "letters, digits, '.', '_' and '-', the first a letter or digit"
         raise refused("client id", repr(client), expected, "Rename the file.")
     for name in ("x", "y"):

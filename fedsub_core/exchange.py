@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from fedsub_core.client_data import CLIENT_ID
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics
 from fedsub_core.standardise import Moments, Scaling
@@ -98,9 +99,13 @@ def read_opening(record: ConfigRecord) -> Opening:
     Raises
     ------
     MessageRefused
-        If a value is missing, not finite or of another length than the features.
+        If a value is missing, of another kind, not finite or of another length than the
+        features, or if the client's id is none.
     """
     client = str(record.get("client", "?"))
+    if not CLIENT_ID.fullmatch(client):
+        expected = "letters, digits, '.', '_' and '-', the first a letter or digit"
+        raise MessageRefused(client, 0, "client id", repr(client), expected)
     try:
         opening = Opening(
             client=client,
@@ -116,6 +121,8 @@ def read_opening(record: ConfigRecord) -> Opening:
         )
     except KeyError as missing:
         raise MessageRefused(client, 0, "opening", f"no {missing}", "all its values") from None
+    except (TypeError, ValueError) as error:
+        raise MessageRefused(client, 0, "opening", repr(error), "values of their kinds") from None
     sizes = {opening.moments.sum.shape, opening.moments.sumsq.shape}
     if not opening.shape or sizes != {(opening.shape[0],)}:
         raise MessageRefused(

@@ -16,6 +16,17 @@ SUPPORTED = (
     "AdaptiveAvgPool (1d, 2d), Flatten, Dropout"
 )
 
+WINDOWED = (
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.MaxPool1d,
+    nn.MaxPool2d,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+)
+
 
 def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Model, Params]:
     """Return the model and one client's parameters, ``[1, ...]``, copied.
@@ -86,9 +97,11 @@ def _layer(where: str, layer: nn.Module, shape: Shape, before: int) -> Layer | A
         if shape != (layer.in_features,):
             raise _refused(where, layer, f"its input has shape {shape}: put Flatten before it")
         return Linear(f"layer{before + 1}", layer.out_features, layer.in_features)
+    if not isinstance(layer, WINDOWED):
+        raise _refused(where, layer, "unknown")
     axes = 1 if type(layer).__name__.endswith("1d") else 2
     if len(shape) != axes + 1:
-        raise _refused(where, layer, f"its input has shape {shape}, or it is unknown")
+        raise _refused(where, layer, f"its input has shape {shape}, expected {axes + 1} axes")
     if isinstance(layer, (nn.Conv1d, nn.Conv2d)):
         return _convolution(where, layer, shape, before)
     if isinstance(layer, (nn.MaxPool1d, nn.MaxPool2d)):
@@ -100,12 +113,10 @@ def _layer(where: str, layer: nn.Module, shape: Shape, before: int) -> Layer | A
         if layer.ceil_mode or not layer.count_include_pad or divisor is not None:
             raise _refused(where, layer, "ceil_mode, count_include_pad or divisor_override is set")
         return _window("avg", layer, axes)
-    if isinstance(layer, (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d)):
-        size = _tuple(layer.output_size, axes)
-        if len(size) != axes:
-            raise _refused(where, layer, "an output size is None")
-        return Pool("adaptive-avg", size)
-    raise _refused(where, layer, "unknown")
+    size = _tuple(layer.output_size, axes)
+    if len(size) != axes:
+        raise _refused(where, layer, "an output size is None")
+    return Pool("adaptive-avg", size)
 
 
 def _window(kind: str, layer: nn.Module, axes: int) -> Pool:

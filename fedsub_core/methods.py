@@ -18,6 +18,7 @@ LRP_STARTS = ("logits", "target")
 SCORES = ("one", "samples", "accuracy", "accuracy-samples")
 FUSIONS = ("overlapping", "overlapping-any", "overlapping-additive", "leadership", "avg")
 PROTOTYPE_FEATURES = ("input", "embedding")
+PROTOTYPE_NOISES = ("none", "gaussian", "laplace")
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,12 @@ class FedSubHyperparameters:
     impute: bool = option(False, "predict prototypes of classes a client lacks (first version)")
     impute_neighbours: int = option(5, "n most similar clients used to predict one", minimum=1)
     compile: bool = option(False, "compile the relevance pass with torch.compile")
+    prototype_noise: str = choice(*PROTOTYPE_NOISES, doc="differentially private prototypes")
     prototype_clip: float = option(
-        0.0, "clip prototypes to this L2 norm before noise; 0 = no clipping", minimum=0.0
+        0.0, "clip prototypes to this L2 (laplace: L1) norm before noise", minimum=0.0
+    )
+    prototype_sigma: float = option(
+        0.0, "standard deviation of the noise on each feature of a prototype", minimum=0.0
     )
 
 

@@ -94,7 +94,7 @@ def cluster(prototypes: NDArray[np.floating[Any]], k_selection: str, seed: int) 
         elif distinct <= 2:
             labels = np.arange(distinct)
         else:
-            most = max(2, isqrt(n)) if selection.rule == "dbi-capped" else n - 1
+            most = max(2, isqrt(n)) if selection.rule == "dbi-capped" else n
             badness = _silhouette if selection.rule == "silhouette" else davies_bouldin
             candidates = range(2, min(most, n - 1, distinct) + 1)
             partitions = (_partition(points, counts, k, state) for k in candidates)

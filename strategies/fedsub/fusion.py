@@ -60,7 +60,7 @@ def fuse(weights: ClusterWeights, rows: Tensor, masks: Tensor) -> tuple[Tensor, 
 
 
 def _zero_filled(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
-    """avg and leadership: B[j, u, v] = sum_y weight[y, u, v] * selected[v, y, j] / clusters of u."""
+    """Eq. 6-8: B[j, u, v] = sum_y weight[y, u, v] * selected[v, y, j] / clusters of u."""
     shares = (weights.weight / weights.clusters_of.clamp(min=1)[:, None]).permute(2, 0, 1)
 
     def coefficients(units: slice) -> Tensor:
@@ -71,7 +71,7 @@ def _zero_filled(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tup
 
 
 def _overlapping(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
-    """eq. 9, 10: B is the same for every unit, so one product of matrices fuses the layer."""
+    """Eq. 9, 10: B is the same for every unit, so one product of matrices fuses the layer."""
     held = _held(weights, selected) | ~weights.in_cluster[:, :, None]
     own = selected | ~weights.contributes[:, :, None]
     # A client that selected nothing shares no relevant unit with anyone.
@@ -108,7 +108,9 @@ def _overlapping_additive(
     was, now = (
         torch.linalg.vector_norm(r, dim=(1, 2), dtype=torch.float64) for r in (before, after)
     )
-    factor = torch.where(now > 0, was / now, 1.0).to(rows.dtype)
+    # Rows that cancelled out to zero have no direction to scale: the client keeps its own.
+    replaced &= (now > 0)[:, None]
+    factor = torch.where(now > 0, was / now, 0.0).to(rows.dtype)
     return after.mul_(factor[:, None, None]), replaced
 
 

@@ -41,7 +41,7 @@ class ClusterWeights:
 
     @property
     def in_cluster(self) -> Tensor:
-        """bool [n, classes]: is u in a cluster of class y that somebody contributes to.
+        """Is u in a cluster of class y that somebody contributes to, bool [n, classes].
 
         A cluster of imputed members alone has no subnetwork to give and counts as none.
         """
@@ -49,7 +49,7 @@ class ClusterWeights:
 
     @property
     def clusters_of(self) -> Tensor:
-        """int64 [n]: clusters that u is in, the size of C^u in eq. 7, 8 and 10."""
+        """Clusters that u is in, int64 [n]: the size of C^u in eq. 7, 8 and 10."""
         return self.in_cluster.sum(1)
 
 

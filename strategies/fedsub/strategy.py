@@ -44,9 +44,11 @@ class FedSubStrategy(PersonalizedStrategy):
             raise envelope.refuse("layers", list(upload.layers), layers)
         if not len(upload.labels):
             raise envelope.refuse("classes", "none", "at least one")
-        missing = set(upload.labels.tolist()) - upload.prototypes.keys()
-        known = self._known_version(envelope.client)
-        if missing and (upload.prototypes or not known or upload.prototype_version != known):
+        if upload.labels.tolist() == list(upload.prototypes):
+            return
+        version, labels = self._known_prototypes(envelope.client)
+        known = 0 < version == upload.prototype_version and upload.labels.tolist() == labels
+        if upload.prototypes or not known:
             raise envelope.refuse(
                 "prototypes", sorted(upload.prototypes), f"all of {upload.labels.tolist()}"
             )
@@ -117,12 +119,15 @@ class FedSubStrategy(PersonalizedStrategy):
         filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)
         return torch.from_numpy(filled), present | torch.from_numpy(imputed)
 
-    def _known_version(self, client: str) -> int:
+    def _known_prototypes(self, client: str) -> tuple[int, list[int]]:
+        """Return the version of a client's cached prototypes, 0 if none, and their classes."""
         assert self.state is not None
         cache = Cache.of(_part(self.state, clusters=False))
         if client not in cache.clients:
-            return 0
-        return int(cache.tensors["versions"][cache.clients.index(client)])
+            return 0, []
+        i = cache.clients.index(client)
+        holds = cache.tensors["holds"][i].nonzero().flatten()
+        return int(cache.tensors["versions"][i]), holds.tolist()
 
 
 def _part(state: State, clusters: bool) -> State:

@@ -64,6 +64,8 @@ def test_the_hash_follows_the_clients_own_data() -> None:
     assert before[0] != before[1]
     assert torch.equal(content_hash(data.select([1, 0])), before[[1, 0]])
 
+    assert not (content_hash(data, b"secret") == before).any()
+
     data.x[1, 17:] += 3  # padding
     assert torch.equal(content_hash(data), before)
     longer = Stack(("b",), data.x[1:, :17], data.y[1:, :17], (17,))

@@ -39,7 +39,8 @@ def test_the_model_computes_what_the_module_computes() -> None:
 @pytest.mark.parametrize(
     ("layers", "shape", "message"),
     [
-        ([nn.Linear(3, 4), nn.GELU()], (3,), r"layer 1 \(GELU\)"),
+        ([nn.Linear(3, 4), nn.GELU()], (3,), r"layer 1 \(GELU\): unknown"),
+        ([nn.Conv2d(1, 4, 3)], (4, 9), r"layer 0 \(Conv2d\): .*expected 3 axes"),
         ([nn.BatchNorm1d(3), nn.Linear(3, 4)], (3,), r"layer 0 \(BatchNorm1d\)"),
         ([nn.Linear(3, 4), nn.ReLU(), nn.BatchNorm1d(4)], (3,), r"layer 2 \(BatchNorm1d\)"),
         ([nn.Conv1d(4, 4, 3, groups=2)], (4, 9), r"layer 0 \(Conv1d\): groups"),

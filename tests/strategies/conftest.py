@@ -48,10 +48,10 @@ Tamper = Callable[[Reply], Message | None]
 
 
 class TamperedGrid(Grid):
-    """A CohortGrid behind which somebody reads, changes or drops replies; None is an honest one."""
+    """A CohortGrid behind which somebody reads, changes or drops replies, or turns their order."""
 
-    def __init__(self, grid: CohortGrid, tamper: Tamper | None) -> None:
-        self.grid, self.tamper = grid, tamper
+    def __init__(self, grid: CohortGrid, tamper: Tamper | None, backwards: bool) -> None:
+        self.grid, self.tamper, self.backwards = grid, tamper, backwards
         self.trained: list[tuple[int, tuple[str, ...]]] = []
         self.evaluated: list[tuple[int, tuple[str, ...]]] = []
         self.scaling: ConfigRecord | None = None
@@ -98,7 +98,7 @@ class TamperedGrid(Grid):
             answer = self.tamper(reply) if self.tamper is not None else message
             if answer is not None:
                 passed.append(answer)
-        return passed
+        return passed[::-1] if self.backwards else passed
 
     def _open(self, message: Message) -> tuple[str, int]:
         if message.metadata.message_type == MessageType.QUERY:
@@ -161,14 +161,19 @@ def play() -> Iterable[Play]:
         tamper: Tamper | None = None,
         hyper: dict[str, Any] | None = None,
         after_round: Callable[[int, PersonalizedStrategy], None] | None = None,
+        backwards: bool = False,
         **keys: Any,
     ) -> Played:
+        clients = federation.clients
         own = method(name).hyperparameters(**(hyper or {}))
-        keys = {"rounds": 2, "device": "cpu", "threads": 1} | keys
+        keys = dict[str, Any](rounds=2, device="cpu", threads=1) | keys
         config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
+        if backwards:
+            federation = Federation(federation.card, {})
+            federation.clients.update(reversed(clients.items()))
         grid = build_grid(config, name, federation)
         grids.append(grid)
-        played = Played(build_strategy(config, name), TamperedGrid(grid, tamper))
+        played = Played(build_strategy(config, name), TamperedGrid(grid, tamper, backwards))
 
         def note(round: int, state: dict[str, Tensor], rows: Sequence[MetricRow]) -> None:
             played.rows.extend(rows)

@@ -100,11 +100,15 @@ def test_predicted_prototypes_predict_nothing():
 
 
 def test_ties_go_to_the_smallest_index():
-    prototypes = np.ones((4, 2, 3)) * np.array([1.0, 0.3, 0.7])
-    prototypes[:, 1] *= np.array([0, 10, 20, 30])[:, None]
-    has = np.array([[True, False], [True, True], [True, True], [True, True]])
-    completed, _ = impute(prototypes, has, 2)
-    assert completed[0, 1] == pytest.approx(15 * np.array([1.0, 0.3, 0.7]))
+    """Forty clients of one direction and different lengths: cosines of 1, but for rounding."""
+    lengths = np.random.default_rng(0).uniform(0.1, 10, 40)
+    prototypes = np.zeros((40, 2, 3))
+    prototypes[:, 0] = lengths[:, None] * np.array([1.0, 0.3, 0.7])
+    prototypes[:, 1] = np.arange(40)[:, None]
+    has = np.ones((40, 2), bool)
+    has[[0, 39], 1] = False
+    completed, _ = impute(prototypes, has, 3)
+    np.testing.assert_allclose(completed[[0, 39], 1], (1 + 2 + 3) / 3)
 
 
 def test_a_prototype_of_zeros_is_similar_to_nobody():
