@@ -11,7 +11,6 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedsub_core.config import RunConfig, read_config
@@ -129,13 +128,10 @@ def methods() -> None:
         options = describe(row.hyperparameters)
         if not options:
             console.print("  no hyperparameters of its own", highlight=False)
-            continue
         for o in options:
-            values = " | ".join(o.choices) if o.choices else o.type.__name__
-            default = str(o.default).lower() if o.type is bool else o.default
-            line = f"  [bold]{name}.{o.key}[/bold] = {default}  [dim]({values})[/dim]"
-            console.print(line, highlight=False)
-            console.print(Padding(o.doc, (0, 0, 0, 6)), highlight=False)
+            values = ", ".join(o.choices) or _metavar(o)
+            console.print(f"  {name}.{o.key} = {o.default}", style="bold", highlight=False)
+            console.print(f"      {o.doc} ({values})", highlight=False)
 
 
 def main() -> None:

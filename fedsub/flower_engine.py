@@ -65,7 +65,11 @@ def simulation_link(home: Path) -> Iterator[dict[str, str]]:
 
 
 def flower_run(
-    app: Path, env: Mapping[str, str], clients: int, run_config: Mapping[str, object], timeout: float
+    app: Path,
+    env: Mapping[str, str],
+    clients: int,
+    run_config: Mapping[str, object],
+    timeout: float,
 ) -> None:
     """Run the app in folder `app` on `clients` simulated SuperNodes, until it has completed.
 

@@ -17,6 +17,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from fedsub.summaries import MethodSummary, OverClients, summarise, summarise_method
@@ -101,17 +102,17 @@ def export_csv(db: RunDatabase, path: Path) -> None:
 
 def table(summaries: Iterable[MethodSummary]) -> Table:
     """Return a table for the terminal, a row per method; a dash is what a run does not hold."""
-    result = Table()
-    result.add_column("method")
+    result = Table(box=SIMPLE_HEAD)
+    result.add_column("\nmethod", no_wrap=True)
     for title in (
-        "macro F1 ± 95 %",
-        "10th percentile",
-        "weighted F1",
-        "loss",
-        "bytes up / client / round",
-        "worse than local",
+        "macro F1\n± 95 %",
+        "10th\nperc.",
+        "weighted\nF1",
+        "\nloss",
+        "bytes up,\na round",
+        "worse\nthan local",
     ):
-        result.add_column(title, justify="right")
+        result.add_column(title, justify="right", no_wrap=True)
     for s in summaries:
         interval = "" if s.macro_f1_ci95 is None else f" ± {s.macro_f1_ci95:.3f}"
         result.add_row(

@@ -20,9 +20,9 @@ def compiled(
     """Return `function` compiled for arguments like `example`, or None.
 
     Compiled for the shapes of `example`, but for axes that it marks as dynamic
-    (``torch._dynamo.mark_dynamic``). Compiled once per process and `key`, by the first thread that asks; others wait for it. None
-    where nothing can be compiled, such as on a machine without a C++ compiler: the first time,
-    one line says so, and the caller goes on without.
+    (``torch._dynamo.mark_dynamic``), once per process and `key`, by the first thread that asks;
+    others wait for it. None where nothing can be compiled, such as on a machine without a C++
+    compiler: the first time, one line says so, and the caller goes on without.
     """
     with _LOCK:
         if key not in _FUNCTIONS:

@@ -167,6 +167,6 @@ def _compiled_block(
     block_x = x.new_zeros(1, samples, *x.shape[2:])
     of_class = x.new_zeros(1, samples, model.classes)
     for tensor in (block_x, of_class):
-        torch._dynamo.mark_dynamic(tensor, 1, min=2)
+        torch._dynamo.mark_dynamic(tensor, 1)
     one = {name: tensor[0].unsqueeze(0) for name, tensor in parts.items()}
     return compiled((model, rule, start, x.dtype), block, (one, block_x, of_class))

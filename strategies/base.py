@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
@@ -24,9 +23,8 @@ from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.messages import Download, Upload, papers_bytes, union_bytes
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models import Model
-from fedsub_core.seeds import generator
 from fedsub_core.wire.codec import Envelope, decode_upload, encode_download
-from strategies.opening import Federation, open_federation
+from strategies.opening import open_federation
 
 log = logging.getLogger("fedsub")
 
@@ -148,7 +146,7 @@ class PersonalizedStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Address the round's clients, each with a download of its own."""
-        clients = self._sample(server_round)
+        clients = self.federation.sample(server_round, self.config)
         return self._orders(MessageType.TRAIN, server_round, clients, with_download=True)
 
     def aggregate_train(
@@ -225,16 +223,6 @@ class PersonalizedStrategy(Strategy):
         )
 
     # Shared by the verbs.
-
-    def _sample(self, round: int) -> list[str]:
-        """Draw the round's clients, from a stream that depends on the seed and the round."""
-        clients = self.federation.taking_part(round, self.config)
-        count = self.config.clients_per_round
-        if not 0 < count < len(clients):
-            return clients
-        stream = generator(self.config.seed, "", round, "clients")
-        chosen = torch.randperm(len(clients), generator=stream)[:count]
-        return [clients[i] for i in sorted(chosen.tolist())]
 
     def _orders(
         self, kind: str, round: int, clients: Sequence[str], with_download: bool

@@ -6,6 +6,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+import torch
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
@@ -14,6 +15,7 @@ from fedsub_core.config import RunConfig
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.exchange import Opening
 from fedsub_core.models import Model, build_model
+from fedsub_core.seeds import generator
 from fedsub_core.splits import unseen_clients
 from fedsub_core.standardise import Scaling, pool, scaling
 from fedsub_core.version import VERSION
@@ -46,6 +48,16 @@ class Federation:
     def taking_part(self, round: int, config: RunConfig) -> list[str]:
         """Return who may train in a round: everybody, but held-out people only in the last."""
         return [c for c in self.nodes if c not in self.unseen or self._joined(round, config)]
+
+    def sample(self, round: int, config: RunConfig) -> list[str]:
+        """Draw a round's clients, from a stream that depends on the seed and the round."""
+        clients = self.taking_part(round, config)
+        count = config.clients_per_round
+        if not 0 < count < len(clients):
+            return clients
+        stream = generator(config.seed, "", round, "clients")
+        chosen = torch.randperm(len(clients), generator=stream)[:count]
+        return [clients[i] for i in sorted(chosen.tolist())]
 
     def evaluated(self, round: int, config: RunConfig) -> list[str]:
         """Return who is evaluated in a round: once the held-out people have joined, only they."""

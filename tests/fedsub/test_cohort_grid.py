@@ -163,8 +163,8 @@ def test_a_download_for_somebody_else_is_answered_with_an_error(town: Town) -> N
             for reply in grid.send_and_receive([first, second, third])
         }
         wrong, right, damaged = (replies[m.metadata.message_id] for m in (first, second, third))
-        assert wrong.has_error() and "client id: got 'p2', expected 'p1'" in wrong.error.reason
-        assert damaged.has_error() and "2 bytes" in damaged.error.reason
+        assert wrong.has_error() and "client id: got 'p2', expected 'p1'" in str(wrong.error.reason)
+        assert damaged.has_error() and "2 bytes" in str(damaged.error.reason)
         assert not right.has_error()
         for group, tensors in grid.state().items():
             changed = any(not torch.equal(t, before[group][name]) for name, t in tensors.items())

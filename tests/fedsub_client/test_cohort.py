@@ -86,7 +86,8 @@ def test_clients_that_are_not_addressed_stay_as_they_are() -> None:
 def test_evaluation_keeps_nothing() -> None:
     one = cohort("fedavg", people()[:1])
     before = {name: tensor.clone() for name, tensor in one.state.items()}
-    dense = {name: np.ones(shape, np.float32) for name, shape in one.learner.model.parameter_shapes.items()}
+    shapes = one.learner.model.parameter_shapes
+    dense = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     with_ones = one.evaluate(SCALING, [0], [Download(dense=dense)])
     assert all(torch.equal(before[name], tensor) for name, tensor in one.state.items())
     assert float(with_ones.loss[0]) != float(one.evaluate(SCALING, [0], [Download()]).loss[0])
