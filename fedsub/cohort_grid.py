@@ -221,8 +221,10 @@ def _evaluate(cohort: Cohort, asked: Asked) -> list[Message]:
     if good:
         _, scaling = exchange.read_order(good[0][1].content.config_records[exchange.ORDER])
         evaluation = cohort.evaluate(scaling, [i for i, _ in good], downloads)
-        for (_, message), metrics in zip(good, evaluation.clients(), strict=True):
-            record = MetricRecord(dict(exchange.metrics_values(metrics)))
+        reports = cohort.reports()
+        for (i, message), metrics in zip(good, evaluation.clients(), strict=True):
+            values = exchange.metrics_values(metrics) | exchange.report_values(reports[i])
+            record = MetricRecord(dict(values))
             replies.append(Message(RecordDict({exchange.METRICS: record}), reply_to=message))
     return replies
 

@@ -17,6 +17,7 @@ from safetensors.torch import load, save
 
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort, SplitClient, build_learner, split_client
+from fedsub_client.noise import SECRET, own_secret
 from fedsub_core import exchange
 from fedsub_core.config import RunConfig, from_flat
 from fedsub_core.errors import DataError
@@ -67,6 +68,8 @@ def _client(context: Context) -> FedSubClient:
     cohort = Cohort(learner, card, [data], config.standardise)
     if STATE in context.state:
         cohort.state = load(cast(ArrayRecord, context.state[STATE])[exchange.PAYLOAD].data)
+    elif SECRET in cohort.state:
+        cohort.state = cohort.state | {SECRET: own_secret()}
     return FedSubClient(cohort)
 
 

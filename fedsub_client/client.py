@@ -58,7 +58,8 @@ class FedSubClient(NumPyClient):
         round, scaling = exchange.read_order(ConfigRecord(config))
         download = decode_download(_payload(parameters), self._envelope(round))
         metrics = self.cohort.evaluate(scaling, [0], [download]).clients()[0]
-        return metrics.loss, metrics.examples, dict(exchange.metrics_values(metrics))
+        values = exchange.metrics_values(metrics) | exchange.report_values(self.cohort.reports()[0])
+        return metrics.loss, metrics.examples, dict(values)
 
     def _envelope(self, round: int) -> Envelope:
         return Envelope(self.client_id, round, self.cohort.learner.model)

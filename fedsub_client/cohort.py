@@ -142,6 +142,10 @@ class Cohort:
         logits = self.learner.predict(self.learner.receive(state, downloads), test.x)
         return evaluate(logits, test.y, test.valid)
 
+    def reports(self) -> list[dict[str, float]]:
+        """Return what each client's metrics say beside its evaluation."""
+        return self.learner.report(self.state)
+
     def _stacks(self, scaling: Scaling | None) -> tuple[Stack, Stack]:
         """Return train and test stacks, standardised; built once per standardisation."""
         key = b"" if scaling is None else scaling.mean.tobytes() + scaling.std.tobytes()

@@ -9,8 +9,10 @@ noise. Dwork and Roth, The Algorithmic Foundations of Differential Privacy, 2014
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
 import torch
@@ -19,6 +21,7 @@ from torch import Tensor
 from fedsub_core.errors import ConfigError
 from fedsub_core.seeds import generator
 
+SECRET, VERSION, RELEASES = "noise.secret", "noise.version", "noise.releases"
 # The norm in which each kind of noise measures how far a prototype can move.
 NORMS = {"gaussian": 2, "laplace": 1}
 
@@ -84,6 +87,41 @@ def privatised(
     return clipped + noise.sigma * torch.stack(draws).to(rho)
 
 
+def noise_ledger(clients: int) -> dict[str, Tensor]:
+    """Return the state that noise needs: int64 [clients] each.
+
+    ``noise.secret`` is mixed into the noise's seed. It is 0 in simulations; a device draws its
+    own (:func:`own_secret`), or the server could take the noise off again. ``noise.version`` is
+    the last release's name and ``noise.releases`` how many there were.
+    """
+    return {name: torch.zeros(clients, dtype=torch.int64) for name in (SECRET, VERSION, RELEASES)}
+
+
+def own_secret() -> Tensor:
+    """Return a device's secret, int64 [1], from the operating system's randomness."""
+    return torch.tensor([secrets.randbits(63)])
+
+
+def release(
+    state: dict[str, Tensor],
+    rho: Tensor,
+    noise: PrototypeNoise,
+    clients: Sequence[str],
+    seed: int,
+    names: Sequence[int],
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the state after releasing prototypes called `names`, and what to send.
+
+    A name that was the last one is the same release again and spends nothing.
+    """
+    now = torch.tensor(list(names))
+    new = (now != state[VERSION]).to(torch.int64)
+    texts = [f"{s} {n}" for s, n in zip(state[SECRET].tolist(), names, strict=True)]
+    ledger = {VERSION: now, RELEASES: state[RELEASES] + new}
+    return state | ledger, privatised(rho, noise, clients, seed, texts)
+
+
+@lru_cache(maxsize=1024)
 def spent_epsilon(noise: PrototypeNoise, releases: int, delta: float) -> float:
     """Return epsilon after a class's prototype was released `releases` times.
 

@@ -6,6 +6,7 @@ The payload is one uint8 Array whose data are the codec's bytes as they are: no 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,6 +19,7 @@ from fedsub_core.metrics import ClientMetrics
 from fedsub_core.standardise import Moments, Scaling
 
 STYPE = "fedsub.v1"
+REPORT = "report."
 PAYLOAD, ORDER, OPENING, METRICS = "payload", "order", "opening", "metrics"
 
 
@@ -164,6 +166,20 @@ def read_metrics(record: MetricRecord, client: str, round: int) -> ClientMetrics
             client, round, "metrics", str(dict(record)), "1 or more examples, shares in [0, 1]"
         )
     return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples))
+
+
+def report_values(report: Mapping[str, float]) -> dict[str, float]:
+    """Return what a learner reports beside its evaluation, ``report.<name>``."""
+    return {f"{REPORT}{name}": value for name, value in report.items()}
+
+
+def read_report(record: MetricRecord) -> dict[str, float]:
+    """Inverse of :func:`report_values`; other entries are left out."""
+    return {
+        key.removeprefix(REPORT): float(cast(float, value))
+        for key, value in record.items()
+        if key.startswith(REPORT) and isinstance(value, int | float)
+    }
 
 
 _METRICS = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")

@@ -53,6 +53,7 @@ class FedSubHyperparameters:
     prototype_sigma: float = option(
         0.0, "standard deviation of the noise on each feature of a prototype", minimum=0.0
     )
+    prototype_delta: float = option(1e-5, "delta at which epsilon is reported", above=0, below=1)
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,10 @@ class PersonalizedStrategy(Strategy):
                 continue
             found.append(metrics)
             self._rows += metrics.rows(server_round, client)
+            self._rows += [
+                MetricRow(server_round, client, None, name, value)
+                for name, value in exchange.read_report(record).items()
+            ]
         if not found:
             return None
         means = {

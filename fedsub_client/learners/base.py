@@ -58,6 +58,11 @@ class Learner(ABC):
         `downloads` and the returned uploads are in the order of ``data.clients``.
         """
 
+    def report(self, state: State) -> list[dict[str, float]]:
+        """Return what each client's metrics should say beside its evaluation, by name."""
+        clients = len(next(iter(state.values())))
+        return [{} for _ in range(clients)]
+
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Return the personal models' logits ``[clients, samples, classes]``.
 

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from fedsub_client.learners.base import Learner, State
+from fedsub_client.noise import RELEASES, PrototypeNoise, noise_ledger, release, spent_epsilon
 from fedsub_client.prototypes import content_hash, prototype_features, prototypes
 from fedsub_client.relevance import unit_relevance
 from fedsub_client.scores import class_scores
 from fedsub_client.subnetworks import integrate, union_rows, unit_masks
 from fedsub_core.messages import Download, Upload
-from fedsub_core.models import Params
+from fedsub_core.models import Model, Params
 from fedsub_core.stacks import Stack
-from fedsub_core.training import train
+from fedsub_core.training import TrainingSettings, train
 
 
 class FedSubLearner(Learner):
     """Keeps a model of its own, of which the server replaces single units.
 
-    State: the personal model's parameters, nothing else.
+    State: the personal model's parameters; with prototype noise also the ledger of their releases.
     """
+
+    def __init__(self, model: Model, settings: TrainingSettings, hyper: Any) -> None:
+        super().__init__(model, settings, hyper)
+        self.noise: PrototypeNoise | None = None
+        if hyper.prototype_noise != "none":
+            self.noise = PrototypeNoise(
+                hyper.prototype_noise, hyper.prototype_clip, hyper.prototype_sigma
+            )
+
+    def init(self, clients: int) -> State:
+        """Return one shared model, and an empty ledger where prototypes get noise."""
+        return super().init(clients) | (noise_ledger(clients) if self.noise else {})
 
     def receive(self, state: State, downloads: Sequence[Download]) -> State:
         """Replace the units that the downloads name, keep all others."""
@@ -33,22 +48,44 @@ class FedSubLearner(Learner):
         """Do one round of Algorithm 1 for every client of the stack."""
         params = self.params(self.receive(state, downloads))
         params = train(self.model, params, data, self.settings, round)
-        return state | params, self._uploads(params, downloads, data)
+        features = prototype_features(self.model, params, data, self.hyper.prototype)
+        rho, counts = prototypes(features, data, self.model.classes)
+        versions = self._versions(data)
+        state = state | params
+        if self.noise is not None:
+            # Where the data do not name the prototypes, every round releases new ones.
+            names = [version or round for version in versions]
+            seed = self.settings.seed
+            state, rho = release(state, rho, self.noise, data.clients, seed, names)
+        return state, self._uploads(params, downloads, data, rho, counts > 0, versions)
 
-    def _uploads(self, params: Params, downloads: Sequence[Download], data: Stack) -> list[Upload]:
+    def report(self, state: State) -> list[dict[str, float]]:
+        """Return the privacy spent so far, epsilon at the configured delta, with noise only."""
+        if self.noise is None:
+            return super().report(state)
+        return [
+            {"epsilon": spent_epsilon(self.noise, int(n), self.hyper.prototype_delta)}
+            for n in state[RELEASES]
+        ]
+
+    def _uploads(
+        self,
+        params: Params,
+        downloads: Sequence[Download],
+        data: Stack,
+        rho: Tensor,
+        held: Tensor,
+        versions: Sequence[int],
+    ) -> list[Upload]:
         hyper, model = self.hyper, self.model
         relevance, logits = unit_relevance(
             model, params, data, hyper.relevance, hyper.lrp_start, compile=hyper.compile
         )
-        features = prototype_features(model, params, data, hyper.prototype)
-        rho, counts = prototypes(features, data, model.classes)
-        held = counts > 0
         masks = unit_masks(relevance, held, hyper.depth)
         rows = union_rows(model, params, masks)
         chosen = {name: mask.cpu().numpy() for name, mask in masks.items()}
         scores = class_scores(hyper.score, logits, data).cpu().numpy()
         means, holds = rho.cpu().numpy(), held.cpu().numpy()
-        versions = self._versions(data)
         uploads = []
         for i, (count, version) in enumerate(zip(data.counts, versions, strict=True)):
             labels = np.flatnonzero(holds[i])

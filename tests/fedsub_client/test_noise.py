@@ -89,3 +89,30 @@ def test_a_missing_accountant_is_said_plainly() -> None:
     )
     assert done.returncode != 0
     assert "fedsub[privacy]" in done.stderr
+
+
+def test_the_learner_releases_each_version_once_and_reports_what_it_spent() -> None:
+    from fedsub_client.cohort import build_learner
+    from fedsub_core.card import Card
+    from fedsub_core.config import read_config
+    from fedsub_core.messages import Download
+    from fedsub_core.stacks import stack
+
+    keys = {"prototype-noise": "gaussian", "prototype-clip": 1.0, "prototype-sigma": 4.0}
+    config = read_config(None, {f"fedsub.{key}": value for key, value in keys.items()})
+    learner = build_learner(config, "fedsub", Card("n", "t", ("a", "b"), ("x",)), (1,))
+    rng = torch.Generator().manual_seed(0)
+
+    def data(shift: float) -> object:
+        x = torch.randn(40, 1, generator=rng).numpy() + shift
+        return stack(["p"], [x], [(x[:, 0] > shift).astype("int64")])
+
+    state, first = learner.init(1), data(0.0)
+    state, (one,) = learner.fit(state, [Download()], first, 1)
+    state, (again,) = learner.fit(state, [Download()], first, 2)
+    for label, prototype in one.prototypes.items():
+        assert (again.prototypes[label] == prototype).all(), "the same release, the same noise"
+    epsilon = learner.report(state)[0]["epsilon"]
+    assert epsilon == spent_epsilon(learner.noise, 1, 1e-5) > 0
+    state, _ = learner.fit(state, [Download()], data(1.0), 3)
+    assert learner.report(state)[0]["epsilon"] == spent_epsilon(learner.noise, 2, 1e-5) > epsilon
