@@ -32,7 +32,7 @@ def compiled(
 
 def _try(function: Callable[..., Any], example: tuple[Any, ...]) -> Callable[..., Any] | None:
     try:
-        fast = torch.compile(function)
+        fast = torch.compile(function, fullgraph=True)
         fast(*example)
     except Exception as error:  # the compiler's errors share no narrower base
         if None not in _FUNCTIONS.values():

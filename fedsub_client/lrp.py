@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
@@ -155,10 +156,31 @@ def _signed(layer: Affine, parts: Params, step: Step, relevance: Tensor, rule: A
 
 def _unweighted(layer: Layer | Affine, step: Step, relevance: Tensor) -> Tensor:
     """Relevance at the input of a layer without parameters."""
-    assert isinstance(layer, Layer)
     if isinstance(layer, ReLU):
         return relevance
-    if isinstance(layer, Flatten) or (isinstance(layer, Pool) and layer.kind == "max"):
-        return layer.input_gradient(step.x, step.out, relevance)
+    if not isinstance(layer, Pool):
+        return relevance.reshape(step.x.shape)
+    if layer.kind == "max":
+        return _through_pool(layer, step.x, relevance)
     sign = torch.where(step.out < 0, -STABILISER, STABILISER)
-    return step.x * layer.input_gradient(step.x, step.out, relevance / (step.out + sign))
+    return step.x * _through_pool(layer, step.x, relevance / (step.out + sign))
+
+
+def _through_pool(layer: Pool, x: Tensor, grad: Tensor) -> Tensor:
+    """Transpose of the pooling at `x`; written out, for compilers do not see into autograd."""
+    planes, grads = x.flatten(0, 1), grad.flatten(0, 1)
+    if len(layer.size) == 1:
+        planes, grads = planes.unsqueeze(2), grads.unsqueeze(2)
+    if layer.kind == "adaptive-avg":
+        return torch.ops.aten._adaptive_avg_pool2d_backward(grads, planes).reshape(x.shape)
+    size = (1, *layer.size)[-2:]
+    stride = (1, *(layer.stride or layer.size))[-2:]
+    padding = (0, *(layer.padding or (0,) * len(layer.size)))[-2:]
+    if layer.kind == "max":
+        _, winner = F.max_pool2d(planes, size, stride, padding, return_indices=True)
+        into = torch.zeros_like(planes).flatten(2)
+        return into.scatter_add_(2, winner.flatten(2), grads.flatten(2)).reshape(x.shape)
+    into = torch.ops.aten.avg_pool2d_backward(
+        grads, planes, size, stride, padding, False, True, None
+    )
+    return into.reshape(x.shape)

@@ -109,7 +109,7 @@ def read_config(
     """
     values: dict[str, Value] = {}
     if path is not None:
-        values = _checked(_flatten(_read_toml(Path(path))), str(path), as_text=False)
+        values = _checked(flatten(_read_toml(Path(path))), str(path), as_text=False)
     values |= _checked((overrides or {}).items(), "command line", as_text=True)
     return _build(values)
 
@@ -165,10 +165,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a TOML table's keys with their values, inner tables as ``table.key``."""
     for key, value in table.items():
         if isinstance(value, dict) and (value or prefix + key in METHODS):
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
 
