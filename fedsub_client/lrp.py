@@ -172,7 +172,8 @@ def _through_pool(layer: Pool, x: Tensor, grad: Tensor) -> Tensor:
     if len(layer.size) == 1:
         planes, grads = planes.unsqueeze(2), grads.unsqueeze(2)
     if layer.kind == "adaptive-avg":
-        return torch.ops.aten._adaptive_avg_pool2d_backward(grads, planes).reshape(x.shape)
+        into: Tensor = torch.ops.aten._adaptive_avg_pool2d_backward(grads, planes)
+        return into.reshape(x.shape)
     size = (1, *layer.size)[-2:]
     stride = (1, *(layer.stride or layer.size))[-2:]
     padding = (0, *(layer.padding or (0,) * len(layer.size)))[-2:]

@@ -6,6 +6,7 @@ The payload is one uint8 Array whose data are the codec's bytes as they are: no 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -141,8 +142,8 @@ def metrics_values(metrics: ClientMetrics) -> dict[str, float]:
     return values | {f"f1.{label}": f1 for label, f1 in metrics.f1.items()}
 
 
-def read_metrics(record: MetricRecord, client: str, round: int) -> ClientMetrics:
-    """Inverse of :func:`metrics_values`.
+def read_metrics(record: MetricRecord, client: str, round: int, classes: int) -> ClientMetrics:
+    """Inverse of :func:`metrics_values`, for labels below `classes`.
 
     Raises
     ------
@@ -160,11 +161,11 @@ def read_metrics(record: MetricRecord, client: str, round: int) -> ClientMetrics
         raise MessageRefused(client, round, "metrics", repr(error), "all of them") from error
     macro, weighted, accuracy, loss, examples = numbers
     in_range = all(0 <= share <= 1 for share in (macro, weighted, accuracy, *f1.values()))
+    in_range = in_range and all(0 <= label < classes for label in f1)
     # A loss that is not finite is kept: a client that diverged must show in the results.
-    if examples < 1 or not in_range:
-        raise MessageRefused(
-            client, round, "metrics", str(dict(record)), "1 or more examples, shares in [0, 1]"
-        )
+    if not in_range or not 1 <= examples < 2**53:
+        expected = f"1 or more examples, shares in [0, 1], labels below {classes}"
+        raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
     return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples))
 
 
@@ -174,12 +175,14 @@ def report_values(report: Mapping[str, float]) -> dict[str, float]:
 
 
 def read_report(record: MetricRecord) -> dict[str, float]:
-    """Inverse of :func:`report_values`; other entries are left out."""
+    """Inverse of :func:`report_values`; other entries, and names of metrics, are left out."""
     return {
         key.removeprefix(REPORT): float(cast(float, value))
         for key, value in record.items()
-        if key.startswith(REPORT) and isinstance(value, int | float)
+        if isinstance(value, int | float) and _REPORTED.fullmatch(key)
     }
 
 
 _METRICS = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+# A client's report must not pass for what the server measures or evaluates.
+_REPORTED = re.compile(rf"report\.(?!(?:{'|'.join(_METRICS)}|f1|bytes_.*)$)[a-z0-9_]+")

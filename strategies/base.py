@@ -198,7 +198,8 @@ class PersonalizedStrategy(Strategy):
         for client, content in self._replies(server_round, replies):
             try:
                 record = content.metric_records[exchange.METRICS]
-                metrics = exchange.read_metrics(record, client, server_round)
+                classes = self.federation.model.classes
+                metrics = exchange.read_metrics(record, client, server_round, classes)
             except (MessageRefused, KeyError) as error:
                 self._refuse(client, server_round, error)
                 continue

@@ -9,7 +9,14 @@ import numpy as np
 from torch import Tensor
 
 from fedsub_client.learners.base import Learner, State
-from fedsub_client.noise import RELEASES, PrototypeNoise, noise_ledger, release, spent_epsilon
+from fedsub_client.noise import (
+    RELEASES,
+    SECRET,
+    PrototypeNoise,
+    noise_ledger,
+    release,
+    spent_epsilon,
+)
 from fedsub_client.prototypes import content_hash, prototype_features, prototypes
 from fedsub_client.relevance import unit_relevance
 from fedsub_client.scores import class_scores
@@ -50,7 +57,7 @@ class FedSubLearner(Learner):
         params = train(self.model, params, data, self.settings, round)
         features = prototype_features(self.model, params, data, self.hyper.prototype)
         rho, counts = prototypes(features, data, self.model.classes)
-        versions = self._versions(data)
+        versions = self._versions(state, data)
         state = state | params
         if self.noise is not None:
             # Where the data do not name the prototypes, every round releases new ones.
@@ -104,9 +111,12 @@ class FedSubLearner(Learner):
             )
         return uploads
 
-    def _versions(self, data: Stack) -> list[int]:
+    def _versions(self, state: State, data: Stack) -> list[int]:
         """Name what the prototypes were computed from; 0 where that is more than the data."""
         if self.hyper.prototype != "input":
             return [0] * len(data.counts)
+        # With noise, the name must not let the server test guesses about the data.
+        secret = state.get(SECRET)
+        key = b"" if secret is None or not secret.any() else secret.numpy().tobytes()
         # 63 bits, and never the 0 that means unknown.
-        return [(value & (2**63 - 1)) or 1 for value in content_hash(data).tolist()]
+        return [(value & (2**63 - 1)) or 1 for value in content_hash(data, key).tolist()]

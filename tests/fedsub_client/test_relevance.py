@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import subprocess
 import sys
-import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -18,7 +12,6 @@ import pytest
 import torch
 from torch import nn
 
-from fedsub_client import compiled as compiled_module
 from fedsub_client.lrp import AlphaBeta, propagate, signed_parts
 from fedsub_client.relevance import class_sums, unit_relevance
 from fedsub_core.errors import ConfigError
@@ -35,7 +28,6 @@ from zennit.rules import AlphaBeta as ZennitAlphaBeta  # noqa: E402
 from zennit.rules import Norm, Pass  # noqa: E402
 from zennit.types import Activation, AvgPool, Linear  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
 CLASSES = 4
 
 
@@ -248,72 +240,3 @@ def test_refusals_name_what_is_wrong() -> None:
     bad = Model((good.layers[0], Swish(), *good.layers[2:]), (5,))
     with pytest.raises(ConfigError, match=r"layer 1 \(Swish\)"):
         unit_relevance(bad, bad.init(3, 0), data, "lrp-a2b1", "logits")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", [(5,), (3, 40)])
-def test_compiled_equals_eager_from_two_threads(shape: tuple[int, ...]) -> None:
-    model, data = build_model("auto", shape, CLASSES), random_stack(shape, (700, 40))
-    params = model.init(2, 0)
-    eager, logits = unit_relevance(model, params, data, "lrp-a2b1", "logits")
-    with ThreadPoolExecutor(2) as pool:
-        runs = list(
-            pool.map(
-                lambda _: unit_relevance(model, params, data, "lrp-a2b1", "logits", True), range(4)
-            )
-        )
-    assert all(compiled_module._FUNCTIONS.values()), "this machine compiles nothing"
-    for fast, fast_logits in runs:
-        torch.testing.assert_close(fast_logits, logits, rtol=1e-6, atol=1e-6)
-        for name, relevance in eager.items():
-            assert (fast[name] - relevance).abs().max() <= 1e-6 * relevance.abs().max()
-
-
-def test_without_a_compiler_it_stays_eager_and_says_so_once(tmp_path: Path) -> None:
-    script = """
-        import logging, torch
-        logging.basicConfig(level=logging.WARNING, format="LOG %(name)s %(message)s")
-        from fedsub_client.relevance import unit_relevance
-        from fedsub_core.models import mlp
-        from fedsub_core.stacks import stack
-        import numpy as np
-        torch.set_num_threads(1)
-        x = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
-        data, model = stack(["a"], [x], [np.arange(30) % 3]), mlp(5, 3, (16,))
-        params = model.init(1, 0)
-        for rule in ("lrp-a2b1", "lrp-a1b0", "lrp-a2b1"):
-            slow, _ = unit_relevance(model, params, data, rule, "logits")
-            fast, _ = unit_relevance(model, params, data, rule, "logits", compile=True)
-            assert all(torch.equal(slow[k], fast[k]) for k in slow)
-        print("DONE")
-    """
-    hidden = {
-        **os.environ,
-        "CXX": str(tmp_path / "no-such-compiler"),
-        "PATH": str(tmp_path),
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(ROOT),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], env=hidden, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "DONE" in done.stdout
-    lines = [line for line in done.stderr.splitlines() if line.startswith("LOG fedsub ")]
-    assert len(lines) == 1, done.stderr
-    assert "uncompiled" in lines[0]
-
-
-def test_a_compiler_that_fails_is_reported_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compiled_module, "_FUNCTIONS", {})
-
-    def broken() -> None:
-        raise RuntimeError("no")
-
-    with caplog.at_level(logging.WARNING, "fedsub"):
-        assert compiled_module.compiled("test-broken", broken, ()) is None
-        assert compiled_module.compiled("test-broken", broken, ()) is None
-        assert compiled_module.compiled("another", broken, ()) is None
-    assert len([r for r in caplog.records if r.name == "fedsub"]) == 1

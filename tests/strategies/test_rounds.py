@@ -97,15 +97,46 @@ def test_a_bad_upload_counts_as_no_answer(
         assert (round + 1, "p2") in bad.metric("bytes_up_sent")
 
 
-def test_a_refused_evaluation_is_counted_and_left_out(people: Any, play: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("macro_f1", 1.5),
+        ("accuracy", float("nan")),
+        ("examples", 0.0),
+        ("examples", float("inf")),
+        ("examples", float("nan")),
+        ("f1.3", 0.5),
+        ("f1.-1", 0.5),
+        ("f1.99999999999999999999", 0.5),
+        ("f1.walk", 0.5),
+        ("loss", [1.0, 2.0]),
+    ],
+)
+def test_a_bad_evaluation_is_counted_and_left_out(
+    people: Any, play: Any, key: str, value: Any
+) -> None:
     def tamper(reply: Any) -> Message:
         if reply.kind == MessageType.EVALUATE and reply.client == "p3":
-            reply.message.content.metric_records[exchange.METRICS]["macro_f1"] = 1.5
+            reply.message.content.metric_records[exchange.METRICS][key] = value
         return reply.message  # type: ignore[no-any-return]
 
-    played = play(people(), tamper=tamper)
+    played = play(people(), "local", tamper=tamper)
     assert played.strategy.refusals == {"p3": 2}
     assert sorted(played.metric("macro_f1")) == [(r, f"p{i}") for r in (1, 2) for i in (1, 2, 4)]
+
+
+def test_a_report_does_not_pass_for_a_metric(people: Any, play: Any) -> None:
+    def tamper(reply: Any) -> Message:
+        if reply.kind == MessageType.EVALUATE:
+            metrics = reply.message.content.metric_records[exchange.METRICS]
+            names = ("macro_f1", "f1", "bytes_up_sent", "bytes_down_sent", "a name\n", "", "heat")
+            metrics.update({f"report.{name}": 7.0 for name in names})
+        return reply.message  # type: ignore[no-any-return]
+
+    played, honest = play(people(), tamper=tamper), play(people())
+    reported = set(played.rows) - set(honest.rows)
+    assert {row.metric for row in reported} == {"heat"} and len(reported) == 8
+    assert len({row[:4] for row in played.rows}) == len(played.rows)
 
 
 @pytest.mark.parametrize("name", ["fedsub", "fedavg", "local"])
