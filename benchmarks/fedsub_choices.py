@@ -16,6 +16,7 @@ from fedsub.results import MethodSummary, summarise_method
 from fedsub.simulation import train_method
 from fedsub_core.config import read_config
 from fedsub_core.federation import Federation
+from fedsub_core.methods import FUSIONS
 from fedsub_core.sources import load_federation
 from fedsub_server.rundb import RunDatabase
 
@@ -26,18 +27,12 @@ BYTES = [
     {"fedsub.relevance": "lrp-a2b1", "fedsub.lrp-start": "target"},
 ]
 RESULTS = [
-    {"fedsub.k-selection": "dbi"},
-    {"fedsub.k-selection": "dbi", "fedsub.impute": True},
     *(
-        {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": fusion}
-        for fusion in (
-            "overlapping",
-            "overlapping-any",
-            "overlapping-additive",
-            "leadership",
-            "avg",
-        )
+        {"fedsub.k-selection": rule, "fedsub.fusion": fusion}
+        for rule in ("dbi", "dbi-capped")
+        for fusion in FUSIONS
     ),
+    {"fedsub.k-selection": "dbi", "fedsub.impute": True},
     {"fedsub.k-selection": "silhouette"},
     {"fedsub.k-selection": "fixed:3"},
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fedsub_core.config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, FedSubError
 from fedsub_core.methods import METHODS
 from fedsub_core.options import Option, describe
+from fedsub_core.sources import absolute_source
 from fedsub_core.version import VERSION
 
 console = Console()
@@ -31,7 +33,7 @@ def cli() -> None:
     that comes with the installation, and prints how they compare.
     """
     logging.basicConfig(
-        level=logging.WARNING, format="%(message)s", handlers=[RichHandler(show_path=False)]
+        level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
     )
 
 
@@ -82,12 +84,15 @@ def run(
         key.replace("_", "-"): value for key, value in options.items() if value is not None
     }
     overrides |= dict(_setting(text) for text in settings)
+    if "data" in overrides:
+        overrides["data"] = absolute_source(overrides["data"])
     if resume is not None:
         if config is not None:
             raise ConfigError("--resume takes the run's own configuration: leave the file out")
         resolved = open_folder(resume, overrides)
     else:
         resolved = read_config(config, overrides)
+        resolved = replace(resolved, data=absolute_source(resolved.data))
     federation = load_data(resolved)
     folder = resume or new_folder(resolved)
     with _progress() as bar:

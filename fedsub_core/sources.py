@@ -15,6 +15,11 @@ from fedsub_core.watch import watch_federation
 WATCH = "watch"
 
 
+def absolute_source(source: str) -> str:
+    """Return `source` so that it means the same from every working directory."""
+    return source if source == WATCH else str(Path(source).resolve())
+
+
 def load_federation(source: str) -> Federation:
     """Return all clients of `source`, or raise DataError if they cannot be trained on."""
     federation = _watch() if source == WATCH else read_federation(source)
