@@ -33,7 +33,9 @@ def cli() -> None:
     that comes with the installation, and prints how they compare.
     """
     logging.basicConfig(
-        level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
+        level=logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=Console(stderr=True), show_path=False)],
     )
 
 

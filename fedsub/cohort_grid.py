@@ -24,7 +24,8 @@ from fedsub_core import exchange
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.federation import Card
 from fedsub_core.messages import Download
-from fedsub_core.wire.codec import Envelope, decode_download, encode_upload
+from fedsub_core.wire.codec import decode_download, encode_upload
+from fedsub_core.wire.envelope import Envelope
 
 #: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
 #: as many at once as there are.

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fedsub_client.cohort import Cohort
 from fedsub_core import exchange
-from fedsub_core.wire.codec import Envelope, decode_download, encode_upload
+from fedsub_core.wire.codec import decode_download, encode_upload
+from fedsub_core.wire.envelope import Envelope
 
 Arrays = list[NDArray[Any]]
 

@@ -35,12 +35,14 @@ class UnitRows:
 class Download:
     """What the server sends one client: units to replace, or whole tensors, or nothing.
 
-    `prototype_version` names the prototypes of this client that the server holds, 0 if none.
+    `prototype_version` names the prototypes of this client that the server holds, 0 if none;
+    `reference` is the round of the client's last upload that it keeps as a reference, 0 if none.
     """
 
     layers: dict[str, UnitRows] = field(default_factory=dict)
     dense: dict[str, FloatArray] = field(default_factory=dict)
     prototype_version: int = 0
+    reference: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.messages import Download, Upload, papers_bytes, union_bytes
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models import Model
-from fedsub_core.wire.codec import Envelope, decode_upload, encode_download
+from fedsub_core.wire.codec import decode_upload, encode_download
+from fedsub_core.wire.envelope import Envelope
 from strategies.opening import open_federation
 
 log = logging.getLogger("fedsub")

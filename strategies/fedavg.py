@@ -8,7 +8,7 @@ import torch
 
 from fedsub_core.messages import Download, Upload
 from fedsub_core.models import Model
-from fedsub_core.wire.codec import Envelope
+from fedsub_core.wire.envelope import Envelope
 from strategies.base import PersonalizedStrategy, State
 
 

@@ -17,6 +17,8 @@ BELOW = {
     "fedsub_core": set(),
 }
 # The device installs these and nothing more.
+# Imported where an option wants it, and missed with a clear error.
+OPTIONAL = {"noise.py": {"dp_accounting"}, "frame.py": {"zstandard"}}
 DEVICE_NEEDS = {"flwr", "google", "numpy", "safetensors", "tomli_w", "torch"}
 
 
@@ -47,7 +49,7 @@ def test_device_needs_little(package: str) -> None:
         if path.name == "watch.py":
             continue  # finds a file of an optional package, and imports nothing of it
         foreign = set(imported(path)) - sys.stdlib_module_names - BELOW.keys()
-        optional = {"dp_accounting"} if path.name == "noise.py" else set()
+        optional = OPTIONAL.get(path.name, set())
         assert foreign <= DEVICE_NEEDS | optional, f"{path.relative_to(ROOT)} needs {foreign}"
 
 

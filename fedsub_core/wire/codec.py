@@ -7,45 +7,33 @@ against the model before anything is handed on; a message that fails raises Mess
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from fedsub_core.errors import MessageRefused
 from fedsub_core.messages import BoolArray, Download, FloatArray, UnitRows, Upload
-from fedsub_core.models import Model
+from fedsub_core.wire.encoding import Encoding
+from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.frame import compress, open_frame
+from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.numbers import FLOAT, FORMATS
+from fedsub_core.wire.rows import decode_rows, encode_rows, unpack_bits
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 SCHEMA_VERSION = 1
-FLOAT = np.dtype("<f4")
+EXACT = Encoding()
 
 
-@dataclass(frozen=True)
-class Envelope:
-    """What a receiver knows before it opens a message, and checks the message against.
-
-    Parameters
-    ----------
-    client, round : whom and which round the message must name.
-    model : gives layers, units and shapes.
-    prototype_size : length of a prototype; 0 where the method sends none.
-    """
-
-    client: str
-    round: int
-    model: Model
-    prototype_size: int = 0
-
-    def refuse(self, what: str, got: object, expected: object) -> MessageRefused:
-        """Return the error that says what is wrong with the message."""
-        return MessageRefused(self.client, self.round, what, str(got), str(expected))
-
-
-def encode_upload(upload: Upload, client: str, round: int) -> bytes:
-    """Return the bytes of an upload."""
+def encode_upload(
+    upload: Upload,
+    client: str,
+    round: int,
+    encoding: Encoding = EXACT,
+    memory: Memory | None = None,
+) -> bytes:
+    """Return the bytes of an upload; a device's `memory` becomes that of this round."""
     packed = {
         name: np.packbits(mask, axis=1, bitorder="little") for name, mask in upload.masks.items()
     }
@@ -65,29 +53,48 @@ def encode_upload(upload: Upload, client: str, round: int) -> bytes:
         client_id=client,
         round=round,
         examples=upload.examples,
-        layers=_rows(upload.layers),
+        numbers=encoding.numbers.upper(),
+        differences=encoding.delta and memory is not None,
+        reference=memory.round if encoding.delta and memory is not None else 0,
+        layers=encode_rows(upload.layers, encoding, memory, remember=True),
         classes=classes,
         tensors=_tensors(upload.dense),
         prototype_version=upload.prototype_version,
     )
-    return bytes(message.SerializeToString())
+    if memory is not None:
+        memory.round = round
+    data = bytes(message.SerializeToString())
+    return compress(data) if encoding.zstd else data
 
 
-def encode_download(download: Download, client: str, round: int) -> bytes:
-    """Return the bytes of a download."""
+def encode_download(
+    download: Download,
+    client: str,
+    round: int,
+    encoding: Encoding = EXACT,
+    memory: Memory | None = None,
+) -> bytes:
+    """Return the bytes of a download; `memory` is what the server holds of this client's rows."""
+    differences = encoding.delta and memory is not None and memory.round > 0
     message = pb.Download(
         schema_version=SCHEMA_VERSION,
         client_id=client,
         round=round,
-        layers=_rows(download.layers),
+        numbers=encoding.numbers.upper(),
+        differences=differences,
+        reference=memory.round if memory is not None else 0,
+        layers=encode_rows(
+            download.layers, encoding, memory if differences else None, remember=False
+        ),
         tensors=_tensors(download.dense),
         prototype_version=download.prototype_version,
     )
-    return bytes(message.SerializeToString())
+    data = bytes(message.SerializeToString())
+    return compress(data) if encoding.zstd else data
 
 
 def decode_upload(data: bytes, envelope: Envelope) -> Upload:
-    """Return the upload in `data`, whose arrays are views of it.
+    """Return the upload in `data`.
 
     Raises
     ------
@@ -96,7 +103,10 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
     """
     message = pb.Upload()
     _open(message, data, envelope)
-    layers = _take_rows(message.layers, envelope)
+    base = None
+    if message.differences:
+        base = _base(message.reference, envelope) or Memory.empty(envelope.model)
+    layers = _layers(message, base, envelope)
     labels = np.array([a.label for a in message.classes], np.int64)
     if (np.diff(labels) <= 0).any() or (labels >= envelope.model.classes).any():
         raise envelope.refuse(
@@ -125,7 +135,10 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
 
 
 def decode_download(data: bytes, envelope: Envelope) -> Download:
-    """Return the download in `data`, whose arrays are views of it.
+    """Return the download in `data`.
+
+    Differences from a reference that the device does not hold are left out: its next upload, sent
+    without a reference, makes both sides agree again.
 
     Raises
     ------
@@ -134,11 +147,34 @@ def decode_download(data: bytes, envelope: Envelope) -> Download:
     """
     message = pb.Download()
     _open(message, data, envelope)
+    held = 0 if envelope.memory is None else envelope.memory.round
+    lost = message.differences and message.reference != held
+    base = envelope.memory if message.differences else None
     return Download(
-        layers=_take_rows(message.layers, envelope),
+        layers={} if lost else _layers(message, base, envelope),
         dense=_take_tensors(message.tensors, envelope),
         prototype_version=_version(message.prototype_version, envelope),
+        reference=message.reference,
     )
+
+
+def _base(reference: int, envelope: Envelope) -> Memory | None:
+    """Return the memory that differences are from; None for zeros."""
+    if reference == 0:
+        return None
+    held = 0 if envelope.memory is None else envelope.memory.round
+    if reference != held:
+        raise envelope.refuse("reference", f"round {reference}", f"round {held}, or 0")
+    return envelope.memory
+
+
+def _layers(
+    message: pb.Upload | pb.Download, base: Memory | None, envelope: Envelope
+) -> dict[str, UnitRows]:
+    if not 0 <= message.numbers < len(FORMATS):
+        raise envelope.refuse("number format", message.numbers, f"0 to {len(FORMATS) - 1}")
+    numbers = FORMATS[message.numbers]
+    return decode_rows(message.layers, envelope.model, numbers, base, envelope.refuse)
 
 
 def _bytes(values: FloatArray) -> bytes:
@@ -151,17 +187,6 @@ def _version(value: int, envelope: Envelope) -> int:
     return value
 
 
-def _rows(layers: dict[str, UnitRows]) -> list[pb.LayerRows]:
-    return [
-        pb.LayerRows(
-            layer=name,
-            units=np.packbits(layer.units, bitorder="little").tobytes(),
-            rows=_bytes(layer.rows),
-        )
-        for name, layer in layers.items()
-    ]
-
-
 def _tensors(tensors: dict[str, FloatArray]) -> list[pb.NamedTensor]:
     return [
         pb.NamedTensor(name=name, shape=values.shape, values=_bytes(values))
@@ -170,8 +195,9 @@ def _tensors(tensors: dict[str, FloatArray]) -> list[pb.NamedTensor]:
 
 
 def _open(message: pb.Upload | pb.Download, data: bytes, envelope: Envelope) -> None:
+    opened = open_frame(data, envelope.most_bytes, envelope.refuse)
     try:
-        message.ParseFromString(data)
+        message.ParseFromString(opened)
     except DecodeError as error:
         raise envelope.refuse(
             "message", f"{len(data)} bytes ({error})", "a message of schema fedsub.v1"
@@ -182,20 +208,6 @@ def _open(message: pb.Upload | pb.Download, data: bytes, envelope: Envelope) -> 
         raise envelope.refuse("client id", repr(message.client_id), repr(envelope.client))
     if message.round != envelope.round:
         raise envelope.refuse("round", message.round, envelope.round)
-
-
-def _take_rows(layers: Iterable[pb.LayerRows], envelope: Envelope) -> dict[str, UnitRows]:
-    known = {layer.name: layer for layer in envelope.model.affine}
-    taken: dict[str, UnitRows] = {}
-    for message in layers:
-        name = message.layer
-        if name not in known or name in taken:
-            raise envelope.refuse("layer", repr(name), f"one each of {', '.join(known)}")
-        units = _bits(message.units, known[name].units, f"units of layer {name}", envelope)
-        shape = (int(units.sum()), known[name].fan_in + 1)
-        rows = _floats(message.rows, shape, f"rows of layer {name}", envelope)
-        taken[name] = UnitRows(units, rows)
-    return taken
 
 
 def _take_masks(
@@ -210,7 +222,7 @@ def _take_masks(
         for mask in artifact.masks:
             union = layers[mask.layer].units
             what = f"mask of class {artifact.label}, layer {mask.layer}"
-            bits = _bits(mask.units, len(union), what, envelope)
+            bits = unpack_bits(mask.units, len(union), what, envelope.refuse)
             if (bits & ~union).any():
                 raise envelope.refuse(what, "units without rows", "a subset of the layer's rows")
             masks[mask.layer].append(bits)
@@ -231,17 +243,6 @@ def _take_tensors(tensors: Iterable[pb.NamedTensor], envelope: Envelope) -> dict
             raise envelope.refuse(f"shape of {tensor.name}", shape, shapes[tensor.name])
         taken[tensor.name] = _floats(tensor.values, shape, tensor.name, envelope)
     return taken
-
-
-def _bits(data: bytes, length: int, what: str, envelope: Envelope) -> BoolArray:
-    if len(data) != -(-length // 8):
-        raise envelope.refuse(
-            what, f"{len(data)} bytes", f"{-(-length // 8)} bytes for {length} bits"
-        )
-    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
-    if bits[length:].any():
-        raise envelope.refuse(what, "bits beyond the last", f"{length} bits")
-    return bits[:length].astype(np.bool_)
 
 
 def _floats(data: bytes, shape: tuple[int, ...], what: str, envelope: Envelope) -> FloatArray:

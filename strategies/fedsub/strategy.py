@@ -10,7 +10,7 @@ import torch
 from fedsub_core.messages import Download, UnitRows, Upload
 from fedsub_core.models import Model
 from fedsub_core.seeds import derive_seed
-from fedsub_core.wire.codec import Envelope
+from fedsub_core.wire.envelope import Envelope
 from strategies.base import PersonalizedStrategy, State
 from strategies.fedsub.cache import Cache
 from strategies.fedsub.clustering import cluster_classes

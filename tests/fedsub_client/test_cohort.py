@@ -23,7 +23,8 @@ from fedsub_core.config import read_config
 from fedsub_core.errors import MessageRefused
 from fedsub_core.messages import Download, UnitRows, Upload
 from fedsub_core.standardise import moments, pool, scaling
-from fedsub_core.wire.codec import Envelope, decode_upload, encode_download
+from fedsub_core.wire.codec import decode_upload, encode_download
+from fedsub_core.wire.envelope import Envelope
 
 CARD = Card("made", "test", ("a", "b", "c"), ("p", "q"))
 SCALING = scaling(moments(np.random.default_rng(9).normal(3, 2, (50, 2)).astype(np.float32)))

@@ -13,12 +13,12 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.messages import Download, UnitRows, Upload, papers_bytes, union_bytes
 from fedsub_core.models import mlp
 from fedsub_core.wire.codec import (
-    Envelope,
     decode_download,
     decode_upload,
     encode_download,
     encode_upload,
 )
+from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 MODEL = mlp(3, 4, hidden=(10, 5))

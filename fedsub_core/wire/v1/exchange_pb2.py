@@ -24,23 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\tfedsub.v1\"\xe9\x01\n\x06Upload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12$\n\x06layers\x18\x05 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12)\n\x07\x63lasses\x18\x06 \x03(\x0b\x32\x18.fedsub.v1.ClassArtifact\x12\'\n\x07tensors\x18\x07 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\x12\x19\n\x11prototype_version\x18\x08 \x01(\x06\"\xae\x01\n\x08\x44ownload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12$\n\x06layers\x18\x04 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12\'\n\x07tensors\x18\x05 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\x12\x19\n\x11prototype_version\x18\x06 \x01(\x06\"7\n\tLayerRows\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\"d\n\rClassArtifact\x12\r\n\x05label\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x11\n\tprototype\x18\x03 \x01(\x0c\x12\"\n\x05masks\x18\x04 \x03(\x0b\x32\x13.fedsub.v1.UnitMask\"(\n\x08UnitMask\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\":\n\x0bNamedTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0e\n\x06values\x18\x03 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\tfedsub.v1\"\xbb\x02\n\x06Upload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12$\n\x06layers\x18\x05 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12)\n\x07\x63lasses\x18\x06 \x03(\x0b\x32\x18.fedsub.v1.ClassArtifact\x12\'\n\x07tensors\x18\x07 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\x12\x19\n\x11prototype_version\x18\x08 \x01(\x06\x12(\n\x07numbers\x18\t \x01(\x0e\x32\x17.fedsub.v1.NumberFormat\x12\x13\n\x0b\x64ifferences\x18\n \x01(\x08\x12\x11\n\treference\x18\x0b \x01(\r\"\x80\x02\n\x08\x44ownload\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12$\n\x06layers\x18\x04 \x03(\x0b\x32\x14.fedsub.v1.LayerRows\x12\'\n\x07tensors\x18\x05 \x03(\x0b\x32\x16.fedsub.v1.NamedTensor\x12\x19\n\x11prototype_version\x18\x06 \x01(\x06\x12(\n\x07numbers\x18\x07 \x01(\x0e\x32\x17.fedsub.v1.NumberFormat\x12\x11\n\treference\x18\x08 \x01(\r\x12\x13\n\x0b\x64ifferences\x18\t \x01(\x08\"U\n\tLayerRows\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\x12\x0e\n\x06scales\x18\x04 \x01(\x0c\x12\x0c\n\x04sent\x18\x05 \x01(\x0c\"d\n\rClassArtifact\x12\r\n\x05label\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x11\n\tprototype\x18\x03 \x01(\x0c\x12\"\n\x05masks\x18\x04 \x03(\x0b\x32\x13.fedsub.v1.UnitMask\"(\n\x08UnitMask\x12\r\n\x05layer\x18\x01 \x01(\t\x12\r\n\x05units\x18\x02 \x01(\x0c\":\n\x0bNamedTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0e\n\x06values\x18\x03 \x01(\x0c*3\n\x0cNumberFormat\x12\x0b\n\x07\x46LOAT32\x10\x00\x12\x0c\n\x08\x42\x46LOAT16\x10\x01\x12\x08\n\x04INT8\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'exchange_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_NUMBERFORMAT']._serialized_start=897
+  _globals['_NUMBERFORMAT']._serialized_end=948
   _globals['_UPLOAD']._serialized_start=30
-  _globals['_UPLOAD']._serialized_end=263
-  _globals['_DOWNLOAD']._serialized_start=266
-  _globals['_DOWNLOAD']._serialized_end=440
-  _globals['_LAYERROWS']._serialized_start=442
-  _globals['_LAYERROWS']._serialized_end=497
-  _globals['_CLASSARTIFACT']._serialized_start=499
-  _globals['_CLASSARTIFACT']._serialized_end=599
-  _globals['_UNITMASK']._serialized_start=601
-  _globals['_UNITMASK']._serialized_end=641
-  _globals['_NAMEDTENSOR']._serialized_start=643
-  _globals['_NAMEDTENSOR']._serialized_end=701
+  _globals['_UPLOAD']._serialized_end=345
+  _globals['_DOWNLOAD']._serialized_start=348
+  _globals['_DOWNLOAD']._serialized_end=604
+  _globals['_LAYERROWS']._serialized_start=606
+  _globals['_LAYERROWS']._serialized_end=691
+  _globals['_CLASSARTIFACT']._serialized_start=693
+  _globals['_CLASSARTIFACT']._serialized_end=793
+  _globals['_UNITMASK']._serialized_start=795
+  _globals['_UNITMASK']._serialized_end=835
+  _globals['_NAMEDTENSOR']._serialized_start=837
+  _globals['_NAMEDTENSOR']._serialized_end=895
 # @@protoc_insertion_point(module_scope)

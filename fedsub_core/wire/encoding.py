@@ -1,0 +1,75 @@
+"""Encodings of unit rows, as a list of filters: ``delta,top-k:0.25,int8,zstd``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.options import suggestion
+from fedsub_core.wire.numbers import FORMATS
+
+FILTERS = (*FORMATS, "delta", "top-k:SHARE", "zstd")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What happens to rows between a learner or strategy and the wire.
+
+    Parameters
+    ----------
+    numbers : ``float32`` (exact), ``bfloat16`` or ``int8``.
+    delta : send differences from what the receiver holds already. What a lossy format or top-k
+        leaves out stays in the next difference: error feedback.
+    top_k : of the rows the receiver holds, send only this share, those that changed most.
+    zstd : compress the message.
+    """
+
+    numbers: str = "float32"
+    delta: bool = False
+    top_k: float = 1.0
+    zstd: bool = False
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the sender keeps what the receiver holds or lacks, between rounds."""
+        return self.delta or self.numbers != "float32"
+
+
+def parse_encoding(text: str) -> Encoding:
+    """Return the encoding that a comma-separated list of filters describes.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown filter, two number formats, or top-k without delta.
+    """
+    numbers: list[str] = []
+    delta, zstd, top_k = False, False, 1.0
+    for part in (p.strip() for p in text.split(",") if p.strip()):
+        name, colon, value = part.partition(":")
+        if part in FORMATS:
+            numbers.append(part)
+        elif part == "delta":
+            delta = True
+        elif part == "zstd":
+            zstd = True
+        elif name == "top-k" and colon:
+            top_k = _share(value, part)
+        else:
+            hint = suggestion(part, FILTERS)
+            raise ConfigError(f"encoding: unknown {part!r}.{hint} Known: {', '.join(FILTERS)}.")
+    if len(numbers) > 1:
+        raise ConfigError(f"encoding {text!r}: one number format at most, got {numbers}")
+    if top_k < 1 and not delta:
+        raise ConfigError(f"encoding {text!r}: top-k leaves rows out, which needs delta")
+    return Encoding(numbers[0] if numbers else "float32", delta, top_k, zstd)
+
+
+def _share(value: str, part: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ConfigError(f"encoding {part!r}: expected a share in (0, 1], such as top-k:0.25")
+    return share

@@ -1,0 +1,44 @@
+"""What a receiver checks a message against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.errors import MessageRefused
+from fedsub_core.models import Model
+from fedsub_core.wire.memory import Memory
+
+#: Room for names, masks and framing beside the numbers a model can need.
+SLACK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What a receiver knows before it opens a message, and checks the message against.
+
+    Parameters
+    ----------
+    client, round : whom and which round the message must name.
+    model : gives layers, units and shapes.
+    prototype_size : length of a prototype; 0 where the method sends none.
+    memory : the receiver's end of differences; None if it holds nothing.
+    limit : most bytes a message may have, also when decompressed; 0 derives it from the model.
+    """
+
+    client: str
+    round: int
+    model: Model
+    prototype_size: int = 0
+    memory: Memory | None = None
+    limit: int = 0
+
+    @property
+    def most_bytes(self) -> int:
+        """The limit in force: twice the model, and for each class masks and a prototype."""
+        masks = sum(layer.units + 64 for layer in self.model.affine)
+        classes = self.model.classes * (4 * self.prototype_size + masks)
+        return self.limit or 2 * self.model.full_bytes + classes + SLACK_BYTES
+
+    def refuse(self, what: str, got: object, expected: object) -> MessageRefused:
+        """Return the error that says what is wrong with the message."""
+        return MessageRefused(self.client, self.round, what, str(got), str(expected))

@@ -1,0 +1,47 @@
+"""The outermost layer of a message: optional zstd, and the limit on what is opened at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.wire.rows import Refuse
+
+MAGIC = b"\x28\xb5\x2f\xfd"
+LEVEL = 3
+
+
+def compress(data: bytes) -> bytes:
+    """Return `data` as one zstd frame that states its content size."""
+    return bytes(_zstandard().ZstdCompressor(level=LEVEL).compress(data))
+
+
+def open_frame(data: bytes, limit: int, refuse: Refuse) -> bytes:
+    """Return a message's bytes, decompressed if they are a zstd frame.
+
+    Neither a message nor what a frame says it holds may be larger than `limit` bytes; the size is
+    checked before memory is taken.
+    """
+    if len(data) > limit:
+        raise refuse("size", f"{len(data)} bytes", f"{limit} bytes at most")
+    if data[:4] != MAGIC:
+        return data
+    zstandard = _zstandard()
+    try:
+        size = zstandard.get_frame_parameters(data).content_size
+        if size > limit:  # an unstated size reads as 2**64 - 1
+            raise refuse("size when decompressed", f"{size} bytes", f"{limit} bytes at most")
+        opened = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise refuse("zstd frame", f"{len(data)} bytes ({error})", "one whole frame") from error
+    return bytes(opened)
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise ConfigError(
+            "zstd-compressed messages need the package zstandard: pip install 'fedsub[zstd]'"
+        ) from error
+    return zstandard
