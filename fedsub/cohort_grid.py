@@ -24,8 +24,9 @@ from fedsub_core import exchange
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.federation import Card
 from fedsub_core.messages import Download
-from fedsub_core.wire.codec import decode_download, encode_upload
-from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.encoding import WireSettings
+
+EXACT = WireSettings()
 
 #: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
 #: as many at once as there are.
@@ -42,6 +43,7 @@ class CohortGrid(Grid):
     standardise : ``federation``, ``client`` or ``none``.
     device : ``cpu``, ``cuda`` or ``auto``.
     threads : stacks trained at once on a CPU, one core each.
+    wire : how messages are written.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class CohortGrid(Grid):
         standardise: str = "federation",
         device: str = "auto",
         threads: int = 1,
+        wire: WireSettings = EXACT,
     ) -> None:
         device = resolve_device(device)
         # Like sizes together: a stack is padded to its longest client. Ties by id.
@@ -60,7 +63,7 @@ class CohortGrid(Grid):
         waves = -(-len(by_size) // (workers * CHUNK[device]))
         size = -(-len(by_size) // (workers * waves))
         self.cohorts = [
-            Cohort(learner, card, by_size[start : start + size], standardise, device)
+            Cohort(learner, card, by_size[start : start + size], standardise, device, wire)
             for start in range(0, len(by_size), size)
         ]
         self._where = {
@@ -83,7 +86,7 @@ class CohortGrid(Grid):
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
         return {
-            f"client/{client.client}": {name: t[i] for name, t in cohort.state.items()}
+            f"client/{client.client}": cohort.client_state(i)
             for cohort in self.cohorts
             for i, client in enumerate(cohort.clients)
         }
@@ -100,11 +103,7 @@ class CohortGrid(Grid):
             missing = [c.client for c in cohort.clients if f"client/{c.client}" not in state]
             if missing:
                 raise RunError(f"the run's state lacks clients {', '.join(missing)}")
-            own = [state[f"client/{c.client}"] for c in cohort.clients]
-            cohort.state = {
-                name: torch.stack([tensors[name] for tensors in own]).to(cohort.device)
-                for name in cohort.state
-            }
+            cohort.load_states([state[f"client/{c.client}"] for c in cohort.clients])
 
     # Flower's Grid.
 
@@ -195,9 +194,8 @@ def _opened(cohort: Cohort, asked: Asked) -> tuple[Asked, list[Download], list[M
     errors: list[Message] = []
     for i, message in asked:
         round, _ = exchange.read_order(message.content.config_records[exchange.ORDER])
-        envelope = Envelope(cohort.clients[i].client, round, cohort.learner.model)
         try:
-            downloads.append(decode_download(exchange.unpack(message.content), envelope))
+            downloads.append(cohort.open(i, exchange.unpack(message.content), round))
             good.append((i, message))
         except (MessageRefused, ValueError) as error:
             errors.append(Message(Error(0, str(error)), reply_to=message))
@@ -210,8 +208,8 @@ def _train(cohort: Cohort, asked: Asked) -> list[Message]:
         order = good[0][1].content.config_records[exchange.ORDER]
         round, scaling = exchange.read_order(order)
         uploads = cohort.fit(round, scaling, [i for i, _ in good], downloads)
-        for (i, message), upload in zip(good, uploads, strict=True):
-            payload = encode_upload(upload, cohort.clients[i].client, round)
+        for (i, message), upload, download in zip(good, uploads, downloads, strict=True):
+            payload = cohort.seal(i, upload, download, round)
             content = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
             replies.append(Message(content, reply_to=message))
     return replies

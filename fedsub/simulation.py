@@ -51,7 +51,13 @@ def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGr
     clients = [split_client(c, federation.card, config) for c in federation.clients.values()]
     learner = build_learner(config, name, federation.card, clients[0].train_x.shape[1:])
     return CohortGrid(
-        learner, federation.card, clients, config.standardise, config.device, config.workers
+        learner,
+        federation.card,
+        clients,
+        config.standardise,
+        config.device,
+        config.workers,
+        config.wire,
     )
 
 

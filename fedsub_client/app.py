@@ -43,7 +43,7 @@ def train(message: Message, context: Context) -> Message:
     client = _client(context)
     arrays, _, _ = client.fit(*_order(message))
     payload = arrays[0].tobytes()
-    context.state[STATE] = exchange.pack(save(client.cohort.state))
+    context.state[STATE] = exchange.pack(save(client.cohort.client_state(0)))
     return Message(RecordDict({exchange.PAYLOAD: exchange.pack(payload)}), reply_to=message)
 
 
@@ -65,9 +65,10 @@ def _client(context: Context) -> FedSubClient:
     config = from_flat(context.run_config)
     card, data = _data(config, context)
     learner = build_learner(config, config.method, card, data.train_x.shape[1:])
-    cohort = Cohort(learner, card, [data], config.standardise)
+    cohort = Cohort(learner, card, [data], config.standardise, wire=config.wire)
     if STATE in context.state:
-        cohort.state = load(cast(ArrayRecord, context.state[STATE])[exchange.PAYLOAD].data)
+        saved = cast(ArrayRecord, context.state[STATE])[exchange.PAYLOAD].data
+        cohort.load_states([load(saved)])
     elif SECRET in cohort.state:
         cohort.state = cohort.state | {SECRET: own_secret()}
     return FedSubClient(cohort)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from fedsub_client.cohort import Cohort
 from fedsub_core import exchange
-from fedsub_core.wire.codec import decode_download, encode_upload
-from fedsub_core.wire.envelope import Envelope
 
 Arrays = list[NDArray[Any]]
 
@@ -32,7 +30,6 @@ class FedSubClient(NumPyClient):
         if len(cohort.clients) != 1:
             raise ValueError(f"a device is a cohort of one, got {len(cohort.clients)} clients")
         self.cohort = cohort
-        self.client_id = cohort.clients[0].client
 
     def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the opening's values: client id, version, classes, shape, moments."""
@@ -47,9 +44,9 @@ class FedSubClient(NumPyClient):
             If the download does not fit this client, round and model.
         """
         round, scaling = exchange.read_order(ConfigRecord(config))
-        download = decode_download(_payload(parameters), self._envelope(round))
+        download = self.cohort.open(0, _payload(parameters), round)
         upload = self.cohort.fit(round, scaling, [0], [download])[0]
-        payload = encode_upload(upload, self.client_id, round)
+        payload = self.cohort.seal(0, upload, download, round)
         return [np.frombuffer(payload, np.uint8)], upload.examples, {}
 
     def evaluate(
@@ -57,13 +54,10 @@ class FedSubClient(NumPyClient):
     ) -> tuple[float, int, dict[str, Any]]:
         """Evaluate the personal model on this person's test part."""
         round, scaling = exchange.read_order(ConfigRecord(config))
-        download = decode_download(_payload(parameters), self._envelope(round))
+        download = self.cohort.open(0, _payload(parameters), round)
         metrics = self.cohort.evaluate(scaling, [0], [download]).clients()[0]
         values = exchange.metrics_values(metrics) | exchange.report_values(self.cohort.reports()[0])
         return metrics.loss, metrics.examples, dict(values)
-
-    def _envelope(self, round: int) -> Envelope:
-        return Envelope(self.client_id, round, self.cohort.learner.model)
 
 
 def _payload(parameters: Arrays) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fedsub_client.learners.base import Learner, State
 from fedsub_core.config import RunConfig
@@ -23,6 +24,10 @@ from fedsub_core.standardise import Scaling, apply, moments
 from fedsub_core.standardise import scaling as own_scaling
 from fedsub_core.training import TrainingSettings
 from fedsub_core.version import VERSION
+from fedsub_core.wire.codec import decode_download, encode_upload
+from fedsub_core.wire.encoding import WireSettings
+from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class Cohort:
     clients : their data, split.
     standardise : ``federation``, ``client`` or ``none``.
     device : where the stack lives.
+    wire : how messages are written.
     """
 
     learner: Learner
@@ -85,12 +91,18 @@ class Cohort:
     clients: Sequence[SplitClient]
     standardise: str = "federation"
     device: str = "cpu"
+    wire: WireSettings = field(default_factory=WireSettings)
     state: State = field(init=False)
+    memories: list[Memory | None] = field(init=False)
     _scaled: tuple[bytes, Stack, Stack] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         initial = self.learner.init(len(self.clients))
         self.state = {name: tensor.to(self.device) for name, tensor in initial.items()}
+        remembers = self.wire.upload.feeds_back
+        self.memories = [
+            Memory.empty(self.learner.model) if remembers else None for _ in self.clients
+        ]
 
     def openings(self) -> list[Opening]:
         """Return what each client says of itself before the first round."""
@@ -105,6 +117,43 @@ class Cohort:
             )
             for c in self.clients
         ]
+
+    def client_state(self, i: int) -> State:
+        """Return all that the `i`-th client keeps, as named tensors without a client axis."""
+        memory = self.memories[i]
+        wire = {} if memory is None else memory.copy().tensors()
+        return {name: tensor[i].cpu() for name, tensor in self.state.items()} | wire
+
+    def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        """Inverse of :meth:`client_state`, for all clients."""
+        self.state = {
+            name: torch.stack([own[name] for own in states]).to(self.device) for name in self.state
+        }
+        self.memories = [
+            None if memory is None else Memory.of(own)
+            for own, memory in zip(states, self.memories, strict=True)
+        ]
+
+    def open(self, i: int, payload: bytes, round: int) -> Download:
+        """Decode the `i`-th client's download.
+
+        Raises
+        ------
+        MessageRefused
+            If it does not fit this client, round and model.
+        """
+        client, model = self.clients[i].client, self.learner.model
+        memory = self.memories[i] if self.wire.upload.delta else None
+        return decode_download(
+            payload, Envelope(client, round, model, memory=memory, limit=self.wire.limit)
+        )
+
+    def seal(self, i: int, upload: Upload, download: Download, round: int) -> bytes:
+        """Encode the `i`-th client's upload, and remember what the server will then hold."""
+        memory = self.memories[i]
+        if memory is not None and self.wire.upload.delta and download.reference != memory.round:
+            memory.forget()  # server and device do not hold the same: start anew
+        return encode_upload(upload, self.clients[i].client, round, self.wire.upload, memory)
 
     def fit(
         self,

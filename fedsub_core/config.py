@@ -19,6 +19,7 @@ import tomli_w
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import METHODS, method
 from fedsub_core.options import Option, Value, choice, describe, option, suggestion
+from fedsub_core.wire.encoding import WireSettings
 
 _TEXT = r"\S(.*\S)?"
 
@@ -64,6 +65,11 @@ class RunConfig:
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
     evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
+    upload_encoding: str = option(
+        "float32", "filters of uploaded rows: float32, bfloat16, int8, delta, top-k:SHARE, zstd"
+    )
+    download_encoding: str = option("float32", "filters of downloaded rows, without top-k")
+    message_limit: int = option(0, "most bytes of a message; 0 = from the model", minimum=0)
     round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
     out: str = option("runs", "folder in which the run's folder is made", pattern=_TEXT)
     hyper: dict[str, object] = field(default_factory=dict)
@@ -72,11 +78,17 @@ class RunConfig:
         given = self.hyper
         chosen = {n: given.get(n, method(n).hyperparameters()) for n in self.methods}
         object.__setattr__(self, "hyper", chosen)
+        _ = self.wire  # refuses encodings that do not exist
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The method of the run, then those beside it, each once."""
         return tuple(dict.fromkeys([self.method, *_names(self.beside)]))
+
+    @property
+    def wire(self) -> WireSettings:
+        """How messages are written."""
+        return WireSettings.parse(self.upload_encoding, self.download_encoding, self.message_limit)
 
     @property
     def workers(self) -> int:

@@ -65,6 +65,9 @@ class Upload:
         Of every label, or none at all if the server holds this version already.
     prototype_version : int
         Names the content the prototypes were computed from, in [1, 2**63); 0 if unknown.
+    reference : int
+        Round of the upload that the rows were sent as differences from; 0 for none. Set by the
+        codec.
     dense : dict of parameter name to float32 array
         Whole tensors, for methods that send the model.
     """
@@ -76,6 +79,7 @@ class Upload:
     scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     prototypes: dict[int, FloatArray] = field(default_factory=dict)
     prototype_version: int = 0
+    reference: int = 0
     dense: dict[str, FloatArray] = field(default_factory=dict)
 
 

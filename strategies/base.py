@@ -25,6 +25,8 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models import Model
 from fedsub_core.wire.codec import decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.memory import Memory, memory_tensors, split_memories
+from fedsub_core.wire.rows import remember_rows
 from strategies.opening import open_federation
 
 log = logging.getLogger("fedsub")
@@ -55,6 +57,8 @@ class PersonalizedStrategy(Strategy):
         self.state: State | None = None
         self.finished_rounds = 0
         self.refusals: dict[str, int] = {}
+        #: What the server holds of each client's rows, where uploads are differences.
+        self.memories: dict[str, Memory] = {}
         self._rows: list[MetricRow] = []
         self._bytes_down: Counter[str] = Counter()
         self._asked: list[tuple[Message, str]] = []
@@ -93,7 +97,8 @@ class PersonalizedStrategy(Strategy):
 
     def resume(self, round: int, state: State) -> None:
         """Continue after `round`, whose state is `state`."""
-        self.finished_rounds, self.state = round, state
+        self.finished_rounds = round
+        self.memories, self.state = split_memories(state)
 
     def start(
         self,
@@ -140,7 +145,7 @@ class PersonalizedStrategy(Strategy):
         self.finished_rounds = round
         if self.on_round is not None:
             assert self.state is not None
-            self.on_round(round, self.state, self._rows)
+            self.on_round(round, self.state | memory_tensors(self.memories), self._rows)
         return metrics
 
     def configure_train(
@@ -157,7 +162,14 @@ class PersonalizedStrategy(Strategy):
         model = self.federation.model
         uploads: dict[str, Upload] = {}
         for client, content in self._replies(server_round, replies):
-            envelope = Envelope(client, server_round, model, self.prototype_size(model))
+            envelope = Envelope(
+                client,
+                server_round,
+                model,
+                self.prototype_size(model),
+                self.memories.get(client),
+                self.config.wire.limit,
+            )
             try:
                 payload = exchange.unpack(content)
                 upload = decode_upload(payload, envelope)
@@ -166,6 +178,7 @@ class PersonalizedStrategy(Strategy):
                 self._refuse(client, server_round, error)
                 continue
             uploads[client] = upload
+            self._remember(client, upload, server_round)
             for metric, value in (
                 ("bytes_up_sent", len(payload)),
                 ("bytes_up_papers", papers_bytes(upload)),
@@ -240,7 +253,9 @@ class PersonalizedStrategy(Strategy):
         order = exchange.order(round, self.federation.scaling)
         self._asked = []
         for client, download in zip(clients, downloads, strict=True):
-            payload = encode_download(download, client, round)
+            payload = encode_download(
+                download, client, round, self.config.wire.download, self.memories.get(client)
+            )
             self._bytes_down[client] += len(payload)
             content = RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order})
             node = self.federation.nodes[client]
@@ -257,6 +272,13 @@ class PersonalizedStrategy(Strategy):
                 self._refuse(client, round, f"error {reply.error.code}: {reply.error.reason}")
             else:
                 yield client, reply.content
+
+    def _remember(self, client: str, upload: Upload, round: int) -> None:
+        if self.config.wire.upload.delta:
+            memory = self.memories.setdefault(client, Memory.empty(self.federation.model))
+            if upload.reference == 0:
+                memory.forget()
+            remember_rows(memory, upload.layers, round)
 
     def _refuse(self, client: str, round: int, why: object) -> None:
         self.refusals[client] = self.refusals.get(client, 0) + 1

@@ -130,6 +130,7 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
         scores=scores,
         prototypes=prototypes,
         prototype_version=_version(message.prototype_version, envelope),
+        reference=message.reference,
         dense=_take_tensors(message.tensors, envelope),
     )
 

@@ -35,6 +35,39 @@ class Encoding:
         return self.delta or self.numbers != "float32"
 
 
+@dataclass(frozen=True)
+class WireSettings:
+    """How a run's messages are written.
+
+    Parameters
+    ----------
+    upload, download : filters of either direction.
+    limit : most bytes of a message that is opened; 0 derives it from the model.
+    """
+
+    upload: Encoding = Encoding()
+    download: Encoding = Encoding()
+    limit: int = 0
+
+    @classmethod
+    def parse(cls, upload: str, download: str, limit: int) -> WireSettings:
+        """Return the settings of two lists of filters.
+
+        Raises
+        ------
+        ConfigError
+            If a list is wrong, or downloads want what only uploads can have.
+        """
+        up, down = parse_encoding(upload), parse_encoding(download)
+        if down.top_k < 1:
+            raise ConfigError("download-encoding: top-k is for uploads; leave it out")
+        if down.delta and not up.delta:
+            raise ConfigError(
+                "download-encoding: delta needs delta in upload-encoding, whose rows it refers to"
+            )
+        return cls(up, down, limit)
+
+
 def parse_encoding(text: str) -> Encoding:
     """Return the encoding that a comma-separated list of filters describes.
 

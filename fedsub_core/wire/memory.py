@@ -14,6 +14,7 @@ from fedsub_core.models import Model
 
 PREFIX = "wire."
 ROUND = "wire.round"
+MEMORY = "memory/"
 
 
 @dataclass
@@ -63,3 +64,27 @@ class Memory:
             if name.startswith(PREFIX) and name != ROUND
         }
         return cls(int(tensors[ROUND]), rows)
+
+
+def memory_tensors(memories: Mapping[str, Memory]) -> dict[str, Tensor]:
+    """Return several clients' memories as plain named tensors, ``memory/<client>/<name>``."""
+    return {
+        f"{MEMORY}{client}/{name}": tensor
+        for client, memory in memories.items()
+        for name, tensor in memory.tensors().items()
+    }
+
+
+def split_memories(
+    tensors: Mapping[str, Tensor],
+) -> tuple[dict[str, Memory], dict[str, Tensor]]:
+    """Inverse of :func:`memory_tensors`; also return the tensors that are no memories."""
+    own: dict[str, dict[str, Tensor]] = {}
+    others: dict[str, Tensor] = {}
+    for key, tensor in tensors.items():
+        if key.startswith(MEMORY):
+            client, _, name = key.removeprefix(MEMORY).partition("/")
+            own.setdefault(client, {})[name] = tensor
+        else:
+            others[key] = tensor
+    return {client: Memory.of(named) for client, named in own.items()}, others
