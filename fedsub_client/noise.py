@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from math import sqrt
 
 import torch
@@ -42,15 +43,21 @@ class PrototypeNoise:
     sigma: float
 
     def __post_init__(self) -> None:
-        """Refuse settings that promise no privacy."""
+        """Refuse settings that promise no privacy, and a missing accountant."""
         if self.kind not in NORMS:
             raise ConfigError(f"prototype noise: got {self.kind!r}, expected {' or '.join(NORMS)}")
         for name, value in (("clip", self.clip), ("sigma", self.sigma)):
             if not 0 < value < float("inf"):
                 raise ConfigError(
-                    f"prototype {name}: got {value}, expected more than 0, because noise without "
-                    "a clipping bound and a sigma guarantees nothing"
+                    f"prototype-{name}: got {value}, expected more than 0: noise without both "
+                    "guarantees nothing. Set prototype-clip and prototype-sigma, or "
+                    "prototype-noise = 'none'."
                 )
+        # Said before the first round, not after it, when the first epsilon is asked for.
+        if find_spec("dp_accounting") is None:
+            raise ConfigError(
+                "prototype noise needs the accountant dp-accounting: pip install 'fedsub[privacy]'"
+            )
 
     @property
     def multiplier(self) -> float:
@@ -132,19 +139,16 @@ def spent_epsilon(noise: PrototypeNoise, releases: int, delta: float) -> float:
     Raises
     ------
     ConfigError
-        If `delta` is not between 0 and 1, or the accountant is not installed.
+        If `delta` is not between 0 and 1.
     """
     if not 0 < delta < 1:
         raise ConfigError(f"delta: got {delta}, expected 0 < delta < 1")
     if releases == 0:
         return 0.0
-    try:
-        import dp_accounting
-        from dp_accounting.pld import PLDAccountant
-    except ImportError as error:
-        raise ConfigError(
-            "prototype noise needs the accountant dp-accounting: pip install 'fedsub[privacy]'"
-        ) from error
+    # Imported here because it takes seconds, and most runs have no noise.
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
     events = {
         "gaussian": dp_accounting.GaussianDpEvent,
         "laplace": dp_accounting.LaplaceDpEvent,

@@ -74,18 +74,3 @@ def integrate(model: Model, params: Params, downloads: Sequence[Download]) -> Pa
         updated[bias] = params[bias].clone()
         updated[bias][where] = new[:, -1]
     return updated
-
-
-def separate_bytes(model: Model, masks: Masks) -> Tensor:
-    """Return int64 [clients]: bytes of every class's rows sent separately, as the papers count."""
-    return _row_bytes(model, {name: mask.sum((1, 2)) for name, mask in masks.items()})
-
-
-def union_bytes(model: Model, masks: Masks) -> Tensor:
-    """Return int64 [clients]: bytes of the rows that :func:`union_rows` sends."""
-    return _row_bytes(model, {name: mask.any(1).sum(1) for name, mask in masks.items()})
-
-
-def _row_bytes(model: Model, rows: Mapping[str, Tensor]) -> Tensor:
-    fan_in = {layer.name: layer.fan_in for layer in model.affine}
-    return torch.stack([4 * (fan_in[name] + 1) * count for name, count in rows.items()]).sum(0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from fedsub_core.errors import DataError
+from fedsub_core.options import suggestion
 
 CARD_FILE = "federation.toml"
 
@@ -94,9 +94,8 @@ def _known() -> list[str]:
 def _card(table: dict[str, Any], path: Path) -> Card:
     for key in table:
         if key not in _known():
-            near = difflib.get_close_matches(key, _known(), n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else "Remove it."
-            raise DataError(f"{path}: unknown key {key!r}; known are {', '.join(_known())}. {hint}")
+            hint = suggestion(key, _known()) or " Remove it."
+            raise DataError(f"{path}: unknown key {key!r}; known are {', '.join(_known())}.{hint}")
     for key in ("name", "task", "classes", "features"):
         if key not in table:
             raise DataError(f"{path}: key {key!r} is missing; every federation has it. Add it.")

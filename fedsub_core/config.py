@@ -46,8 +46,8 @@ class RunConfig:
         "stratified",
         "blocked",
         "unseen",
-        doc="how test samples are chosen; auto: blocked where the order in time is known, "
-        "else stratified (the paper's)",
+        doc="how test samples are chosen; auto: blocked where windows overlap or stand in order "
+        "of time, else stratified (the paper's)",
     )
     test_share: float = option(0.3, "share of each class that is tested", above=0, below=1)
     unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
@@ -123,12 +123,12 @@ def read_config(
     if path is not None:
         values = _checked(flatten(_read_toml(Path(path))), str(path), as_text=False)
     values |= _checked((overrides or {}).items(), "command line", as_text=True)
-    return _build(values)
+    return _build(values, "command line" if path is None else str(path))
 
 
 def from_flat(flat: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of flat, typed keys, such as Flower's run config."""
-    return _build(_checked(flat.items(), "run config", as_text=False))
+    return _build(_checked(flat.items(), "run config", as_text=False), "run config")
 
 
 def to_flat(config: RunConfig) -> dict[str, Value]:
@@ -230,8 +230,8 @@ def _check_methods(key: str, names: str, where: str) -> None:
             raise ConfigError(f"{where}: {key}: {error}") from error
 
 
-def _build(values: Mapping[str, Value]) -> RunConfig:
-    """Return the configuration of checked values.
+def _build(values: Mapping[str, Value], where: str) -> RunConfig:
+    """Return the configuration of checked values, or refuse values that exclude each other.
 
     Hyperparameters of methods that the run does not use have been checked and are left out: a
     file may set several methods and leave the choice to the command line.
@@ -241,4 +241,11 @@ def _build(values: Mapping[str, Value]) -> RunConfig:
     for name, row in METHODS.items():
         mine = {k.partition(".")[2]: v for k, v in values.items() if k.startswith(f"{name}.")}
         hyper[name] = row.hyperparameters(**{k.replace("-", "_"): v for k, v in mine.items()})
-    return RunConfig(**own, hyper=hyper)
+    config = RunConfig(**own, hyper=hyper)
+    if config.split == "unseen" and config.unseen_rounds >= config.rounds:
+        raise ConfigError(
+            f"{where}: unseen-rounds: got {config.unseen_rounds} of {config.rounds} rounds, "
+            "expected fewer: held-out people must not train from the first round on. Lower it, or "
+            "raise rounds."
+        )
+    return config

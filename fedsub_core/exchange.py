@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedsub_core.client_data import CLIENT_ID
 from fedsub_core.errors import MessageRefused
@@ -51,6 +60,31 @@ def pack(payload: bytes) -> ArrayRecord:
     record = ArrayRecord()
     record[PAYLOAD] = Array("uint8", (len(payload),), STYPE, payload)
     return record
+
+
+def message_bytes(content: RecordDict, payload: int) -> int:
+    """Return the bytes of Flower's message around a payload of `payload` bytes, that included.
+
+    What Flower hashes and sends: the message, its records, the array and its chunks. Their sizes
+    hardly depend on the payload, so they are taken once from a message of the same records that
+    carries one byte; a chunk of 5 MiB more adds a header of its own.
+    """
+    around = _bytes_around(tuple(sorted(content)), content)
+    return payload + around + CHUNK_HEADER * (max(payload - 1, 0) // CHUNK)
+
+
+def _bytes_around(kinds: tuple[str, ...], content: RecordDict) -> int:
+    if kinds not in _AROUND:
+        small = RecordDict({**content, PAYLOAD: pack(b"x")})
+        message = Message(small, 1, MessageType.TRAIN, group_id="1")
+        parts = get_all_nested_objects(message).values()
+        _AROUND[kinds] = sum(len(part.deflate()) for part in parts) - 1
+    return _AROUND[kinds]
+
+
+#: Flower's chunks of an array, bytes; and what a further chunk adds.
+CHUNK, CHUNK_HEADER = 5 * 2**20, 90
+_AROUND: dict[tuple[str, ...], int] = {}
 
 
 def unpack(content: RecordDict) -> bytes:

@@ -69,12 +69,11 @@ def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Model, Params
     return Model(tuple(layers), input_shape), params
 
 
-def _flat(module: nn.Sequential, where: str = "") -> Iterator[tuple[str, nn.Module]]:
-    for name, layer in module.named_children():
-        if isinstance(layer, nn.Sequential):
-            yield from _flat(layer, f"{where}{name}.")
-        else:
-            yield f"{where}{name}", layer
+def _flat(module: nn.Sequential) -> Iterator[tuple[str, nn.Module]]:
+    """Yield every layer and where it stands; one that stands in two places comes twice."""
+    for where, layer in module.named_modules(remove_duplicate=False):
+        if not isinstance(layer, nn.Sequential):
+            yield where, layer
 
 
 def _refused(where: str, layer: nn.Module, why: str) -> ConfigError:

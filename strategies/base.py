@@ -61,6 +61,7 @@ class PersonalizedStrategy(Strategy):
         self.memories: dict[str, Memory] = {}
         self._rows: list[MetricRow] = []
         self._bytes_down: Counter[str] = Counter()
+        self._flower_down: Counter[str] = Counter()
         self._asked: list[tuple[Message, str]] = []
 
     # What a method defines.
@@ -131,7 +132,7 @@ class PersonalizedStrategy(Strategy):
     def play(self, grid: Grid, round: int, timeout: float, evaluated: bool) -> MetricRecord | None:
         """Play one round; return the mean metrics over clients if it was evaluated."""
         arrays, config, metrics = ArrayRecord(), ConfigRecord(), None
-        self._rows, self._bytes_down = [], Counter()
+        self._rows, self._bytes_down, self._flower_down = [], Counter(), Counter()
         messages = self.configure_train(round, arrays, config, grid)
         self.aggregate_train(round, grid.send_and_receive(messages, timeout=timeout))
         if evaluated:
@@ -139,8 +140,12 @@ class PersonalizedStrategy(Strategy):
             replies = grid.send_and_receive(messages, timeout=timeout)
             metrics = self.aggregate_evaluate(round, replies)
         self._rows += [
-            MetricRow(round, client, None, "bytes_down_sent", count)
-            for client, count in self._bytes_down.items()
+            MetricRow(round, client, None, metric, count)
+            for metric, counts in (
+                ("bytes_down_sent", self._bytes_down),
+                ("bytes_down_flower", self._flower_down),
+            )
+            for client, count in counts.items()
         ]
         self.finished_rounds = round
         if self.on_round is not None:
@@ -181,6 +186,7 @@ class PersonalizedStrategy(Strategy):
             self._remember(client, upload, server_round)
             for metric, value in (
                 ("bytes_up_sent", len(payload)),
+                ("bytes_up_flower", exchange.message_bytes(content, len(payload))),
                 ("bytes_up_papers", papers_bytes(upload)),
                 ("bytes_up_union", union_bytes(upload)),
                 ("bytes_full_model", model.full_bytes),
@@ -258,6 +264,7 @@ class PersonalizedStrategy(Strategy):
             )
             self._bytes_down[client] += len(payload)
             content = RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order})
+            self._flower_down[client] += exchange.message_bytes(content, len(payload))
             node = self.federation.nodes[client]
             self._asked.append((Message(content, node, kind, group_id=str(round)), client))
         return [message for message, _ in self._asked]

@@ -107,11 +107,12 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
     if message.differences:
         base = _base(message.reference, envelope) or Memory.empty(envelope.model)
     layers = _layers(message, base, envelope)
+    most = envelope.model.classes
+    if len(message.classes) > most:  # before anything is made of each
+        raise envelope.refuse("classes", len(message.classes), f"{most} at most")
     labels = np.array([a.label for a in message.classes], np.int64)
-    if (np.diff(labels) <= 0).any() or (labels >= envelope.model.classes).any():
-        raise envelope.refuse(
-            "labels", labels.tolist(), f"ascending, below {envelope.model.classes}"
-        )
+    if (np.diff(labels) <= 0).any() or (labels >= most).any():
+        raise envelope.refuse("labels", labels.tolist(), f"ascending, below {most}")
     scores = np.array([a.score for a in message.classes], np.float32)
     if not np.isfinite(scores).all() or (scores < 0).any():
         raise envelope.refuse("scores", scores.tolist(), "finite numbers of 0 or more")
@@ -123,14 +124,14 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
         if a.prototype
     }
     return Upload(
-        examples=message.examples,
+        examples=_below(2**48, message.examples, "examples", envelope),
         layers=layers,
         masks=_take_masks(message.classes, layers, envelope),
         labels=labels,
         scores=scores,
         prototypes=prototypes,
-        prototype_version=_version(message.prototype_version, envelope),
-        reference=message.reference,
+        prototype_version=_below(2**63, message.prototype_version, "prototype version", envelope),
+        reference=message.reference if message.differences else 0,
         dense=_take_tensors(message.tensors, envelope),
     )
 
@@ -148,13 +149,15 @@ def decode_download(data: bytes, envelope: Envelope) -> Download:
     """
     message = pb.Download()
     _open(message, data, envelope)
+    if message.differences and message.reference == 0:
+        raise envelope.refuse("reference", "differences from none", "the round of an upload")
     held = 0 if envelope.memory is None else envelope.memory.round
     lost = message.differences and message.reference != held
     base = envelope.memory if message.differences else None
     return Download(
         layers={} if lost else _layers(message, base, envelope),
         dense=_take_tensors(message.tensors, envelope),
-        prototype_version=_version(message.prototype_version, envelope),
+        prototype_version=_below(2**63, message.prototype_version, "prototype version", envelope),
         reference=message.reference,
     )
 
@@ -182,9 +185,10 @@ def _bytes(values: FloatArray) -> bytes:
     return np.ascontiguousarray(values, FLOAT).tobytes()
 
 
-def _version(value: int, envelope: Envelope) -> int:
-    if value >= 2**63:
-        raise envelope.refuse("prototype version", value, "a number below 2**63")
+def _below(bound: int, value: int, what: str, envelope: Envelope) -> int:
+    """Return `value` if it is below `bound`, which arithmetic in int64 can bear."""
+    if value >= bound:
+        raise envelope.refuse(what, value, f"a number below 2**{bound.bit_length() - 1}")
     return value
 
 

@@ -10,6 +10,8 @@ from fedsub_core.wire.memory import Memory
 
 #: Room for names, masks and framing beside the numbers a model can need.
 SLACK_BYTES = 64 * 1024
+#: A refusal quotes at most this much of a message, which may be hostile and ends up in a log.
+QUOTED = 200
 
 
 @dataclass(frozen=True)
@@ -41,4 +43,7 @@ class Envelope:
 
     def refuse(self, what: str, got: object, expected: object) -> MessageRefused:
         """Return the error that says what is wrong with the message."""
-        return MessageRefused(self.client, self.round, what, str(got), str(expected))
+        quoted = str(got)
+        if len(quoted) > QUOTED:
+            quoted = f"{quoted[:QUOTED]}... ({len(quoted)} characters)"
+        return MessageRefused(self.client, self.round, what, quoted, str(expected))

@@ -29,8 +29,9 @@ def open_frame(data: bytes, limit: int, refuse: Refuse) -> bytes:
     zstandard = _zstandard()
     try:
         size = zstandard.get_frame_parameters(data).content_size
-        if size > limit:  # an unstated size reads as 2**64 - 1
-            raise refuse("size when decompressed", f"{size} bytes", f"{limit} bytes at most")
+        # An unstated size reads as 2**64 - 1. Of a stated 0 zstandard would not open the rest.
+        if not 0 < size <= limit:
+            raise refuse("size when decompressed", f"{size} bytes", f"1 to {limit} bytes")
         opened = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise refuse("zstd frame", f"{len(data)} bytes ({error})", "one whole frame") from error

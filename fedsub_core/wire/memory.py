@@ -83,7 +83,7 @@ def split_memories(
     others: dict[str, Tensor] = {}
     for key, tensor in tensors.items():
         if key.startswith(MEMORY):
-            client, _, name = key.removeprefix(MEMORY).partition("/")
+            client, _, name = key.removeprefix(MEMORY).rpartition("/")
             own.setdefault(client, {})[name] = tensor
         else:
             others[key] = tensor

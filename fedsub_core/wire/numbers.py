@@ -17,15 +17,20 @@ Bytes = NDArray[np.uint8]
 def pack(values: FloatArray, numbers: str) -> tuple[bytes, bytes]:
     """Return `values` [rows, d] in a format, and its scales (int8 only).
 
-    bfloat16 rounds to nearest even: relative error at most 2**-8. int8 spreads 256 steps evenly
-    over each row's range: error at most half a step, (max - min) / 510.
+    bfloat16 rounds to nearest even: relative error at most 2**-8; a number that would round to
+    infinity becomes the largest finite one, so that a receiver takes it. int8 spreads 256 steps
+    evenly over each row's range: error at most half a step, (max - min) / 510.
     """
     if numbers == "float32":
         return np.ascontiguousarray(values, FLOAT).tobytes(), b""
     if numbers == "bfloat16":
         bits = np.ascontiguousarray(values, FLOAT).view("<u4")
         rounded = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-        return (rounded >> np.uint32(16)).astype("<u2").tobytes(), b""
+        # An exponent of ones is infinity or NaN: neither may come or go by rounding.
+        exponent = np.uint32(0x7F800000)
+        fits = ((rounded & exponent) != exponent) & np.isfinite(values)
+        whole = np.where(fits, rounded, bits)
+        return (whole >> np.uint32(16)).astype("<u2").tobytes(), b""
     low = values.min(axis=1, keepdims=True) if values.size else values[:, :1]
     high = values.max(axis=1, keepdims=True) if values.size else values[:, :1]
     scale = ((high - low) / np.float32(255)).astype(np.float32)

@@ -28,6 +28,8 @@ def pack_bits(bits: BoolArray) -> bytes:
     return np.packbits(bits, bitorder="little").tobytes()
 
 
+# Numbers too large for a format or a difference become infinite, and the receiver refuses them.
+@np.errstate(over="ignore", invalid="ignore")
 def encode_rows(
     layers: dict[str, UnitRows], encoding: Encoding, memory: Memory | None, remember: bool
 ) -> list[pb.LayerRows]:
@@ -41,7 +43,9 @@ def encode_rows(
     messages = []
     for name, layer in layers.items():
         message = pb.LayerRows(layer=name, units=pack_bits(layer.units))
-        kept = None if memory is None else memory.rows[name][layer.units]
+        kept = None
+        if memory is not None and encoding.feeds_back:
+            kept = memory.rows[name][layer.units]
         if kept is None:
             message.rows, message.scales = pack(layer.rows, encoding.numbers)
         elif encoding.delta:
@@ -50,6 +54,8 @@ def encode_rows(
             wanted = layer.rows + kept
             message.rows, message.scales = pack(wanted, encoding.numbers)
             kept = wanted - unpack(message.rows, message.scales, wanted.shape, encoding.numbers)
+            # One diverged round, which the receiver refuses, must not spoil all that follow.
+            kept = np.where(np.isfinite(kept), kept, np.float32(0))
         if memory is not None and kept is not None and remember:
             memory.rows[name][layer.units] = kept
         messages.append(message)
@@ -80,6 +86,8 @@ def _encode_differences(
     return after
 
 
+# What a hostile scale or difference makes infinite or NaN is refused below, without a warning.
+@np.errstate(over="ignore", invalid="ignore")
 def decode_rows(
     messages: Iterable[pb.LayerRows],
     model: Model,

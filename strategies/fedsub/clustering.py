@@ -6,7 +6,6 @@ below it: K-means per class, K from 2 upwards, least Davies-Bouldin index.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from sklearn.metrics import pairwise_distances, silhouette_score
 from threadpoolctl import threadpool_limits
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.options import suggestion
 
 RULES = ("dbi", "dbi-capped", "silhouette", "fixed")
 # Starts of k-means per K; the best of them by inertia is kept.
@@ -52,11 +52,10 @@ def parse_k_selection(text: str) -> KSelection:
         return KSelection(rule, int(number))
     if rule in RULES and rule != "fixed" and not colon:
         return KSelection(rule)
-    near = difflib.get_close_matches(rule, RULES, n=1)
-    hint = f"; did you mean {'fixed:3' if near == ['fixed'] else near[0]!r}?" if near else ""
+    hint = suggestion(rule, ("fixed:3", *RULES[:-1]))
     raise ConfigError(
         f"k_selection: got {text!r}, expected 'dbi', 'dbi-capped', 'silhouette' or 'fixed:K' "
-        f"with a whole number K >= 1, such as 'fixed:3'{hint}"
+        f"with a whole number K >= 1, such as 'fixed:3'.{hint}"
     )
 
 

@@ -5,7 +5,6 @@ Source: FedSub (Campana and Delmastro, journal version), the weights of eq. 6, 8
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import FUSIONS
+from fedsub_core.options import suggestion
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ def cluster_weights(
         Unknown fusion; the message names the nearest.
     """
     if fusion not in FUSIONS:
-        near = difflib.get_close_matches(fusion, FUSIONS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"fusion: got {fusion!r}, expected one of {', '.join(FUSIONS)}{hint}")
+        names = ", ".join(FUSIONS)
+        hint = suggestion(fusion, FUSIONS)
+        raise ConfigError(f"fusion: got {fusion!r}, expected one of {names}.{hint}")
     label, gives = torch.from_numpy(clusters.T.copy()), torch.from_numpy(contributes.T.copy())
     score = torch.from_numpy(omega.T.astype(np.float64))
     member = (label[:, :, None] == label[:, None, :]) & (label >= 0)[:, :, None] & gives[:, None]

@@ -147,7 +147,8 @@ def test_a_federation_of_one_class(fedsub: Run, town_folder: Path) -> None:
 def test_a_client_alone_cannot_be_held_out(fedsub: Run, town_folder: Path) -> None:
     for client in ("p2", "p3", "p4"):
         (town_folder / "clients" / f"{client}.npz").unlink()
-    refused = fedsub("run", "--data", town_folder, "--split", "unseen", *QUICK)
+    unseen = ("--split", "unseen", "--rounds", "2", "--unseen-rounds", "1")
+    refused = fedsub("run", "--data", town_folder, *unseen)
     assert_refused(refused, "got 1 client(s)", "blocked")
     assert not Path("runs").exists()
 

@@ -36,6 +36,15 @@ def test_the_model_computes_what_the_module_computes() -> None:
     assert torch.equal(module[8].weight, before)
 
 
+def test_a_layer_used_twice_stands_twice() -> None:
+    relu = nn.ReLU()
+    module = nn.Sequential(nn.Linear(3, 4), relu, nn.Linear(4, 4), relu, nn.Linear(4, 2))
+    model, params = from_torch(module, (3,))
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    assert len(model.layers) == 5
+    torch.testing.assert_close(model.forward(params, x[None])[0], module(x).detach())
+
+
 @pytest.mark.parametrize(
     ("layers", "shape", "message"),
     [

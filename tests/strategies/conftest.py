@@ -20,6 +20,7 @@ from fedsub_core.config import RunConfig
 from fedsub_core.federation import Card, ClientData, Federation
 from fedsub_core.methods import method
 from fedsub_core.metrics import MetricRow
+from fedsub_core.wire.frame import open_frame
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 from strategies.base import PersonalizedStrategy
 
@@ -36,7 +37,7 @@ class Reply:
 
     def upload(self) -> Any:
         """Return the upload that the reply carries, as its protobuf message."""
-        return pb.Upload.FromString(exchange.unpack(self.message.content))
+        return pb.Upload.FromString(_opened(self.message))
 
     def with_payload(self, payload: bytes) -> Message:
         """Return the reply with another payload."""
@@ -45,6 +46,10 @@ class Reply:
 
 
 Tamper = Callable[[Reply], Message | None]
+
+
+def _opened(message: Message) -> bytes:
+    return open_frame(exchange.unpack(message.content), 2**30, AssertionError)
 
 
 class TamperedGrid(Grid):
@@ -104,7 +109,7 @@ class TamperedGrid(Grid):
         if message.metadata.message_type == MessageType.QUERY:
             return "", 0
         self.scaling = message.content.config_records[exchange.ORDER]
-        download = pb.Download.FromString(exchange.unpack(message.content))
+        download = pb.Download.FromString(_opened(message))
         if message.metadata.message_type == MessageType.TRAIN:
             self.downloads[download.round, download.client_id] = download
         return download.client_id, download.round

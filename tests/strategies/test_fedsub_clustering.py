@@ -234,10 +234,10 @@ def test_a_wrong_rule_is_refused_with_the_nearest(text, near):
     with pytest.raises(ConfigError) as error:
         parse_k_selection(text)
     assert repr(text) in str(error.value)
-    assert str(error.value).endswith(f"did you mean {near}?")
+    assert str(error.value).endswith(f"Did you mean {near}?")
 
 
 def test_a_rule_near_to_nothing_is_refused_without_a_guess():
     with pytest.raises(ConfigError, match="expected 'dbi', 'dbi-capped'") as error:
         cluster(np.ones((3, 1)), "", 0)
-    assert "did you mean" not in str(error.value)
+    assert "Did you mean" not in str(error.value)

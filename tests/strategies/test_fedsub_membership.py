@@ -41,5 +41,5 @@ def test_scores_of_zero_weigh_equally_and_lead_by_index():
 
 def test_a_wrong_fusion_is_refused_with_the_nearest():
     ones = np.ones((1, 1))
-    with pytest.raises(ConfigError, match=r"got 'overlaping'.*did you mean 'overlapping'\?"):
+    with pytest.raises(ConfigError, match=r"got 'overlaping'.*Did you mean 'overlapping'\?"):
         cluster_weights("overlaping", ones.astype(np.int64), ones.astype(bool), ones)
