@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from torch import Tensor
@@ -23,10 +22,9 @@ from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.messages import Download, Upload, papers_bytes, union_bytes
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models import Model
-from fedsub_core.wire.codec import decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.memory import Memory, memory_tensors, split_memories
-from fedsub_core.wire.rows import remember_rows
+from fedsub_core.wire.memory import memory_tensors, split_memories
+from strategies.mail import Mail
 from strategies.opening import open_federation
 
 log = logging.getLogger("fedsub")
@@ -56,13 +54,8 @@ class PersonalizedStrategy(Strategy):
         self.on_round = on_round
         self.state: State | None = None
         self.finished_rounds = 0
-        self.refusals: dict[str, int] = {}
-        #: What the server holds of each client's rows, where uploads are differences.
-        self.memories: dict[str, Memory] = {}
+        self.mail = Mail(config.wire)
         self._rows: list[MetricRow] = []
-        self._bytes_down: Counter[str] = Counter()
-        self._flower_down: Counter[str] = Counter()
-        self._asked: list[tuple[Message, str]] = []
 
     # What a method defines.
 
@@ -99,7 +92,7 @@ class PersonalizedStrategy(Strategy):
     def resume(self, round: int, state: State) -> None:
         """Continue after `round`, whose state is `state`."""
         self.finished_rounds = round
-        self.memories, self.state = split_memories(state)
+        self.mail.memories, self.state = split_memories(state)
 
     def start(
         self,
@@ -132,33 +125,28 @@ class PersonalizedStrategy(Strategy):
     def play(self, grid: Grid, round: int, timeout: float, evaluated: bool) -> MetricRecord | None:
         """Play one round; return the mean metrics over clients if it was evaluated."""
         arrays, config, metrics = ArrayRecord(), ConfigRecord(), None
-        self._rows, self._bytes_down, self._flower_down = [], Counter(), Counter()
+        self._rows = []
         messages = self.configure_train(round, arrays, config, grid)
         self.aggregate_train(round, grid.send_and_receive(messages, timeout=timeout))
         if evaluated:
             messages = self.configure_evaluate(round, arrays, config, grid)
             replies = grid.send_and_receive(messages, timeout=timeout)
             metrics = self.aggregate_evaluate(round, replies)
-        self._rows += [
-            MetricRow(round, client, None, metric, count)
-            for metric, counts in (
-                ("bytes_down_sent", self._bytes_down),
-                ("bytes_down_flower", self._flower_down),
-            )
-            for client, count in counts.items()
-        ]
+        self._rows += self.mail.collect_bytes_down(round)
         self.finished_rounds = round
         if self.on_round is not None:
             assert self.state is not None
-            self.on_round(round, self.state | memory_tensors(self.memories), self._rows)
+            self.on_round(round, self.state | memory_tensors(self.mail.memories), self._rows)
         return metrics
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Address the round's clients, each with a download of its own."""
+        assert self.state is not None
         clients = self.federation.sample(server_round, self.config)
-        return self._orders(MessageType.TRAIN, server_round, clients, with_download=True)
+        downloads = self.downloads(self.state, clients, self.federation.model)
+        return self.mail.write(MessageType.TRAIN, server_round, self.federation, clients, downloads)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -166,27 +154,19 @@ class PersonalizedStrategy(Strategy):
         """Decode and check the uploads, then let the method aggregate those that passed."""
         model = self.federation.model
         uploads: dict[str, Upload] = {}
-        for client, content in self._replies(server_round, replies):
-            envelope = Envelope(
-                client,
-                server_round,
-                model,
-                self.prototype_size(model),
-                self.memories.get(client),
-                self.config.wire.limit,
-            )
+        size = self.prototype_size(model)
+        for client, content in self.mail.read(server_round, replies):
             try:
-                payload = exchange.unpack(content)
-                upload = decode_upload(payload, envelope)
+                upload, envelope, sent = self.mail.open(client, content, server_round, model, size)
                 self.check(upload, envelope)
             except (MessageRefused, ValueError) as error:
-                self._refuse(client, server_round, error)
+                self.mail.refuse(client, server_round, error)
                 continue
+            self.mail.accept(client, upload, server_round, model)
             uploads[client] = upload
-            self._remember(client, upload, server_round)
             for metric, value in (
-                ("bytes_up_sent", len(payload)),
-                ("bytes_up_flower", exchange.message_bytes(content, len(payload))),
+                ("bytes_up_sent", sent),
+                ("bytes_up_flower", exchange.message_bytes(content, sent)),
                 ("bytes_up_papers", papers_bytes(upload)),
                 ("bytes_up_union", union_bytes(upload)),
                 ("bytes_full_model", model.full_bytes),
@@ -195,7 +175,7 @@ class PersonalizedStrategy(Strategy):
         if not uploads:
             raise RunError(
                 f"round {server_round}: no client sent a usable upload within the round's deadline "
-                f"(refused so far: {self.refusals or 'none'}); see the log for each client's reason"
+                f"(refused so far: {dict(self.mail.refusals) or 'none'}); the log says why"
             )
         assert self.state is not None
         self.state = self.aggregate(self.state, dict(sorted(uploads.items())), server_round, model)
@@ -206,8 +186,9 @@ class PersonalizedStrategy(Strategy):
     ) -> list[Message]:
         """Ask every client how its model does on its own test part."""
         clients = self.federation.evaluated(server_round, self.config)
-        return self._orders(
-            MessageType.EVALUATE, server_round, clients, with_download=self.evaluates_download
+        downloads = self.evaluated_downloads(clients)
+        return self.mail.write(
+            MessageType.EVALUATE, server_round, self.federation, clients, downloads
         )
 
     def aggregate_evaluate(
@@ -215,13 +196,13 @@ class PersonalizedStrategy(Strategy):
     ) -> MetricRecord | None:
         """Collect every client's metrics; return their unweighted mean over clients."""
         found = []
-        for client, content in self._replies(server_round, replies):
+        for client, content in self.mail.read(server_round, replies):
             try:
                 record = content.metric_records[exchange.METRICS]
                 classes = self.federation.model.classes
                 metrics = exchange.read_metrics(record, client, server_round, classes)
             except (MessageRefused, KeyError) as error:
-                self._refuse(client, server_round, error)
+                self.mail.refuse(client, server_round, error)
                 continue
             found.append(metrics)
             self._rows += metrics.rows(server_round, client)
@@ -246,47 +227,3 @@ class PersonalizedStrategy(Strategy):
             self.config.rounds,
             self.hyper,
         )
-
-    # Shared by the verbs.
-
-    def _orders(
-        self, kind: str, round: int, clients: Sequence[str], with_download: bool
-    ) -> list[Message]:
-        assert self.state is not None
-        downloads: list[Download] = [Download()] * len(clients)
-        if with_download:
-            downloads = self.downloads(self.state, clients, self.federation.model)
-        order = exchange.order(round, self.federation.scaling)
-        self._asked = []
-        for client, download in zip(clients, downloads, strict=True):
-            payload = encode_download(
-                download, client, round, self.config.wire.download, self.memories.get(client)
-            )
-            self._bytes_down[client] += len(payload)
-            content = RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order})
-            self._flower_down[client] += exchange.message_bytes(content, len(payload))
-            node = self.federation.nodes[client]
-            self._asked.append((Message(content, node, kind, group_id=str(round)), client))
-        return [message for message, _ in self._asked]
-
-    def _replies(self, round: int, replies: Iterable[Message]) -> Iterable[tuple[str, RecordDict]]:
-        """Yield who answered what; error replies are counted and logged."""
-        # By message, not by node: an error reply of Flower's own names no node of ours.
-        asked = {message.metadata.message_id: client for message, client in self._asked}
-        for reply in replies:
-            client = asked.get(reply.metadata.reply_to_message_id, "?")
-            if reply.has_error():
-                self._refuse(client, round, f"error {reply.error.code}: {reply.error.reason}")
-            else:
-                yield client, reply.content
-
-    def _remember(self, client: str, upload: Upload, round: int) -> None:
-        if self.config.wire.upload.delta:
-            memory = self.memories.setdefault(client, Memory.empty(self.federation.model))
-            if upload.reference == 0:
-                memory.forget()
-            remember_rows(memory, upload.layers, round)
-
-    def _refuse(self, client: str, round: int, why: object) -> None:
-        self.refusals[client] = self.refusals.get(client, 0) + 1
-        log.warning("round %d, client %s: refused: %s", round, client, why)

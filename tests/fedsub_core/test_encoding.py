@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -201,7 +202,7 @@ def test_rows_that_stay_are_reached(text: str) -> None:
     upload = next(drifting_uploads(seed=4, rounds=1))
     errors = [greatest_error(pair.exchange(upload), upload) for _ in range(12)]
     assert errors[-1] < 1e-6
-    assert all(b <= a for a, b in zip(errors, errors[1:], strict=False))
+    assert all(b <= a for a, b in pairwise(errors))
 
 
 @pytest.mark.parametrize("text", ["int8", "bfloat16", "int8,zstd"])

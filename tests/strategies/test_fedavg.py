@@ -105,7 +105,7 @@ def of_p2(change: Any) -> Any:
 )
 def test_a_bad_model_is_refused_and_does_not_count(people: Any, play: Any, change: Any) -> None:
     bad = play(people(), "fedavg", tamper=of_p2(change), rounds=1)
-    assert bad.strategy.refusals == {"p2": 1}
+    assert bad.strategy.mail.refusals == {"p2": 1}
 
     def silent(reply: Any) -> Message | None:
         return None if (reply.kind, reply.client) == (MessageType.TRAIN, "p2") else reply.message

@@ -102,7 +102,7 @@ def test_a_server_that_lost_an_entry_gets_the_prototypes_again(people: Any, play
     assert played.grid.downloads[2, "p2"].prototype_version == 0
     resent = {key for key, upload in played.grid.uploads.items() if carried(upload)}
     assert resent == {(1, "p1"), (1, "p2"), (1, "p3"), (1, "p4"), (2, "p2")}
-    assert played.strategy.refusals == {}
+    assert played.strategy.mail.refusals == {}
     first, *later = (state["prototypes"] for state in played.states)
     assert all(torch.equal(first, prototypes) for prototypes in later)
 
@@ -128,7 +128,7 @@ def test_prototypes_that_the_server_cannot_know_are_demanded(people: Any, play: 
             return reply.with_payload(upload.SerializeToString())  # type: ignore[no-any-return]
 
         played = play(people(((0, 1, 2), (0, 1), (0, 1, 2))), tamper=tamper, rounds=2)
-        assert played.strategy.refusals == {"p2": 1}
+        assert played.strategy.mail.refusals == {"p2": 1}
         assert played.states[1]["holds"].tolist()[1] == [True, True, False]
 
 

@@ -83,7 +83,7 @@ def test_a_bad_upload_counts_as_no_answer(
     bad = play(people(), tamper=of_client("p2", round, change), rounds=3)
     absent = play(people(), tamper=of_client("p2", round, silent), rounds=3)
     fine = play(people(), rounds=3)
-    assert bad.strategy.refusals == {"p2": 1} and absent.strategy.refusals == {}
+    assert bad.strategy.mail.refusals == {"p2": 1} and absent.strategy.mail.refusals == {}
     assert_equal_states(bad.states, absent.states)
     assert bad.rows == absent.rows
     assert bad.client_states().keys() == fine.client_states().keys()
@@ -121,7 +121,7 @@ def test_a_bad_evaluation_is_counted_and_left_out(
         return reply.message  # type: ignore[no-any-return]
 
     played = play(people(), "local", tamper=tamper)
-    assert played.strategy.refusals == {"p3": 2}
+    assert played.strategy.mail.refusals == {"p3": 2}
     assert sorted(played.metric("macro_f1")) == [(r, f"p{i}") for r in (1, 2) for i in (1, 2, 4)]
 
 

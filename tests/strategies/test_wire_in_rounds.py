@@ -61,12 +61,12 @@ def test_lossy_encodings_stay_near_and_both_ends_agree(
     assert 0 < off < share * moved, "lossy, but near in comparison with what was learned"
     sent = [sum(p.metric("bytes_up_sent").values()) for p in (coded, plain)]
     assert sent[0] < 0.6 * sent[1]
-    for client, memory in coded.strategy.memories.items():
+    for client, memory in coded.strategy.mail.memories.items():
         own = coded.client_states()[f"client/{client}"]
         assert int(own["wire.round"]) == memory.round == 5
         for layer, rows in memory.rows.items():
             assert torch.equal(own[f"wire.{layer}"], torch.from_numpy(rows)), layer
-    assert bool(coded.strategy.memories) == ("delta" in encoding)
+    assert bool(coded.strategy.mail.memories) == ("delta" in encoding)
 
 
 def test_a_lost_upload_heals(people: People, play: Play) -> None:
@@ -79,11 +79,11 @@ def test_a_lost_upload_heals(people: People, play: Play) -> None:
     wire = {"upload_encoding": "delta,zstd", "download_encoding": "delta"}
     played = play(people(), tamper=lose, hyper=MIXING, rounds=4, lr=0.05, **wire)
     uploads, downloads = played.grid.uploads, played.grid.downloads
-    assert not played.strategy.refusals
+    assert not played.strategy.mail.refusals
     assert [uploads[round, "p2"].reference for round in (1, 2, 3, 4)] == [0, 1, 0, 3]
     assert [uploads[round, "p1"].reference for round in (1, 2, 3, 4)] == [0, 1, 2, 3]
     assert (downloads[3, "p2"].reference, downloads[4, "p2"].reference) == (1, 3)
-    for client, memory in played.strategy.memories.items():
+    for client, memory in played.strategy.mail.memories.items():
         own = played.client_states()[f"client/{client}"]
         for layer, rows in memory.rows.items():
             assert torch.equal(own[f"wire.{layer}"], torch.from_numpy(rows)), (client, layer)
@@ -100,14 +100,13 @@ def test_a_refused_upload_leaves_what_the_server_remembers(people: People, play:
         return reply.message  # type: ignore[no-any-return]
 
     def note(round: int, strategy: Any) -> None:
-        rows = {
-            c: sum(float(r.sum()) for r in m.rows.values()) for c, m in strategy.memories.items()
-        }
-        held.append({c: (m.round, rows[c]) for c, m in strategy.memories.items()})
+        memories = strategy.mail.memories
+        rows = {c: sum(float(r.sum()) for r in m.rows.values()) for c, m in memories.items()}
+        held.append({c: (m.round, rows[c]) for c, m in memories.items()})
 
     wire = {"upload_encoding": "delta,int8"}
     played = play(people(), tamper=spoil, hyper=MIXING, after_round=note, rounds=3, lr=0.05, **wire)
-    assert played.strategy.refusals == {"p1": 1}
+    assert played.strategy.mail.refusals == {"p1": 1}
     assert held[1]["p1"] == held[0]["p1"] and held[1]["p2"] != held[0]["p2"]
     assert held[2]["p1"][0] == 3
 
