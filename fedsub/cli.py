@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedsub_core.config import RunConfig, read_config
@@ -56,7 +57,7 @@ def _metavar(option: Option) -> str:
     return "|".join(option.choices) if option.choices else option.type.__name__.upper()
 
 
-@cli.command()
+@cli.command(short_help="Train methods on a federation and compare them.")
 @click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--resume",
@@ -80,14 +81,12 @@ def run(
     table and where the run's folder lies.
     """
     from fedsub.comparison import compare, load_data, new_folder, open_folder
-    from fedsub.results import method_summaries, table
+    from fedsub.results import bytes_table, method_summaries, table
 
     overrides: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in options.items() if value is not None
     }
     overrides |= dict(_setting(text) for text in settings)
-    if "data" in overrides:
-        overrides["data"] = absolute_source(overrides["data"])
     if resume is not None:
         if config is not None:
             raise ConfigError("--resume takes the run's own configuration: leave the file out")
@@ -105,7 +104,9 @@ def run(
             folder,
             lambda name, round: bar.update(tasks[name], completed=round),
         )
-    console.print(table(method_summaries(folder)))
+    summaries = method_summaries(folder)
+    console.print(table(summaries))
+    console.print(bytes_table(summaries))
     console.print(f"Run folder: {folder}", soft_wrap=True)
 
 
@@ -136,9 +137,11 @@ def methods() -> None:
         if not options:
             console.print("  no hyperparameters of its own", highlight=False)
         for o in options:
-            values = ", ".join(o.choices) or _metavar(o)
-            console.print(f"  {name}.{o.key} = {o.default}", style="bold", highlight=False)
-            console.print(f"      {o.doc} ({values})", highlight=False)
+            default = str(o.default).lower() if o.type is bool else o.default
+            console.print(f"  {name}.{o.key} = {default}", style="bold", highlight=False)
+            values = f": {', '.join(o.choices)}" if o.choices else ""
+            meaning = Padding(o.doc + values, (0, 0, 0, 6))
+            console.print(meaning, highlight=False)
 
 
 def main() -> None:

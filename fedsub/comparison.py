@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -92,9 +91,3 @@ def compare(
         with RunDatabase(own / "state.db") as database:
             export_csv(database, own / "metrics.csv")
     return summarise_run(folder)
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Return a finished run's ``summary.json``."""
-    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return summary

@@ -127,6 +127,32 @@ def table(summaries: Iterable[MethodSummary]) -> Table:
     return result
 
 
+def bytes_table(summaries: Iterable[MethodSummary]) -> Table:
+    """Return a table of what a client sends and receives a round, in full float32 models."""
+    result = Table(box=SIMPLE_HEAD)
+    result.add_column("full models\na round", no_wrap=True)
+    for title in (
+        "up, papers'\nencoding",
+        "up,\nunion",
+        "up, sent:\npayload",
+        "up, sent:\nFlower",
+        "down:\npayload",
+        "down:\nFlower",
+    ):
+        result.add_column(title, justify="right", no_wrap=True)
+    for s in summaries:
+        numbers = (
+            s.full_models_up_papers,
+            s.full_models_up_union,
+            s.full_models_up_sent,
+            s.full_models_up_flower,
+            s.full_models_down_sent,
+            s.full_models_down_flower,
+        )
+        result.add_row(s.method, *(_text(number, ".3f") for number in numbers))
+    return result
+
+
 def humanise_bytes(count: float) -> str:
     """Return bytes in the unit (powers of 1024) that leaves 1 to 1023 of them, as ``272.0 KiB``."""
     power = 0

@@ -48,6 +48,11 @@ class MethodSummary:
     full_models_up_papers: float | None = _unit(f"papers' encoding in full models, {_ROUNDS}")
     full_models_up_union: float | None = _unit(f"union of selected rows in full models, {_ROUNDS}")
     full_models_up_sent: float | None = _unit(f"bytes sent in full models, {_ROUNDS}")
+    full_models_up_flower: float | None = _unit(f"Flower's messages in full models, {_ROUNDS}")
+    full_models_down_sent: float | None = _unit(f"bytes received in full models, {_ROUNDS}")
+    full_models_down_flower: float | None = _unit(
+        f"Flower's messages received in full models, {_ROUNDS}"
+    )
     worse_than_local: float | None = _unit(
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
     )
@@ -85,6 +90,10 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
     papers, union, sent = (
         _per_client_and_round(db, f"bytes_up_{what}") for what in ("papers", "union", "sent")
     )
+    flower, down, flower_down = (
+        _per_client_and_round(db, f"bytes_{what}")
+        for what in ("up_flower", "down_sent", "down_flower")
+    )
     return MethodSummary(
         method=method,
         rounds=db.last_round(),
@@ -99,6 +108,9 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         full_models_up_papers=_ratio(papers, full_model),
         full_models_up_union=_ratio(union, full_model),
         full_models_up_sent=_ratio(sent, full_model),
+        full_models_up_flower=_ratio(flower, full_model),
+        full_models_down_sent=_ratio(down, full_model),
+        full_models_down_flower=_ratio(flower_down, full_model),
         worse_than_local=(
             None
             if local is None or method == "local"

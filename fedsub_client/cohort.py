@@ -50,8 +50,8 @@ class SplitClient:
 def split_client(client: ClientData, card: Card, config: RunConfig) -> SplitClient:
     """Split one person's data as the configuration says.
 
-    ``auto`` cuts in time where the order in time is known. People held out by ``unseen`` are
-    split too, likewise: they train on a part of their data once they join.
+    ``auto`` cuts in time where the order in time is known or windows overlap. People held out by
+    ``unseen`` are split too, likewise: they train on a part of their data once they join.
     """
     blocked = config.split == "blocked" or (
         config.split in ("auto", "unseen") and (card.time_ordered or card.overlap > 0)

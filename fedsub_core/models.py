@@ -160,7 +160,8 @@ def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
     if kind == "cnn1d":
         if len(input_shape) != 2:
             raise ConfigError(
-                f"model cnn1d wants windows [channels, time], this federation has {input_shape}"
+                f"model cnn1d wants windows [channels, time], this federation has {input_shape}: "
+                "use mlp or auto"
             )
         return cnn1d(*input_shape, classes)
     if kind != "mlp":

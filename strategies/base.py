@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
@@ -20,7 +21,7 @@ from fedsub_core import exchange
 from fedsub_core.config import RunConfig
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.messages import Download, Upload, papers_bytes, union_bytes
-from fedsub_core.metrics import MetricRow
+from fedsub_core.metrics import MetricRow, mean_over_clients
 from fedsub_core.models import Model
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.memory import memory_tensors, split_memories
@@ -212,8 +213,10 @@ class PersonalizedStrategy(Strategy):
             ]
         if not found:
             return None
-        means = {
-            name: sum(getattr(m, name) for m in found) / len(found) for name in ("macro_f1", "loss")
+        examples = torch.tensor([m.examples for m in found])
+        means: dict[str, int | float | list[int] | list[float]] = {
+            name: mean_over_clients(torch.tensor([getattr(m, name) for m in found]), examples).value
+            for name in ("macro_f1", "loss")
         }
         return MetricRecord(means)
 

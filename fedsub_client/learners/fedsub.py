@@ -21,6 +21,7 @@ from fedsub_client.prototypes import content_hash, prototype_features, prototype
 from fedsub_client.relevance import unit_relevance
 from fedsub_client.scores import class_scores
 from fedsub_client.subnetworks import integrate, union_rows, unit_masks
+from fedsub_core.errors import ConfigError
 from fedsub_core.messages import Download, Upload
 from fedsub_core.models import Model, Params
 from fedsub_core.stacks import Stack
@@ -35,10 +36,20 @@ class FedSubLearner(Learner):
 
     def __init__(self, model: Model, settings: TrainingSettings, hyper: Any) -> None:
         super().__init__(model, settings, hyper)
+        if hyper.depth > len(model.affine):
+            raise ConfigError(
+                f"fedsub.depth: got {hyper.depth}, expected at most {len(model.affine)}, the "
+                "model's layers with units; 0 means all"
+            )
         self.noise: PrototypeNoise | None = None
         if hyper.prototype_noise != "none":
             self.noise = PrototypeNoise(
                 hyper.prototype_noise, hyper.prototype_clip, hyper.prototype_sigma
+            )
+        elif hyper.prototype_clip or hyper.prototype_sigma:
+            raise ConfigError(
+                "fedsub.prototype-noise: got 'none' beside a clip or sigma, expected gaussian or "
+                "laplace; set one, or leave clip and sigma out"
             )
 
     def init(self, clients: int) -> State:

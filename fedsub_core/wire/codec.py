@@ -152,6 +152,8 @@ def decode_download(data: bytes, envelope: Envelope) -> Download:
     if message.differences and message.reference == 0:
         raise envelope.refuse("reference", "differences from none", "the round of an upload")
     held = 0 if envelope.memory is None else envelope.memory.round
+    if any(layer.sent for layer in message.layers):
+        raise envelope.refuse("sent rows", "a choice of rows", "all rows, in a download")
     lost = message.differences and message.reference != held
     base = envelope.memory if message.differences else None
     return Download(

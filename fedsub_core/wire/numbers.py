@@ -57,7 +57,7 @@ def pack_differences(values: FloatArray, reference: FloatArray) -> bytes:
     """Return float32 `values` as bits that differ from `reference`, bytes of one place together.
 
     Exact whatever the numbers. Signs, exponents and leading digits agree where little changed, so
-    most bytes of the first places are zero and compress well.
+    most bytes of the most significant place are zero and compress well.
     """
     bits = np.ascontiguousarray(values, FLOAT).view("<u4")
     changed: NDArray[np.uint32] = bits ^ np.ascontiguousarray(reference, FLOAT).view("<u4")

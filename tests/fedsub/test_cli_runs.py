@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedsub.cli import main
-from fedsub.comparison import read_summary
 from fedsub_core.config import read_config
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "summary.json").read_text())
 
 
 @pytest.fixture(autouse=True)
