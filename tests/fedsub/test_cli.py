@@ -82,7 +82,8 @@ def test_methods_lists_every_hyperparameter_whole(fedsub: Run) -> None:
     for name, row in METHODS.items():
         assert f"{name} {row.paper}" in text
         for option in describe(row.hyperparameters):
-            assert f"{name}.{option.key} = {option.default} " in text
+            default = str(option.default).lower() if option.type is bool else option.default
+            assert f"{name}.{option.key} = {default} " in text
             assert option.doc in text and all(choice in text for choice in option.choices)
 
 
