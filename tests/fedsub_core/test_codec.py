@@ -135,3 +135,12 @@ def test_rubbish_is_refused() -> None:
             decode_upload(data, ENVELOPE)
     with pytest.raises(MessageRefused, match="client id"):
         decode_upload(encode_upload(random_upload(), "anna", 7), replace(ENVELOPE, client="bert"))
+
+
+@pytest.mark.parametrize("part", ["layers", "tensors", "classes"])
+def test_a_part_that_comes_twice_is_refused(part: str) -> None:
+    message = pb.Upload.FromString(encode_upload(random_upload(12), "anna", 7))
+    parts = getattr(message, part)
+    parts.extend([parts[-1]])
+    with pytest.raises(MessageRefused, match=r"(layer|tensor|labels|classes): got"):
+        decode_upload(message.SerializeToString(), ENVELOPE)

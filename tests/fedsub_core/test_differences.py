@@ -14,10 +14,7 @@ import pytest
 from fedsub_core.errors import MessageRefused
 from fedsub_core.messages import UnitRows, Upload
 from fedsub_core.models import mlp
-from fedsub_core.wire.codec import (
-    decode_upload,
-    encode_upload,
-)
+from fedsub_core.wire.codec import decode_upload, encode_upload
 from fedsub_core.wire.envelope import Envelope
 
 Make = Callable[[str], Any]

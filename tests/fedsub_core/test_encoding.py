@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.wire.encoding import Encoding, parse_encoding
+from fedsub_core.wire.encoding import Encoding, WireSettings, parse_encoding
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,30 @@ def test_filters_come_in_any_order(text: str, wanted: Encoding) -> None:
 def test_a_bad_list_is_refused_with_a_hint(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         parse_encoding(text)
+
+
+def test_both_directions_have_encodings_of_their_own() -> None:
+    wire = WireSettings.parse("int8,delta,top-k:0.5", "delta,zstd", 1000)
+    assert wire.upload == Encoding("int8", delta=True, top_k=0.5)
+    assert wire.download == Encoding(delta=True, zstd=True)
+    assert wire.limit == 1000
+
+
+@pytest.mark.parametrize(
+    ("upload", "download", "complaint"),
+    [
+        ("delta", "delta,top-k:0.5", "download-encoding: top-k is for uploads"),
+        ("int8", "delta", "download-encoding: delta needs delta in upload-encoding"),
+        ("int9", "", "Did you mean 'int8'"),
+    ],
+)
+def test_directions_that_do_not_fit_are_refused(upload: str, download: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        WireSettings.parse(upload, download, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "feeds_back"), [("", False), ("zstd", False), ("delta", True), ("int8", True)]
+)
+def test_a_device_keeps_a_memory_only_where_it_needs_one(text: str, feeds_back: bool) -> None:
+    assert parse_encoding(text).feeds_back == feeds_back

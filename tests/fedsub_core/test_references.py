@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.messages import Download, Upload
@@ -19,7 +20,7 @@ from fedsub_core.wire.codec import (
 )
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.memory import Memory, memory_tensors, split_memories
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 Make = Callable[[str], Any]
@@ -141,3 +142,27 @@ def test_download_differences_from_no_upload_are_refused() -> None:
     data = pb.Download(schema_version=1, client_id="anna", round=1, differences=True)
     with pytest.raises(MessageRefused, match="reference: got differences from none"):
         decode_download(data.SerializeToString(), Envelope("anna", 1, MODEL))
+
+
+def test_a_choice_of_rows_is_for_uploads_alone() -> None:
+    layer = pb.LayerRows(layer="linear2", units=b"\x01", rows=bytes(68), sent=b"\x01")
+    data = pb.Download(schema_version=1, client_id="anna", round=1, layers=[layer])
+    with pytest.raises(MessageRefused, match="sent rows: got a choice of rows"):
+        decode_download(data.SerializeToString(), Envelope("anna", 1, MODEL))
+
+
+def test_memories_of_any_client_survive_as_named_tensors() -> None:
+    rng = np.random.default_rng(16)
+    memories = {}
+    for i, client in enumerate(("anna", "ward 3/bed 2", "memory/x", "")):
+        memories[client] = Memory.empty(MODEL)
+        memories[client].round = i
+        memories[client].rows["linear2"][:] = rng.standard_normal((8, 17))
+    tensors = memory_tensors(memories) | {"cache": torch.ones(1)}
+    back, others = split_memories(tensors)
+    assert others.keys() == {"cache"}
+    assert back.keys() == memories.keys()
+    for client, memory in memories.items():
+        assert back[client].round == memory.round
+        for name, rows in memory.rows.items():
+            np.testing.assert_array_equal(back[client].rows[name], rows)

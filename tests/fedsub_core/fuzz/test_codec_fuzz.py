@@ -84,6 +84,8 @@ def valid_messages(upload: bool) -> list[bytes]:
         for memory in (held(), Memory.empty(MODEL)):
             encoding, layers = parse_encoding(text), rows_for(rng)
             dense = {"linear1.bias": rng.standard_normal(10, np.float32)}
+            if not upload and encoding.top_k < 1:
+                continue
             if not upload:
                 download = Download(layers, dense, prototype_version=5)
                 messages.append(encode_download(download, "anna", ROUND, encoding, memory))
@@ -195,7 +197,7 @@ PARTS = {
     *("size when decompressed", "zstd frame", "message", "schema version", "client id", "round"),
     *("number format", "reference", "prototype version", "examples"),
     *("layer", "units of layer linear", "rows of layer linear"),
-    *("scales of layer linear", "sent rows of layer linear"),
+    *("scales of layer linear", "sent rows of layer linear", "sent rows"),
     *("classes", "labels", "scores", "prototype of class "),
     *("masks of class ", "mask of class , layer linear"),
     *("tensor", "shape of linear.bias", "linear.bias"),
