@@ -7,19 +7,18 @@ against the model before anything is handed on; a message that fails raises Mess
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
 
-from fedsub_core.messages import BoolArray, Download, FloatArray, UnitRows, Upload
+from fedsub_core.messages import BoolArray, Download, UnitRows, Upload
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, open_frame
 from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.numbers import FLOAT, FORMATS
+from fedsub_core.wire.numbers import FORMATS
 from fedsub_core.wire.rows import decode_rows, encode_rows, unpack_bits
+from fedsub_core.wire.tensors import decode_tensors, encode_tensors, read_floats, write_floats
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 SCHEMA_VERSION = 1
@@ -41,7 +40,7 @@ def encode_upload(
         pb.ClassArtifact(
             label=label,
             score=float(upload.scores[i]),
-            prototype=_bytes(upload.prototypes[label]) if label in upload.prototypes else b"",
+            prototype=write_floats(upload.prototypes[label]) if label in upload.prototypes else b"",
             masks=[
                 pb.UnitMask(layer=name, units=bits[i].tobytes()) for name, bits in packed.items()
             ],
@@ -58,7 +57,7 @@ def encode_upload(
         reference=memory.round if encoding.delta and memory is not None else 0,
         layers=encode_rows(upload.layers, encoding, memory, remember=True),
         classes=classes,
-        tensors=_tensors(upload.dense),
+        tensors=encode_tensors(upload.dense),
         prototype_version=upload.prototype_version,
     )
     if memory is not None:
@@ -86,7 +85,7 @@ def encode_download(
         layers=encode_rows(
             download.layers, encoding, memory if differences else None, remember=False
         ),
-        tensors=_tensors(download.dense),
+        tensors=encode_tensors(download.dense),
         prototype_version=download.prototype_version,
     )
     data = bytes(message.SerializeToString())
@@ -117,7 +116,7 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
     if not np.isfinite(scores).all() or (scores < 0).any():
         raise envelope.refuse("scores", scores.tolist(), "finite numbers of 0 or more")
     prototypes = {
-        a.label: _floats(
+        a.label: read_floats(
             a.prototype, (envelope.prototype_size,), f"prototype of class {a.label}", envelope
         )
         for a in message.classes
@@ -132,7 +131,7 @@ def decode_upload(data: bytes, envelope: Envelope) -> Upload:
         prototypes=prototypes,
         prototype_version=_below(2**63, message.prototype_version, "prototype version", envelope),
         reference=message.reference if message.differences else 0,
-        dense=_take_tensors(message.tensors, envelope),
+        dense=decode_tensors(message.tensors, envelope),
     )
 
 
@@ -158,7 +157,7 @@ def decode_download(data: bytes, envelope: Envelope) -> Download:
     base = envelope.memory if message.differences else None
     return Download(
         layers={} if lost else _layers(message, base, envelope),
-        dense=_take_tensors(message.tensors, envelope),
+        dense=decode_tensors(message.tensors, envelope),
         prototype_version=_below(2**63, message.prototype_version, "prototype version", envelope),
         reference=message.reference,
     )
@@ -183,22 +182,11 @@ def _layers(
     return decode_rows(message.layers, envelope.model, numbers, base, envelope.refuse)
 
 
-def _bytes(values: FloatArray) -> bytes:
-    return np.ascontiguousarray(values, FLOAT).tobytes()
-
-
 def _below(bound: int, value: int, what: str, envelope: Envelope) -> int:
     """Return `value` if it is below `bound`, which arithmetic in int64 can bear."""
     if value >= bound:
         raise envelope.refuse(what, value, f"a number below 2**{bound.bit_length() - 1}")
     return value
-
-
-def _tensors(tensors: dict[str, FloatArray]) -> list[pb.NamedTensor]:
-    return [
-        pb.NamedTensor(name=name, shape=values.shape, values=_bytes(values))
-        for name, values in tensors.items()
-    ]
 
 
 def _open(message: pb.Upload | pb.Download, data: bytes, envelope: Envelope) -> None:
@@ -237,25 +225,3 @@ def _take_masks(
         name: np.stack(rows) if rows else np.zeros((0, len(layers[name].units)), np.bool_)
         for name, rows in masks.items()
     }
-
-
-def _take_tensors(tensors: Iterable[pb.NamedTensor], envelope: Envelope) -> dict[str, FloatArray]:
-    shapes = envelope.model.parameter_shapes
-    taken: dict[str, FloatArray] = {}
-    for tensor in tensors:
-        if tensor.name not in shapes or tensor.name in taken:
-            raise envelope.refuse("tensor", repr(tensor.name), f"one each of {', '.join(shapes)}")
-        shape = tuple(tensor.shape)
-        if shape != shapes[tensor.name]:
-            raise envelope.refuse(f"shape of {tensor.name}", shape, shapes[tensor.name])
-        taken[tensor.name] = _floats(tensor.values, shape, tensor.name, envelope)
-    return taken
-
-
-def _floats(data: bytes, shape: tuple[int, ...], what: str, envelope: Envelope) -> FloatArray:
-    if len(data) != FLOAT.itemsize * prod(shape):
-        raise envelope.refuse(what, f"{len(data)} bytes", f"float32 {list(shape)}")
-    values: NDArray[np.float32] = np.frombuffer(data, FLOAT).reshape(shape)
-    if not np.isfinite(values).all():
-        raise envelope.refuse(what, "NaN or infinite numbers", "finite numbers")
-    return values
