@@ -76,5 +76,7 @@ def test_cohort_grid_and_ray_give_equal_models(method: str, tmp_path: Path) -> N
     ray_metrics, our_metrics = metrics(ray), metrics(tmp_path / "cohort" / "state.db")
     assert ray_metrics.keys() == our_metrics.keys()
     for key, value in our_metrics.items():
-        assert ray_metrics[key] == pytest.approx(value, abs=1e-6), key
+        # Flower's ids of runs and nodes take a few bytes more there than here.
+        tolerance = 200 if key[2].endswith("_flower") else 1e-6
+        assert ray_metrics[key] == pytest.approx(value, abs=tolerance), key
     assert sum(key[2] == "loss" for key in our_metrics) == CLIENTS * ROUNDS
