@@ -6,7 +6,7 @@ against the model before anything is handed on; a message that fails raises Mess
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -17,7 +17,7 @@ from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, open_frame
 from fedsub_core.wire.memory import Memory
 from fedsub_core.wire.numbers import FORMATS
-from fedsub_core.wire.rows import decode_rows, encode_rows, unpack_bits
+from fedsub_core.wire.rows import decode_rows, encode_rows
 from fedsub_core.wire.tensors import decode_tensors, encode_tensors, read_floats, write_floats
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 
@@ -206,22 +206,44 @@ def _open(message: pb.Upload | pb.Download, data: bytes, envelope: Envelope) -> 
 
 
 def _take_masks(
-    classes: Iterable[pb.ClassArtifact], layers: dict[str, UnitRows], envelope: Envelope
+    classes: Sequence[pb.ClassArtifact], layers: dict[str, UnitRows], envelope: Envelope
 ) -> dict[str, BoolArray]:
-    masks: dict[str, list[BoolArray]] = {name: [] for name in layers}
+    packed: dict[str, list[bytes]] = {name: [] for name in layers}
     for artifact in classes:
-        if sorted(m.layer for m in artifact.masks) != sorted(masks):
+        named = {mask.layer: mask.units for mask in artifact.masks}
+        if named.keys() != packed.keys() or len(named) != len(artifact.masks):
             raise envelope.refuse(
-                f"masks of class {artifact.label}", [m.layer for m in artifact.masks], sorted(masks)
+                f"masks of class {artifact.label}",
+                [mask.layer for mask in artifact.masks],
+                sorted(packed),
             )
-        for mask in artifact.masks:
-            union = layers[mask.layer].units
-            what = f"mask of class {artifact.label}, layer {mask.layer}"
-            bits = unpack_bits(mask.units, len(union), what, envelope.refuse)
-            if (bits & ~union).any():
-                raise envelope.refuse(what, "units without rows", "a subset of the layer's rows")
-            masks[mask.layer].append(bits)
+        for name, units in named.items():
+            packed[name].append(units)
     return {
-        name: np.stack(rows) if rows else np.zeros((0, len(layers[name].units)), np.bool_)
-        for name, rows in masks.items()
+        name: _class_masks(name, masks, layers[name].units, classes, envelope)
+        for name, masks in packed.items()
     }
+
+
+def _class_masks(
+    name: str,
+    packed: Sequence[bytes],
+    union: BoolArray,
+    classes: Sequence[pb.ClassArtifact],
+    envelope: Envelope,
+) -> BoolArray:
+    """Return one layer's masks, bool [classes, units], all unpacked at once."""
+    length, size = len(union), -(-len(union) // 8)
+    for artifact, data in zip(classes, packed, strict=True):
+        if len(data) != size:
+            what = f"mask of class {artifact.label}, layer {name}"
+            raise envelope.refuse(what, f"{len(data)} bytes", f"{size} bytes for {length} bits")
+    table = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), size)
+    bits = np.unpackbits(table, axis=1, bitorder="little").astype(np.bool_)
+    allowed = np.zeros(8 * size, np.bool_)
+    allowed[:length] = union
+    wrong = (bits & ~allowed).any(axis=1)
+    if wrong.any():
+        what = f"mask of class {classes[int(wrong.argmax())].label}, layer {name}"
+        raise envelope.refuse(what, "units without rows", "a subset of the layer's rows")
+    return bits[:, :length]
