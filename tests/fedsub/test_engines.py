@@ -51,6 +51,9 @@ def test_cohort_grid_and_ray_give_equal_models(method: str, tmp_path: Path) -> N
         "beside": "",
         "rounds": ROUNDS,
         "lr": 0.05,
+        # What devices remember of the wire has to survive between Flower's messages, too.
+        "upload-encoding": "delta,zstd",
+        "download-encoding": "delta",
         "fedsub.relevance": "naive",
         "fedsub.k-selection": "fixed:1",
         "fedsub.fusion": "avg",
