@@ -144,9 +144,15 @@ class Cohort:
         """
         client, model = self.clients[i].client, self.learner.model
         memory = self.memories[i] if self.wire.upload.delta else None
-        return decode_download(
-            payload, Envelope(client, round, model, memory=memory, limit=self.wire.limit)
+        envelope = Envelope(
+            client,
+            round,
+            model,
+            memory=memory,
+            limit=self.wire.limit,
+            largest=self.wire.largest,
         )
+        return decode_download(payload, envelope)
 
     def seal(self, i: int, upload: Upload, download: Download, round: int) -> bytes:
         """Encode the `i`-th client's upload, and remember what the server will then hold."""

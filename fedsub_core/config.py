@@ -70,6 +70,7 @@ class RunConfig:
     )
     download_encoding: str = option("float32", "filters of downloaded rows, without top-k")
     message_limit: int = option(0, "most bytes of a message; 0 = from the model", minimum=0)
+    largest_number: float = option(1e6, "greatest size of a number in a message", above=0)
     round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
     out: str = option("runs", "folder in which the run's folder is made", pattern=_TEXT)
     hyper: dict[str, object] = field(default_factory=dict)
@@ -88,7 +89,9 @@ class RunConfig:
     @property
     def wire(self) -> WireSettings:
         """How messages are written."""
-        return WireSettings.parse(self.upload_encoding, self.download_encoding, self.message_limit)
+        return WireSettings.parse(
+            self.upload_encoding, self.download_encoding, self.message_limit, self.largest_number
+        )
 
     @property
     def workers(self) -> int:

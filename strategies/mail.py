@@ -82,9 +82,8 @@ class Mail:
         MessageRefused, ValueError
             If it is not one of ours or does not fit.
         """
-        envelope = Envelope(
-            client, round, model, prototype_size, self.memories.get(client), self.wire.limit
-        )
+        wire, memory = self.wire, self.memories.get(client)
+        envelope = Envelope(client, round, model, prototype_size, memory, wire.limit, wire.largest)
         payload = exchange.unpack(content)
         return decode_upload(payload, envelope), envelope, len(payload)
 

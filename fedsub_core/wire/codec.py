@@ -179,7 +179,8 @@ def _layers(
     if not 0 <= message.numbers < len(FORMATS):
         raise envelope.refuse("number format", message.numbers, f"0 to {len(FORMATS) - 1}")
     numbers = FORMATS[message.numbers]
-    return decode_rows(message.layers, envelope.model, numbers, base, envelope.refuse)
+    model, refuse, check = envelope.model, envelope.refuse, envelope.check_numbers
+    return decode_rows(message.layers, model, numbers, base, refuse, check)
 
 
 def _below(bound: int, value: int, what: str, envelope: Envelope) -> int:

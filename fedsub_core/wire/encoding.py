@@ -43,14 +43,16 @@ class WireSettings:
     ----------
     upload, download : filters of either direction.
     limit : most bytes of a message that is opened; 0 derives it from the model.
+    largest : greatest size of a number that is accepted.
     """
 
     upload: Encoding = Encoding()
     download: Encoding = Encoding()
     limit: int = 0
+    largest: float = 1e6
 
     @classmethod
-    def parse(cls, upload: str, download: str, limit: int) -> WireSettings:
+    def parse(cls, upload: str, download: str, limit: int, largest: float) -> WireSettings:
         """Return the settings of two lists of filters.
 
         Raises
@@ -65,7 +67,7 @@ class WireSettings:
             raise ConfigError(
                 "download-encoding: delta needs delta in upload-encoding, whose rows it refers to"
             )
-        return cls(up, down, limit)
+        return cls(up, down, limit, largest)
 
 
 def parse_encoding(text: str) -> Encoding:

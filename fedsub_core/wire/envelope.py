@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsub_core.errors import MessageRefused
+from fedsub_core.messages import FloatArray
 from fedsub_core.models import Model
 from fedsub_core.wire.memory import Memory
 
@@ -25,6 +28,8 @@ class Envelope:
     prototype_size : length of a prototype; 0 where the method sends none.
     memory : the receiver's end of differences; None if it holds nothing.
     limit : most bytes a message may have, also when decompressed; 0 derives it from the model.
+    largest : greatest size of a number in rows, tensors and prototypes. Finite is not enough: sums
+        of rows near float32's end overflow in the fusion of everybody else's.
     """
 
     client: str
@@ -33,6 +38,7 @@ class Envelope:
     prototype_size: int = 0
     memory: Memory | None = None
     limit: int = 0
+    largest: float = 1e6
 
     @property
     def most_bytes(self) -> int:
@@ -40,6 +46,14 @@ class Envelope:
         masks = sum(layer.units + 64 for layer in self.model.affine)
         classes = self.model.classes * (4 * self.prototype_size + masks)
         return self.limit or 2 * self.model.full_bytes + classes + SLACK_BYTES
+
+    def check_numbers(self, what: str, values: FloatArray) -> None:
+        """Refuse NaN, infinite and huge numbers."""
+        # A comparison with NaN is false, so one pass finds all three.
+        if not (np.abs(values) <= self.largest).all():
+            raise self.refuse(
+                what, "NaN, infinite or huge numbers", f"finite numbers up to {self.largest:g}"
+            )
 
     def refuse(self, what: str, got: object, expected: object) -> MessageRefused:
         """Return the error that says what is wrong with the message."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import ceil
 from typing import Protocol
 
@@ -94,6 +94,7 @@ def decode_rows(
     numbers: str,
     memory: Memory | None,
     refuse: Refuse,
+    check_numbers: Callable[[str, FloatArray], None],
 ) -> dict[str, UnitRows]:
     """Inverse of :func:`encode_rows`; with a `memory`, rows are differences from it.
 
@@ -118,8 +119,7 @@ def decode_rows(
                 rows[sent] = unpack_differences(message.rows, held[sent])
             else:
                 rows[sent] += unpack(message.rows, message.scales, shape, numbers)
-        if not np.isfinite(rows).all():
-            raise refuse(f"rows of layer {name}", "NaN or infinite numbers", "finite numbers")
+        check_numbers(f"rows of layer {name}", rows)
         taken[name] = UnitRows(units, rows)
     return taken
 

@@ -24,8 +24,7 @@ def read_floats(data: bytes, shape: tuple[int, ...], what: str, envelope: Envelo
     if len(data) != FLOAT.itemsize * prod(shape):
         raise envelope.refuse(what, f"{len(data)} bytes", f"float32 {list(shape)}")
     values: NDArray[np.float32] = np.frombuffer(data, FLOAT).reshape(shape)
-    if not np.isfinite(values).all():
-        raise envelope.refuse(what, "NaN or infinite numbers", "finite numbers")
+    envelope.check_numbers(what, values)
     return values
 
 

@@ -144,3 +144,14 @@ def test_a_part_that_comes_twice_is_refused(part: str) -> None:
     parts.extend([parts[-1]])
     with pytest.raises(MessageRefused, match=r"(layer|tensor|labels|classes): got"):
         decode_upload(message.SerializeToString(), ENVELOPE)
+
+
+def test_finite_but_huge_numbers_are_refused_before_they_reach_a_sum() -> None:
+    upload = random_upload(12)
+    upload.layers["linear2"].rows[0, 0] = 2e6
+    with pytest.raises(MessageRefused, match="rows of layer linear2: .* up to 1e"):
+        decode_upload(encode_upload(upload, "anna", 7), ENVELOPE)
+    wider = replace(ENVELOPE, largest=1e7)
+    assert (
+        decode_upload(encode_upload(upload, "anna", 7), wider).layers["linear2"].rows[0, 0] == 2e6
+    )

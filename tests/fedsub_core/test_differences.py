@@ -125,7 +125,7 @@ def test_a_diverged_round_is_refused_and_does_not_spoil_the_next(
     rows = good.layers["linear1"].rows.copy()
     rows[0, :2] = worst, -worst
     bad = replace(good, layers={"linear1": UnitRows(good.layers["linear1"].units, rows)})
-    with pytest.raises(MessageRefused, match="rows of layer linear1: got NaN or infinite"):
+    with pytest.raises(MessageRefused, match="rows of layer linear1: got NaN, infinite or huge"):
         pair.receive(pair.send(bad))
     if pair.encoding.delta:
         pair.hear()
@@ -134,7 +134,7 @@ def test_a_diverged_round_is_refused_and_does_not_spoil_the_next(
 
 def test_float32_without_differences_is_exact_with_a_memory_too(exchange: Make) -> None:
     pair = exchange("zstd")
-    rows = np.array([[-0.0, 1e-45, 1, 2, 3, -3e38, 0.1]], np.float32)
+    rows = np.array([[-0.0, 1e-45, 1, 2, 3, -1e6, 0.1]], np.float32)
     upload = Upload(1, {"linear1": UnitRows(np.arange(16) == 3, rows)})
     for _ in range(2):
         pair.same(pair.exchange(upload), upload)

@@ -53,10 +53,10 @@ def test_a_bad_list_is_refused_with_a_hint(text: str, complaint: str) -> None:
 
 
 def test_both_directions_have_encodings_of_their_own() -> None:
-    wire = WireSettings.parse("int8,delta,top-k:0.5", "delta,zstd", 1000)
+    wire = WireSettings.parse("int8,delta,top-k:0.5", "delta,zstd", 1000, 5.0)
     assert wire.upload == Encoding("int8", delta=True, top_k=0.5)
     assert wire.download == Encoding(delta=True, zstd=True)
-    assert wire.limit == 1000
+    assert (wire.limit, wire.largest) == (1000, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_both_directions_have_encodings_of_their_own() -> None:
 )
 def test_directions_that_do_not_fit_are_refused(upload: str, download: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        WireSettings.parse(upload, download, 0)
+        WireSettings.parse(upload, download, 0, 1.0)
 
 
 @pytest.mark.parametrize(
