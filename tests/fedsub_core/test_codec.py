@@ -149,7 +149,7 @@ def test_a_part_that_comes_twice_is_refused(part: str) -> None:
 def test_finite_but_huge_numbers_are_refused_before_they_reach_a_sum() -> None:
     upload = random_upload(12)
     upload.layers["linear2"].rows[0, 0] = 2e6
-    with pytest.raises(MessageRefused, match="rows of layer linear2: .* up to 1e"):
+    with pytest.raises(MessageRefused, match=r"rows of layer linear2: .* up to 1e"):
         decode_upload(encode_upload(upload, "anna", 7), ENVELOPE)
     wider = replace(ENVELOPE, largest=1e7)
     assert (
