@@ -106,10 +106,10 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
     def everywhere(work: Callable[..., object]) -> Callable[[], None]:
         return lambda: list(grid._pool.map(lambda pair: work(*pair), stacks)) and None  # type: ignore[func-returns-value]
 
-    def relevance(rule: str) -> Callable[[], None]:
+    def relevance(rule: str, compile: bool = False) -> Callable[[], None]:
         return everywhere(
             lambda c, data: unit_relevance(
-                learner.model, learner.params(c.state), data, rule, "logits"
+                learner.model, learner.params(c.state), data, rule, "logits", compile
             )
         )
 
@@ -120,6 +120,7 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
         "relevance naive": relevance("naive"),
         "relevance lrp-a1b0": relevance("lrp-a1b0"),
         "relevance lrp-a2b1": relevance("lrp-a2b1"),
+        "relevance lrp-a2b1, compiled": relevance("lrp-a2b1", compile=True),
         "evaluation": everywhere(
             lambda c, data: c.evaluate(None, range(len(c.clients)), [Download()] * len(c.clients))
         ),
@@ -195,7 +196,7 @@ def report(median: dict[str, float]) -> None:
         ("FedSub round / FedAvg round", fedsub / fedavg, "<= 2.0"),
         ("evaluation / FedAvg round", median["evaluation"] / fedavg, "<= 0.10"),
     ]
-    for rule in ("naive", "lrp-a1b0", "lrp-a2b1"):
+    for rule in ("naive", "lrp-a1b0", "lrp-a2b1", "lrp-a2b1, compiled"):
         ratios.append((f"relevance {rule} / epoch", median[f"relevance {rule}"] / epoch, "<= 1.0"))
     for method, own in (("fedavg", fedavg), ("fedsub", fedsub)):
         ray = median.get(f"Flower's Ray engine, {method} round")

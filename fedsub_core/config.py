@@ -8,8 +8,7 @@ hyperparameters are a table of its name (``[fedsub] fusion = "avg"``), which fla
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import tomli_w
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import METHODS, method
 from fedsub_core.options import Option, Value, choice, describe, option, suggestion
+from fedsub_core.toml import flatten, read_toml
 from fedsub_core.wire.encoding import WireSettings
 
 _TEXT = r"\S(.*\S)?"
@@ -124,7 +124,7 @@ def read_config(
     """
     values: dict[str, Value] = {}
     if path is not None:
-        values = _checked(flatten(_read_toml(Path(path))), str(path), as_text=False)
+        values = _checked(flatten(read_toml(Path(path))), str(path), as_text=False)
     values |= _checked((overrides or {}).items(), "command line", as_text=True)
     return _build(values, "command line" if path is None else str(path))
 
@@ -169,24 +169,6 @@ def _names(text: str) -> list[str]:
 def _get(values: object, o: Option) -> Value:
     value: Value = getattr(values, o.key.replace("-", "_"))
     return value
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{path}: cannot be read as TOML: {error}. Check the path, or correct the file."
-        ) from error
-
-
-def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield a TOML table's keys with their values, inner tables as ``table.key``."""
-    for key, value in table.items():
-        if isinstance(value, dict) and (value or prefix + key in METHODS):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _options() -> dict[str, Option]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from fedsub_core.config import flatten, from_flat, read_config, to_flat
+from fedsub_core.config import from_flat, read_config, to_flat
+from fedsub_core.toml import flatten
 
 ROOT = Path(__file__).resolve().parents[2]
 # What only an engine of ours reads, and what differs for a first `flwr run .`.
