@@ -77,8 +77,8 @@ def run(
 ) -> None:
     """Train a method, and others beside it, on a federation in this process.
 
-    CONFIG is a TOML file with the same keys; options on the command line come on top. Prints one
-    table and where the run's folder lies.
+    CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
+    how the methods compare and where the run's folder lies.
     """
     from fedsub.comparison import compare, load_data, new_folder, open_folder
     from fedsub.results import bytes_table, method_summaries, table
