@@ -18,8 +18,9 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from torch import Tensor
 
-from fedsub_client.cohort import Cohort, SplitClient
+from fedsub_client.cohort import Cohort
 from fedsub_client.learners.base import Learner
+from fedsub_client.parts import SplitClient
 from fedsub_core import exchange
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.federation import Card
@@ -218,8 +219,9 @@ def _train(cohort: Cohort, asked: Asked) -> list[Message]:
 def _evaluate(cohort: Cohort, asked: Asked) -> list[Message]:
     good, downloads, replies = _opened(cohort, asked)
     if good:
-        _, scaling = exchange.read_order(good[0][1].content.config_records[exchange.ORDER])
-        evaluation = cohort.evaluate(scaling, [i for i, _ in good], downloads)
+        order = good[0][1].content.config_records[exchange.ORDER]
+        round, scaling = exchange.read_order(order)
+        evaluation = cohort.evaluate(round, scaling, [i for i, _ in good], downloads)
         reports = cohort.reports()
         for (i, message), metrics in zip(good, evaluation.clients(), strict=True):
             values = exchange.metrics_values(metrics) | exchange.report_values(reports[i])

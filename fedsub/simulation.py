@@ -9,7 +9,8 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from fedsub.cohort_grid import CohortGrid
-from fedsub_client.cohort import build_learner, split_client
+from fedsub_client.cohort import build_learner
+from fedsub_client.parts import split_client
 from fedsub_core.config import RunConfig, to_flat
 from fedsub_core.federation import Federation
 from fedsub_core.methods import method

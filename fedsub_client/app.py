@@ -7,6 +7,7 @@ run config's ``data``.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, cast
 
 import numpy as np
@@ -16,18 +17,21 @@ from flwr.clientapp import ClientApp
 from safetensors.torch import load, save
 
 from fedsub_client.client import FedSubClient
-from fedsub_client.cohort import Cohort, SplitClient, build_learner, split_client
+from fedsub_client.cohort import Cohort, build_learner
 from fedsub_client.noise import SECRET, own_secret
+from fedsub_client.parts import Seen, SplitClient, split_client
 from fedsub_core import exchange
 from fedsub_core.config import RunConfig, from_flat
 from fedsub_core.errors import DataError
-from fedsub_core.federation import Card
+from fedsub_core.federation import Card, ClientData
 from fedsub_core.sources import client_ids, load_client
 
 __all__ = ["app"]
 
 app = ClientApp()
-STATE = "fedsub"
+#: Records of the node's context: the method's state, and what was seen of the device's file.
+STATE, SEEN = "fedsub", "fedsub.data"
+log = logging.getLogger("fedsub")
 
 
 @app.query()
@@ -88,4 +92,26 @@ def _data(config: RunConfig, context: Context) -> tuple[Card, SplitClient]:
             )
         client = ids[partition]
     card, data = load_client(source, client)
-    return card, split_client(data, card, config)
+    seen = _seen(context, data)
+    return card, split_client(data, card, config, seen.sizes)
+
+
+def _seen(context: Context, data: ClientData) -> Seen:
+    """Notice whether the device's file grew since the last message, and remember it."""
+    seen = Seen.first(data)
+    if SEEN in context.state:
+        record = cast(ConfigRecord, context.state[SEEN])
+        before = Seen(tuple(cast(list[int], record["sizes"])), cast(bytes, record["digest"]))
+        continued = before.look(data)
+        if continued is None:
+            log.warning(
+                "client %s: its file no longer begins with the %d samples it had; split anew, "
+                "so what was trained on may be tested now",
+                data.client,
+                before.sizes[-1],
+            )
+        elif continued is not before:
+            log.info("client %s: %d samples, %d before", data.client, *continued.sizes[:-3:-1])
+        seen = continued or seen
+    context.state[SEEN] = ConfigRecord({"sizes": list(seen.sizes), "digest": seen.digest})
+    return seen

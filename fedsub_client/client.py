@@ -55,7 +55,7 @@ class FedSubClient(NumPyClient):
         """Evaluate the personal model on this person's test part."""
         round, scaling = exchange.read_order(ConfigRecord(config))
         download = self.cohort.open(0, _payload(parameters), round)
-        metrics = self.cohort.evaluate(scaling, [0], [download]).clients()[0]
+        metrics = self.cohort.evaluate(round, scaling, [0], [download]).clients()[0]
         values = exchange.metrics_values(metrics) | exchange.report_values(self.cohort.reports()[0])
         return metrics.loss, metrics.examples, dict(values)
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.learners.base import Learner, State
+from fedsub_client.parts import SplitClient
 from fedsub_core.config import RunConfig
 from fedsub_core.exchange import Opening
-from fedsub_core.federation import Card, ClientData
+from fedsub_core.federation import Card
 from fedsub_core.messages import Download, Upload
 from fedsub_core.methods import method
 from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.models import build_model
-from fedsub_core.splits import SplitKind, split
 from fedsub_core.stacks import Stack, select_params, stack
 from fedsub_core.standardise import Scaling, apply, moments
 from fedsub_core.standardise import scaling as own_scaling
@@ -28,38 +26,6 @@ from fedsub_core.wire.codec import decode_download, encode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.memory import Memory
-
-
-@dataclass(frozen=True)
-class SplitClient:
-    """One person's data, split; features as they come from the file.
-
-    Parameters
-    ----------
-    train_x, test_x : float32 [n, *features]
-    train_y, test_y : int64 [n]
-    """
-
-    client: str
-    train_x: NDArray[np.float32]
-    train_y: NDArray[np.int64]
-    test_x: NDArray[np.float32]
-    test_y: NDArray[np.int64]
-
-
-def split_client(client: ClientData, card: Card, config: RunConfig) -> SplitClient:
-    """Split one person's data as the configuration says.
-
-    ``auto`` cuts in time where the order in time is known or windows overlap. People held out by
-    ``unseen`` are split too, likewise: they train on a part of their data once they join.
-    """
-    blocked = config.split == "blocked" or (
-        config.split in ("auto", "unseen") and (card.time_ordered or card.overlap > 0)
-    )
-    kind: SplitKind = "blocked" if blocked else "stratified"
-    train, test = split(client, card, kind, config.test_share, config.seed)
-    x, y = client.x, client.y
-    return SplitClient(client.client, x[train], y[train], x[test], y[test])
 
 
 def build_learner(config: RunConfig, name: str, card: Card, shape: tuple[int, ...]) -> Learner:
@@ -94,7 +60,7 @@ class Cohort:
     wire: WireSettings = field(default_factory=WireSettings)
     state: State = field(init=False)
     memories: list[Memory | None] = field(init=False)
-    _scaled: tuple[bytes, Stack, Stack] | None = field(init=False, default=None)
+    _scaled: tuple[object, Stack, Stack] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         initial = self.learner.init(len(self.clients))
@@ -105,7 +71,7 @@ class Cohort:
         ]
 
     def openings(self) -> list[Opening]:
-        """Return what each client says of itself before the first round."""
+        """Return what each client says of itself, and what it has, before the first round."""
         return [
             Opening(
                 c.client,
@@ -115,7 +81,7 @@ class Cohort:
                 len(c.train_y),
                 moments(c.train_x),
             )
-            for c in self.clients
+            for c in (client.at(0) for client in self.clients)
         ]
 
     def client_state(self, i: int) -> State:
@@ -169,7 +135,7 @@ class Cohort:
         downloads: Sequence[Download],
     ) -> list[Upload]:
         """Let the clients at `index` do their round, and keep their new state."""
-        train, _ = self._stacks(scaling)
+        train, _ = self._stacks(round, scaling)
         if len(index) == len(self.clients):
             self.state, uploads = self.learner.fit(self.state, downloads, train, round)
             return uploads
@@ -187,10 +153,14 @@ class Cohort:
         return self.learner.receive(self.state, downloads)
 
     def evaluate(
-        self, scaling: Scaling | None, index: Sequence[int], downloads: Sequence[Download]
+        self,
+        round: int,
+        scaling: Scaling | None,
+        index: Sequence[int],
+        downloads: Sequence[Download],
     ) -> Evaluation:
         """Evaluate the clients at `index` on their test parts; nothing is kept of it."""
-        _, test = self._stacks(scaling)
+        _, test = self._stacks(round, scaling)
         state = self.state
         if len(index) < len(self.clients):
             state, test = select_params(state, index), test.select(index)
@@ -201,19 +171,21 @@ class Cohort:
         """Return what each client's metrics say beside its evaluation."""
         return self.learner.report(self.state)
 
-    def _stacks(self, scaling: Scaling | None) -> tuple[Stack, Stack]:
-        """Return train and test stacks, standardised; built once per standardisation."""
-        key = b"" if scaling is None else scaling.mean.tobytes() + scaling.std.tobytes()
+    def _stacks(self, round: int, scaling: Scaling | None) -> tuple[Stack, Stack]:
+        """Return the round's train and test stacks, standardised; built anew when data come."""
+        standard = None if scaling is None else scaling.mean.tobytes() + scaling.std.tobytes()
+        key = standard, [c.held(round) for c in self.clients]
         if self._scaled is None or self._scaled[0] != key:
             train, test = [], []
-            for c in self.clients:
+            held = [c.at(round) for c in self.clients]
+            for c in held:
                 own = own_scaling(moments(c.train_x)) if self.standardise == "client" else scaling
                 train.append(c.train_x if own is None else apply(own, c.train_x))
                 test.append(c.test_x if own is None else apply(own, c.test_x))
-            ids = [c.client for c in self.clients]
+            ids = [c.client for c in held]
             self._scaled = (
                 key,
-                stack(ids, train, [c.train_y for c in self.clients], self.device),
-                stack(ids, test, [c.test_y for c in self.clients], self.device),
+                stack(ids, train, [c.train_y for c in held], self.device),
+                stack(ids, test, [c.test_y for c in held], self.device),
             )
         return self._scaled[1], self._scaled[2]

@@ -1,7 +1,8 @@
 """One client's samples, and the checks at the border where its file enters.
 
 The file ``clients/<id>.npz`` holds ``x [n, F]`` or ``x [n, F, time]`` (any float or integer
-type), ``y [n]`` integer labels and, where known, ``t [n]`` seconds.
+type), ``y [n]`` integer labels and, where known, ``t [n]`` seconds. A client that gains data during
+a run (a scenario) also has ``since [n]``, the round from which on it has each sample.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from fedsub_core.errors import DataError
 #: What a client id looks like: it becomes a file name and a key of the server's database.
 CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
+#: What a client's file may hold; other arrays are ignored.
+ARRAYS = ("x", "y", "t", "since")
+
 _Refuse = Callable[[str, object, str, str], DataError]
 
 
@@ -38,12 +42,22 @@ class ClientData:
         Labels, indices into the card's classes.
     t : float64 [n] or None
         Seconds at which each window starts (or is centred: differences are what is used).
+    since : int64 [n] or None
+        First round in which the client has each sample; 0 and 1 mean from the start. None: it has
+        all of them from the start.
     """
 
     client: str
     x: NDArray[np.float32]
     y: NDArray[np.int64]
     t: NDArray[np.float64] | None = None
+    since: NDArray[np.int64] | None = None
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what the client's file holds, by name."""
+        every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since]
+        pairs = zip(ARRAYS, every, strict=True)
+        return {name: array for name, array in pairs if array is not None}
 
 
 def read_client(path: Path | str, card: Card) -> ClientData:
@@ -62,7 +76,7 @@ def read_client(path: Path | str, card: Card) -> ClientData:
         # A pickle inside could run code, so it is never allowed. The file is opened here, because
         # numpy leaves one of its own open where the zip is damaged.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files if name in ("x", "y", "t")}
+            arrays = {name: file[name] for name in file.files if name in ARRAYS}
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}); it is "
@@ -81,7 +95,7 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
     client : str
         The client's id.
     arrays : mapping of str to array
-        ``x``, ``y`` and optionally ``t``, of any type.
+        ``x``, ``y`` and optionally ``t`` and ``since``, of any type.
     card : Card
         The federation's card.
 
@@ -99,7 +113,7 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
         raise refused("client id", repr(client), expected, "Rename the file.")
     for name in ("x", "y"):
         if name not in arrays:
-            expected = "x, y and optionally t"
+            expected = "x, y and optionally t and since"
             do = f"Write the file again with {name}."
             raise refused(f"array {name!r} is missing", sorted(arrays), expected, do)
     x, y = _shaped(arrays["x"], arrays["y"], len(card.features), refused)
@@ -113,7 +127,8 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
         do = "Correct the labels or the card."
         raise refused(f"y, row {wrong[0]}", f"label {y[wrong[0]]}", expected, do)
     t = _seconds(arrays["t"], len(y), refused) if "t" in arrays else None
-    return ClientData(client, x, y.astype(np.int64), t)
+    since = _rounds(arrays["since"], len(y), refused) if "since" in arrays else None
+    return ClientData(client, x, y.astype(np.int64), t, since)
 
 
 def _shaped(x: Any, y: Any, channels: int, refused: _Refuse) -> tuple[NDArray[np.float32], Any]:
@@ -140,3 +155,19 @@ def _seconds(t: Any, n: int, refused: _Refuse) -> NDArray[np.float64]:
         row = int(np.flatnonzero(~np.isfinite(seconds))[0])
         raise refused(f"t, row {row}", seconds[row], "finite seconds", "Fill it or leave t out.")
     return seconds
+
+
+def _rounds(since: Any, n: int, refused: _Refuse) -> NDArray[np.int64]:
+    if since.dtype.kind not in "iu" or since.shape != (n,):
+        got = f"{since.dtype} {since.shape}"
+        raise refused(
+            "since", got, f"round numbers [{n}]", "Write one per sample, or leave it out."
+        )
+    rounds: NDArray[np.int64] = since.astype(np.int64)
+    if (rounds < 0).any():
+        row = int(np.flatnonzero(rounds < 0)[0])
+        raise refused(f"since, row {row}", rounds[row], "a round of 0 or more", "Correct it.")
+    if (rounds > 1).all():
+        expected = "some sample from round 1 on"
+        raise refused("since", f"rounds from {rounds.min()} on", expected, "Lower the rounds.")
+    return rounds

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tomli_w
-from numpy.typing import NDArray
 
 from fedsub_core.card import CARD_FILE, Card, card_table, check_card, read_card
 from fedsub_core.client_data import ClientData, check_client, read_client
@@ -25,6 +24,7 @@ __all__ = [
     "Card",
     "ClientData",
     "Federation",
+    "check_new_folder",
     "read_card",
     "read_client",
     "read_federation",
@@ -60,48 +60,64 @@ def read_federation(folder: Path | str) -> Federation:
     return federation
 
 
-def write_federation(folder: Path | str, federation: Federation) -> None:
-    """Write `federation` to a new `folder`, completely or not at all.
-
-    Raises
-    ------
-    DataError
-        Where the folder already holds something, or the federation could not be read back.
-    """
-    folder = Path(folder)
+def check_new_folder(folder: Path) -> None:
+    """Raise DataError where `folder` exists and holds something: before long work, not after."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(
             f"{folder}: already holds something; expected a new or empty folder. Choose another "
             "name or remove it."
         )
+
+
+def write_federation(
+    folder: Path | str, federation: Federation, files: Mapping[str, str] | None = None
+) -> None:
+    """Write `federation` to a new `folder`, completely or not at all.
+
+    Parameters
+    ----------
+    files : mapping of str to str or None
+        Further texts by file name, such as where the data come from.
+
+    Raises
+    ------
+    DataError
+        Where the folder already holds something or cannot be written, or the federation could
+        not be read back.
+    """
+    folder = Path(folder)
+    check_new_folder(folder)
     check_card(federation.card, folder / CARD_FILE)
     clients = [_checked(folder, name, federation) for name in federation.clients]
     _check_together(folder, federation)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made ({error}). Choose another place.") from error
     try:
         (draft / "clients").mkdir()
         (draft / CARD_FILE).write_text(tomli_w.dumps(card_table(federation.card)), "utf-8")
         for data in clients:
             with open(draft / "clients" / f"{data.client}.npz", "wb") as file:
-                if data.t is None:
-                    np.savez_compressed(file, x=data.x, y=data.y)
-                else:
-                    np.savez_compressed(file, x=data.x, y=data.y, t=data.t)
+                np.savez_compressed(file, **data.arrays())  # type: ignore[arg-type]
+        for name, text in (files or {}).items():
+            (draft / name).write_text(text, "utf-8")
         draft.chmod(0o755)  # mkdtemp's folders are its owner's alone
         if folder.exists():
             folder.rmdir()  # only some systems let os.replace take an empty folder's place
         os.replace(draft, folder)
-    except BaseException:
+    except OSError as error:
+        raise DataError(
+            f"{folder}: could not be written ({error}); nothing of it was kept. Make room or "
+            "choose another place."
+        ) from error
+    finally:
         shutil.rmtree(draft, ignore_errors=True)
-        raise
 
 
 def _checked(folder: Path, name: str, federation: Federation) -> ClientData:
-    data = federation.clients[name]
-    arrays: dict[str, NDArray[Any]] = {"x": data.x, "y": data.y}
-    if data.t is not None:
-        arrays["t"] = data.t
+    arrays = federation.clients[name].arrays()
     return check_client(folder / "clients" / f"{name}.npz", name, arrays, federation.card)
 
 

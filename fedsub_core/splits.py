@@ -93,8 +93,8 @@ def unseen_clients(ids: Iterable[str], share: float, seed: int) -> tuple[str, ..
             f"holding clients out: got {len(ordered)} client(s), expected two at least. Use "
             "split = 'blocked' or a federation with more clients."
         )
-    drawn = _rng(seed, "", "unseen clients").permutation(len(ordered))
-    return tuple(sorted(map(str, ordered[drawn[: _test_count(len(ordered), share)]])))
+    drawn = split_rng(seed, "", "unseen clients").permutation(len(ordered))
+    return tuple(sorted(map(str, ordered[drawn[: tested_count(len(ordered), share)]])))
 
 
 def check_trainable(federation: Federation) -> None:
@@ -115,38 +115,39 @@ def check_trainable(federation: Federation) -> None:
         )
 
 
-def _rng(seed: int, client: str, purpose: str) -> np.random.Generator:
+def split_rng(seed: int, client: str, purpose: str) -> np.random.Generator:
+    """Return the stream of a client's split."""
     return np.random.default_rng(derive_seed(seed, client, 0, purpose))
 
 
-def _test_count(n: int, share: float) -> int:
+def tested_count(n: int, share: float) -> int:
     """Return how many of `n` are tested: the nearest to the share, one left on each side."""
     return min(max(math.floor(n * share + 0.5), 1), n - 1)
 
 
 def _stratified(client: ClientData, share: float, seed: int) -> tuple[BoolArray, BoolArray]:
-    rng = _rng(seed, client.client, "split")
+    rng = split_rng(seed, client.client, "split")
     test = np.zeros(len(client.y), np.bool_)
     for label in np.unique(client.y):
         rows = rng.permutation(np.flatnonzero(client.y == label))
-        test[rows[: _test_count(len(rows), share)]] = True
+        test[rows[: tested_count(len(rows), share)]] = True
     return ~test, test
 
 
 def _blocked(client: ClientData, card: Card, share: float) -> tuple[BoolArray, BoolArray]:
-    when, width = _when(client, card)
+    when, width = window_places(client, card)
     order = np.argsort(when, kind="stable")
     test = np.zeros(len(client.y), np.bool_)
     for label in np.unique(client.y):
         rows = order[client.y[order] == label]
-        head, tail = np.split(rows, [len(rows) - _test_count(len(rows), share)])
+        head, tail = np.split(rows, [len(rows) - tested_count(len(rows), share)])
         # Where the gap would eat all of a short class, the class is trained and not tested.
-        if _clear(when[head], when[tail], width).any():
+        if clear_of(when[head], when[tail], width).any():
             test[tail] = True
-    return ~test & _clear(when, when[test], width), test
+    return ~test & clear_of(when, when[test], width), test
 
 
-def _when(client: ClientData, card: Card) -> tuple[FloatArray, float]:
+def window_places(client: ClientData, card: Card) -> tuple[FloatArray, float]:
     """Return each window's place in time, and the distance below which two windows overlap."""
     n = len(client.y)
     if client.t is not None and card.window_s is not None:
@@ -165,7 +166,7 @@ def _when(client: ClientData, card: Card) -> tuple[FloatArray, float]:
     return place, gap + 0.5
 
 
-def _clear(times: FloatArray, others: FloatArray, width: float) -> BoolArray:
+def clear_of(times: FloatArray, others: FloatArray, width: float) -> BoolArray:
     """Return bool [times]: which lie `width` or more from every one of `others`."""
     if len(others) == 0:
         return np.ones(len(times), np.bool_)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import io
-import pickle
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_core.federation import Card, ClientData, Federation
+from fedsub_core.unpickling import ArraysOnly
 
 PACKAGE = "seglearn"
 VERSION = "1.2.5"
@@ -99,33 +99,8 @@ def _read(path: Path) -> dict[str, Any]:
     file = io.BytesIO(raw)
     np.lib.format.read_magic(file)
     np.lib.format.read_array_header_1_0(file)
-    recordings: dict[str, Any] = _ArraysOnly(file).load().item()
+    recordings: dict[str, Any] = ArraysOnly(file).load().item()
     return recordings
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    """Return the bytes that pickle's protocol 2 had written as text, its one call outside numpy."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"got encoding {encoding!r}, expected 'latin1'")
-    return text.encode("latin1")
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """An unpickler that can build numpy arrays of plain values and nothing else."""
-
-    _allowed: ClassVar[dict[tuple[str, str], Any]] = {
-        ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("_codecs", "encode"): _encode,
-    }
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        if (module_name, global_name) not in self._allowed:
-            raise pickle.UnpicklingError(
-                f"the recordings name {module_name}.{global_name}; expected numpy arrays only"
-            )
-        return self._allowed[module_name, global_name]
 
 
 def _client(person: str, recordings: list[tuple[NDArray[np.float64], int]]) -> ClientData:

@@ -15,7 +15,8 @@ from flwr.compat.common.recorddict_compat import fitins_to_recorddict, recorddic
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client.client import FedSubClient
-from fedsub_client.cohort import Cohort, SplitClient, build_learner, split_client
+from fedsub_client.cohort import Cohort, build_learner
+from fedsub_client.parts import SplitClient, split_client
 from fedsub_core import exchange
 from fedsub_core.card import Card
 from fedsub_core.client_data import ClientData
@@ -69,9 +70,9 @@ def test_a_cohort_of_one_gives_the_numbers_of_the_stack(method: str) -> None:
             assert_equal_uploads(one.fit(round, SCALING, [0], [Download()])[0], together[i])
             for name, tensor in one.state.items():
                 torch.testing.assert_close(tensor[0], stack.state[name][i], atol=1e-6, rtol=0)
-    evaluation = stack.evaluate(SCALING, range(3), [Download()] * 3)
+    evaluation = stack.evaluate(1, SCALING, range(3), [Download()] * 3)
     for i, one in enumerate(alone):
-        own = one.evaluate(SCALING, [0], [Download()])
+        own = one.evaluate(1, SCALING, [0], [Download()])
         assert own.loss[0] == pytest.approx(float(evaluation.loss[i]), abs=1e-6)
 
 
@@ -89,16 +90,16 @@ def test_evaluation_keeps_nothing() -> None:
     before = {name: tensor.clone() for name, tensor in one.state.items()}
     shapes = one.learner.model.parameter_shapes
     dense = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
-    with_ones = one.evaluate(SCALING, [0], [Download(dense=dense)])
+    with_ones = one.evaluate(1, SCALING, [0], [Download(dense=dense)])
     assert all(torch.equal(before[name], tensor) for name, tensor in one.state.items())
-    assert float(with_ones.loss[0]) != float(one.evaluate(SCALING, [0], [Download()]).loss[0])
+    assert float(with_ones.loss[0]) != float(one.evaluate(1, SCALING, [0], [Download()]).loss[0])
 
 
 @pytest.mark.parametrize("mode", ["federation", "client", "none"])
 def test_standardisation_is_of_training_parts_alone(mode: str) -> None:
     clients = people()
     shared = scaling(pool([moments(c.train_x) for c in clients])) if mode == "federation" else None
-    train, test = cohort("local", clients, mode)._stacks(shared)
+    train, test = cohort("local", clients, mode)._stacks(1, shared)
     whole = np.concatenate([c.train_x for c in clients])
     for i, c in enumerate(clients):
         basis = {"federation": whole, "client": c.train_x, "none": None}[mode]

@@ -93,7 +93,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez_compressed", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DataError, match="disk full.*nothing of it was kept"):
         write_federation(tmp_path / "f", Federation(CARD, {"a": good}))
     assert list(tmp_path.iterdir()) == []
 
@@ -299,3 +299,22 @@ def test_raw_windows_of_uci_har() -> None:
     data = read_client(path / "clients" / "01.npz", card)
     assert data.x.shape == (347, 9, 128)
     assert data.x.dtype == np.float32
+
+
+def test_the_round_from_which_a_sample_exists_is_kept_and_checked(tmp_path: Path) -> None:
+    x, y = np.ones((3, 2), np.float32), np.array([0, 1, 0])
+    late = ClientData("a", x, y, None, np.array([0, 51, 101]))
+    write_federation(tmp_path / "f", Federation(CARD, {"a": late}), {"note.txt": "hello"})
+    since = read_federation(tmp_path / "f").clients["a"].since
+    assert since is not None and since.tolist() == [0, 51, 101]
+    assert (tmp_path / "f" / "note.txt").read_text() == "hello"
+    for wrong, expected in (
+        (np.array([0, -1, 0]), r"since, row 1: got -1"),
+        (np.array([0, 1]), r"round numbers \[3\]"),
+        (np.array([0.0, 1, 2]), "round numbers"),
+        (np.array([2, 2, 2]), "some sample from round 1 on"),
+    ):
+        path = tmp_path / "f" / "clients" / "a.npz"
+        np.savez(path, x=x, y=y, since=wrong)
+        with pytest.raises(DataError, match=expected):
+            read_client(path, CARD)

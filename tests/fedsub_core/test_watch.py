@@ -18,6 +18,7 @@ from fedsub_core import watch
 from fedsub_core.errors import DataError
 from fedsub_core.federation import Federation, read_federation, write_federation
 from fedsub_core.splits import check_trainable, split
+from fedsub_core.unpickling import ArraysOnly
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -152,4 +153,4 @@ class Evil:
 @pytest.mark.parametrize("payload", [Evil(), Path("x"), np.float64(1), np.random.default_rng(0)])
 def test_a_pickle_of_anything_but_arrays_is_refused(payload: object) -> None:
     with pytest.raises(pickle.UnpicklingError, match="expected numpy arrays only"):
-        watch._ArraysOnly(io.BytesIO(pickle.dumps(payload, protocol=2))).load()
+        ArraysOnly(io.BytesIO(pickle.dumps(payload, protocol=2))).load()

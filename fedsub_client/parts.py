@@ -1,0 +1,141 @@
+"""One person's training and test parts, in every round: data may come during a run.
+
+Two ways in which data come: a scenario says from which round on a client has each sample
+(``since`` in its file), or a device's file really grows between two rounds (``Seen``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.client_data import ClientData
+from fedsub_core.config import RunConfig
+from fedsub_core.errors import DataError
+from fedsub_core.federation import Card
+from fedsub_core.grown_splits import split_grown
+from fedsub_core.splits import SplitKind, split
+
+
+@dataclass(frozen=True, eq=False)
+class SplitClient:
+    """One person's data, split; features as they come from the file.
+
+    Parameters
+    ----------
+    train_x, test_x : float32 [n, *features]
+    train_y, test_y : int64 [n]
+    train_since, test_since : int64 [n] or None
+        First round in which the client has each sample; None: from the start.
+    """
+
+    client: str
+    train_x: NDArray[np.float32]
+    train_y: NDArray[np.int64]
+    test_x: NDArray[np.float32]
+    test_y: NDArray[np.int64]
+    train_since: NDArray[np.int64] | None = None
+    test_since: NDArray[np.int64] | None = None
+
+    def held(self, round: int) -> tuple[int, int]:
+        """Return how many training and test samples the client has in `round`."""
+        if self.train_since is None or self.test_since is None:
+            return len(self.train_y), len(self.test_y)
+        return (
+            int(np.count_nonzero(self.train_since <= round)),
+            int(np.count_nonzero(self.test_since <= round)),
+        )
+
+    def at(self, round: int) -> SplitClient:
+        """Return what the client has in `round`; before the first round, what it starts with."""
+        if self.train_since is None or self.test_since is None:
+            return self
+        train, test = self.train_since <= max(round, 1), self.test_since <= max(round, 1)
+        return SplitClient(
+            self.client,
+            self.train_x[train],
+            self.train_y[train],
+            self.test_x[test],
+            self.test_y[test],
+        )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a device remembers of its file, to notice that it grew and to keep its split.
+
+    Parameters
+    ----------
+    sizes : samples in the file whenever it was found longer, ascending.
+    digest : of the first ``sizes[-1]`` samples and labels.
+    """
+
+    sizes: tuple[int, ...]
+    digest: bytes
+
+    @classmethod
+    def first(cls, client: ClientData) -> Seen:
+        """Return what is remembered of a file that is seen for the first time."""
+        return cls((len(client.y),), _digest(client, len(client.y)))
+
+    def look(self, client: ClientData) -> Seen | None:
+        """Return what to remember now; None where the file does not continue the one seen.
+
+        Then the old samples were changed or removed, and nothing says which of the new ones were
+        trained on before.
+        """
+        n, known = len(client.y), self.sizes[-1]
+        if n < known or _digest(client, known) != self.digest:
+            return None
+        return self if n == known else Seen((*self.sizes, n), _digest(client, n))
+
+
+def split_client(
+    client: ClientData, card: Card, config: RunConfig, sizes: tuple[int, ...] = ()
+) -> SplitClient:
+    """Split one person's data as the configuration says.
+
+    ``auto`` cuts in time where the order in time is known or windows overlap. People held out by
+    ``unseen`` are split too, likewise: they train on a part of their data once they join.
+
+    Parameters
+    ----------
+    sizes : of the device's file whenever it was found longer (:class:`Seen`); empty: it never
+        grew.
+
+    Raises
+    ------
+    DataError
+        Where the client would have no training or no test sample, at first or at all.
+    """
+    blocked = config.split == "blocked" or (
+        config.split in ("auto", "unseen") and (card.time_ordered or card.overlap > 0)
+    )
+    kind: SplitKind = "blocked" if blocked else "stratified"
+    if len(sizes) > 1:
+        train, test = split_grown(client, card, kind, config.test_share, config.seed, sizes)
+    else:
+        train, test = split(client, card, kind, config.test_share, config.seed)
+    x, y, since = client.x, client.y, client.since
+    parts = SplitClient(client.client, x[train], y[train], x[test], y[test])
+    if since is None or (since <= 1).all():
+        return parts
+    parts = replace(parts, train_since=since[train], test_since=since[test])
+    if 0 in parts.held(1):
+        trained, tested = parts.held(1)
+        raise DataError(
+            f"client {client.client!r}: in round 1 it has {trained} samples for training and "
+            f"{tested} for testing after a {kind} split; expected one of each at least. Let it "
+            "keep more classes from the start, or change split or test-share."
+        )
+    return parts
+
+
+def _digest(client: ClientData, n: int) -> bytes:
+    digest = hashlib.blake2b(repr(client.x[:n].shape).encode(), digest_size=16)
+    digest.update(client.x[:n].tobytes())
+    digest.update(client.y[:n].tobytes())
+    return digest.digest()
