@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from fedsub_core.errors import ConfigError
 
+T = TypeVar("T")
 Value = str | int | float | bool
 _KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _INT64 = 2**63
@@ -126,6 +127,25 @@ def describe(options: type[Any]) -> list[Option]:
         for f in fields(options)
         if "doc" in f.metadata
     ]
+
+
+def read_options(options: type[T], texts: Mapping[str, str], where: str) -> T:
+    """Return the dataclass `options` with the texts of a command line in its fields.
+
+    Raises
+    ------
+    ConfigError
+        Where a key does not exist or a value is of the wrong kind; it names `where`.
+    """
+    known = {o.key: o for o in describe(options)}
+    for key in texts:
+        if key not in known:
+            names = ", ".join(known) or "none"
+            raise ConfigError(
+                f"{where}: unknown key {key!r}.{suggestion(key, known)} Known keys: {names}."
+            )
+    values = {key.replace("-", "_"): known[key].parse(text, where) for key, text in texts.items()}
+    return options(**values)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -77,7 +77,7 @@ def test_rounds_with_late_data_equal_a_device_alone() -> None:
 
 def test_a_client_without_data_in_round_one_is_refused() -> None:
     late = replace(person(), since=np.where(np.arange(60) < 1, 0, 9))
-    with pytest.raises(DataError, match="client 'p': in round 1 it has .* expected one of each"):
+    with pytest.raises(DataError, match=r"client 'p': in round 1 it has .* expected one of each"):
         split_client(late, CARD, CONFIG)
 
 

@@ -93,7 +93,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez_compressed", broken)
-    with pytest.raises(DataError, match="disk full.*nothing of it was kept"):
+    with pytest.raises(DataError, match=r"disk full.*nothing of it was kept"):
         write_federation(tmp_path / "f", Federation(CARD, {"a": good}))
     assert list(tmp_path.iterdir()) == []
 
