@@ -122,7 +122,9 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
         "relevance lrp-a2b1": relevance("lrp-a2b1"),
         "relevance lrp-a2b1, compiled": relevance("lrp-a2b1", compile=True),
         "evaluation": everywhere(
-            lambda c, data: c.evaluate(1, None, range(len(c.clients)), [Download()] * len(c.clients))
+            lambda c, data: c.evaluate(
+                1, None, range(len(c.clients)), [Download()] * len(c.clients)
+            )
         ),
     }
 

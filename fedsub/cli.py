@@ -15,6 +15,7 @@ from rich.logging import RichHandler
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fedsub.data.commands import data
 from fedsub_core.config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, FedSubError
 from fedsub_core.methods import METHODS
@@ -142,6 +143,9 @@ def methods() -> None:
             values = f": {', '.join(o.choices)}" if o.choices else ""
             meaning = Padding(o.doc + values, (0, 0, 0, 6))
             console.print(meaning, highlight=False)
+
+
+cli.add_command(data)
 
 
 def main() -> None:

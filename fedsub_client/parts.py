@@ -17,7 +17,7 @@ from fedsub_core.config import RunConfig
 from fedsub_core.errors import DataError
 from fedsub_core.federation import Card
 from fedsub_core.grown_splits import split_grown
-from fedsub_core.splits import SplitKind, split
+from fedsub_core.splits import split, split_kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +98,7 @@ def split_client(
 ) -> SplitClient:
     """Split one person's data as the configuration says.
 
-    ``auto`` cuts in time where the order in time is known or windows overlap. People held out by
-    ``unseen`` are split too, likewise: they train on a part of their data once they join.
+    People held out by ``unseen`` are split too: they train on a part of their data once they join.
 
     Parameters
     ----------
@@ -111,10 +110,7 @@ def split_client(
     DataError
         Where the client would have no training or no test sample, at first or at all.
     """
-    blocked = config.split == "blocked" or (
-        config.split in ("auto", "unseen") and (card.time_ordered or card.overlap > 0)
-    )
-    kind: SplitKind = "blocked" if blocked else "stratified"
+    kind = split_kind(config.split, client, card)
     if len(sizes) > 1:
         train, test = split_grown(client, card, kind, config.test_share, config.seed, sizes)
     else:

@@ -17,7 +17,7 @@ import tomli_w
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import METHODS, method
-from fedsub_core.options import Option, Value, choice, describe, option, suggestion
+from fedsub_core.options import Option, Value, choice, describe, option, option_values, suggestion
 from fedsub_core.toml import flatten, read_toml
 from fedsub_core.wire.encoding import WireSettings
 
@@ -136,9 +136,9 @@ def from_flat(flat: Mapping[str, Any]) -> RunConfig:
 
 def to_flat(config: RunConfig) -> dict[str, Value]:
     """Return every key with its value, hyperparameters as ``method.key``."""
-    flat = {o.key: _get(config, o) for o in describe(RunConfig)}
-    for name, values in config.hyper.items():
-        flat |= {f"{name}.{o.key}": _get(values, o) for o in describe(type(values))}
+    flat = option_values(config)
+    for name, hyper in config.hyper.items():
+        flat |= {f"{name}.{key}": value for key, value in option_values(hyper).items()}
     return flat
 
 
@@ -164,11 +164,6 @@ def differences(a: RunConfig, b: RunConfig) -> list[str]:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _get(values: object, o: Option) -> Value:
-    value: Value = getattr(values, o.key.replace("-", "_"))
-    return value
 
 
 def _options() -> dict[str, Option]:

@@ -129,6 +129,11 @@ def describe(options: type[Any]) -> list[Option]:
     ]
 
 
+def option_values(options: object) -> dict[str, Value]:
+    """Return the options of a dataclass instance by key."""
+    return {o.key: getattr(options, o.key.replace("-", "_")) for o in describe(type(options))}
+
+
 def read_options(options: type[T], texts: Mapping[str, str], where: str) -> T:
     """Return the dataclass `options` with the texts of a command line in its fields.
 

@@ -25,6 +25,9 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
+#: Windows that only touch must not count as overlapping because of a rounding error.
+_TOUCHING = 1e-6
+
 
 def split(
     client: ClientData,
@@ -80,6 +83,29 @@ def split(
             "each at least. Leave this client out, give it more samples or change test-share."
         )
     return np.flatnonzero(train), np.flatnonzero(test)
+
+
+def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
+    """Return how a client's samples are split where the run's ``split`` is `wanted`.
+
+    ``auto``, and ``unseen`` for whoever has joined, cut in time where the order in time is known
+    or windows overlap, by the card or by the client's own ``t``.
+    """
+    if wanted in ("stratified", "blocked"):
+        return "stratified" if wanted == "stratified" else "blocked"
+    in_time = card.time_ordered or card.overlap > 0 or bool(overlaps(client, card).any())
+    return "blocked" if in_time else "stratified"
+
+
+def overlaps(client: ClientData, card: Card) -> FloatArray:
+    """Return the overlaps of windows with their successors in time, as ``t`` shows, float64 [k].
+
+    Shares of a window, above 0; none where ``t`` or the card's window length is missing.
+    """
+    if client.t is None or card.window_s is None:
+        return np.zeros(0)
+    shared = 1 - np.diff(np.sort(client.t)) / card.window_s
+    return shared[shared > _TOUCHING]
 
 
 def unseen_clients(ids: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
@@ -151,8 +177,7 @@ def window_places(client: ClientData, card: Card) -> tuple[FloatArray, float]:
     """Return each window's place in time, and the distance below which two windows overlap."""
     n = len(client.y)
     if client.t is not None and card.window_s is not None:
-        # Windows that only touch must not count as overlapping because of a rounding error.
-        return client.t, card.window_s * (1 - 1e-6)
+        return client.t, card.window_s * (1 - _TOUCHING)
     # 0.9 / (1 - 0.9) is 9.000000000000002 in floating point, and must not become 10.
     gap = math.ceil(card.overlap / (1 - card.overlap) - 1e-9)
     place = np.arange(n, dtype=np.float64)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fedsub.data.evolution import EvolutionOptions, evolve
 from fedsub.flower_engine import flower_run, simulation_link
 from fedsub.simulation import train_method
 from fedsub_core.card import Card
@@ -21,14 +22,17 @@ CLIENTS, ROUNDS = 3, 2
 
 
 def three_people(folder: Path) -> Federation:
-    """Real smartwatch windows of three people, as channel means: 6 features, the MLP's input."""
+    """Real smartwatch windows of three people, as channel means: 6 features, the MLP's input.
+
+    All start without some of their exercises, and get the first of them back in round 2.
+    """
     watch = watch_federation()
     features = {
         client: type(data)(client, data.x.mean(2), data.y, data.t)
         for client, data in list(watch.clients.items())[:CLIENTS]
     }
     card = Card(**{**vars(watch.card), "sampling_rate_hz": None})
-    federation = Federation(card, features)
+    federation = evolve(Federation(card, features), EvolutionOptions(1.0, 0.8, 1), seed=0)
     write_federation(folder, federation)
     return federation
 

@@ -70,7 +70,7 @@ def test_everybody_is_evaluated_with_the_new_global_model(people: Any, play: Any
     played = play(people(), "fedavg", rounds=2)
     cohort = played.grid.grid.cohorts[0]
     model = {name: t.expand(len(cohort.clients), *t.shape) for name, t in played.states[-1].items()}
-    _, test = cohort._stacks(played.strategy.federation.scaling)
+    _, test = cohort._stacks(2, played.strategy.federation.scaling)
     logits = cohort.learner.predict(model, test.x)
     for i, client in enumerate(cohort.clients):
         right = logits[i].argmax(1)[test.valid[i]] == test.y[i][test.valid[i]]

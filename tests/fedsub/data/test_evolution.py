@@ -86,15 +86,13 @@ def test_a_schedule_on_a_schedule_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["wisdm", "wesad"])
 @pytest.mark.parametrize("kind", ["stratified", "blocked"])
-def test_every_person_of_real_federations_can_start(
-    real_data: Path, name: str, kind: str
-) -> None:
+def test_every_person_of_real_federations_can_start(real_data: Path, name: str, kind: str) -> None:
     config = read_config(None, {"split": kind})
     real = read_federation(real_data / name)
     made = evolve(real, EvolutionOptions(classes=1.0, clients=1.0), 0)
     for data in made.clients.values():
         parts = split_client(data, made.card, config)
         assert 0 not in parts.held(1)
-        assert parts.held(10_000) == split_client(replace(data, since=None), made.card, config).held(
-            1
-        )
+        assert parts.held(10_000) == split_client(
+            replace(data, since=None), made.card, config
+        ).held(1)

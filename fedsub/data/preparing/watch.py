@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsub.data.preparation import Counts, Prepared, Progress
+from fedsub.data.preparing.preparation import Counts, Prepared, Progress
 from fedsub_core.watch import watch_federation
 
 

@@ -20,6 +20,9 @@ from threadpoolctl import threadpool_limits
 from fedsub_core.errors import DataError
 from fedsub_core.federation import Federation
 
+#: Written beside a federation: what it was made from, how, and what was dropped.
+REPORT_FILE = "preparation.json"
+
 Progress = Callable[[int, int], None]
 T = TypeVar("T")
 R = TypeVar("R")

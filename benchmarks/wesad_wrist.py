@@ -1,0 +1,87 @@
+"""Seconds to turn 24.1 h of real wrist recordings (15 people) into features, on two processes.
+
+    python benchmarks/wesad_wrist.py [--data ../shared/data/wesad-wrist-raw] [--out FOLDER]
+
+The recordings lie there as compact arrays, with acceleration and labels at 4 Hz; from there on they
+take the way of the official files. `--out` writes the federation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import lzma
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fedsub.data.preparing.preparation import each_person
+from fedsub.data.preparing.wesad.preparer import Options, together, windows_of
+from fedsub.data.preparing.wesad.recording import Recording, Signal, Windows
+from fedsub_core.federation import write_federation
+
+ARRAYS = {  # the file, samples a second, and what its integers were multiplied with
+    "BVP": ("bvp_64hz_int32_x100", 64, 100),
+    "EDA": ("eda_4hz_float32", 4, 1),
+    "TEMP": ("temp_4hz_int16_x100", 4, 100),
+    "ACC": ("acc_4hz_int16_x8", 4, 8),
+    "label": ("label_4hz_int8", 4, 1),
+}
+
+
+def recordings(folder: Path) -> dict[int, Recording]:
+    """Return everybody's recording, by their number."""
+    index = json.loads((folder / "index.json").read_text("utf-8"))
+    ends = np.cumsum(index["n_4hz"])
+    cut = {}
+    for name, (file, rate, scale) in ARRAYS.items():
+        with lzma.open(folder / f"{file}.npy.xz") as opened:
+            parts = np.split(np.load(opened), ends[:-1] * (rate // 4))
+        cut[name] = [(p / scale).astype(np.float32) if scale > 1 else p for p in parts]
+    return {
+        number: Recording(
+            f"{folder}, S{number}",
+            {n: Signal(cut[n][i], ARRAYS[n][1]) for n in ARRAYS if n != "label"},
+            cut["label"][i],
+            4.0,
+        )
+        for i, number in enumerate(index["subjects"])
+    }
+
+
+def timed(recording: Recording, options: Options) -> tuple[Windows, float]:
+    start = time.perf_counter()
+    return windows_of(recording, options), time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/wesad-wrist-raw"))
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    options = Options(signals="wrist")
+    people = recordings(arguments.data)
+    hours = sum(len(r.label) / r.label_rate_hz for r in people.values()) / 3600
+    start = time.perf_counter()
+    work = functools.partial(timed, options=options)
+    done = each_person(work, list(people.values()), arguments.workers, lambda done, total: None)
+    seconds = time.perf_counter() - start
+    print(f"{'person':8} {'kept':>6} {'dropped':>8} {'seconds':>8}")
+    for number, (windows, took) in zip(people, done, strict=True):
+        dropped = sum(n for what, n in windows.counts.items() if what.startswith("windows dropped"))
+        print(f"S{number:<7} {len(windows.y):6} {dropped:8} {took:8.1f}")
+    prepared = together(list(people), [windows for windows, _ in done], options)
+    for what, count in prepared.counts.items():
+        print(f"{what}: {count:,}")
+    print(
+        f"{hours:.1f} h in {seconds:.1f} s, {arguments.workers} processes, NeuroKit2's loading too"
+    )
+    if arguments.out is not None:
+        write_federation(arguments.out, prepared.federation)
+
+
+if __name__ == "__main__":
+    main()

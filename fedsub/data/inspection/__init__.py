@@ -1,0 +1,1 @@
+"""A look at a federation: numbers, figures, a page."""

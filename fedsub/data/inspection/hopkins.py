@@ -1,0 +1,69 @@
+"""Hopkins statistic: whether points form clusters or lie anywhere in their space.
+
+Hopkins and Skellam 1954; which exponent is used where: Wright 2022,
+doi:10.32614/RJ-2022-055.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from fedsub_core.seeds import derive_seed
+
+#: Fewer distinct points than these have no statistic.
+LEAST_POINTS = 10
+
+#: Points compared at most: seeds then differ by a standard deviation of at most 0.004 on real data.
+SAMPLED = 1000
+
+Exponent = Literal["one", "dimension"]
+
+
+def hopkins(x: NDArray[Any], seed: int, exponent: Exponent = "one") -> float | None:
+    """Return the Hopkins statistic of ``x [n, F]``, in [0, 1], or None below ten distinct points.
+
+    ``H = sum(u^p) / (sum(u^p) + sum(w^p))``. Each u is the distance from a uniform random point in
+    the bounding box of `x` to the nearest point of `x`; each w is the distance from a point drawn
+    from `x` to the nearest other one. About 0.5: as random points; near 1: clustered.
+
+    Parameters
+    ----------
+    x : [n, F]
+        Points in any unit: every feature is standardised first, and one that is constant left out.
+        Equal points count once: a copied sample would have distance 0 and pass for a cluster.
+    seed : int
+        Seed of the random points and of the points drawn (1000, or all where there are fewer).
+    exponent : {'one', 'dimension'}
+        The power p. ``one``, the default, is what most software computes; it gives 0.89 to 0.98 on
+        the classes of WISDM and WESAD, where the FedSub papers, which do not name their form,
+        print 0.89 to 0.99 for HHAR and WESAD. ``dimension`` is the form with a
+        known null distribution, Beta(m, m). It cannot serve to compare classes: it is above 0.99
+        for every class of WISDM, WESAD and UCI HAR, and with many features its few longest
+        distances decide.
+
+    Notes
+    -----
+    Above 0.5 does not mean groups of people. Data that are dense in the middle or on a curve of
+    their box are more clustered than uniform ones: one normal cloud of 1000 points has 0.76 in 3
+    features. Few points have a lower value than many: 10 uniform points have 0.40 to 0.47.
+    """
+    points = np.unique(np.asarray(x, np.float64), axis=0)
+    points = points[:, np.ptp(points, axis=0) > 0] if len(points) else points
+    if len(points) < LEAST_POINTS:
+        return None
+    points = (points - points.mean(axis=0)) / points.std(axis=0)
+    # Derived, because data made from the same seed would else hold the random points themselves.
+    rng = np.random.default_rng(derive_seed(seed, "", 0, "hopkins"))
+    drawn = rng.choice(points, min(SAMPLED, len(points)), replace=False)
+    anywhere = rng.uniform(points.min(axis=0), points.max(axis=0), drawn.shape)
+    neighbours = NearestNeighbors().fit(points)
+    u = neighbours.kneighbors(anywhere, 1)[0][:, 0]
+    w = neighbours.kneighbors(drawn, 2)[0][:, 1]  # the nearest is the point itself
+    power = 1 if exponent == "one" else points.shape[1]
+    longest = max(u.max(), w.max())  # powers of far distances would overflow
+    far, near = np.sum((u / longest) ** power), np.sum((w / longest) ** power)
+    return float(far / (far + near))

@@ -1,0 +1,1 @@
+"""Another federation out of one, for controlled experiments."""

@@ -1,0 +1,1 @@
+"""Preparers: official files in, federations out."""

@@ -1,0 +1,1 @@
+"""HHAR: smartphones of many makes."""

@@ -1,0 +1,1 @@
+"""UCI HAR: smartphones on the waist."""

@@ -1,0 +1,1 @@
+"""WESAD: stress and affect, from the chest or the wrist."""

@@ -1,0 +1,1 @@
+"""WISDM v1.1: a smartphone in the pocket."""
