@@ -7,24 +7,23 @@ the wire's bytes. Behind it, clients of like size share a stack, and stacks trai
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import torch
-from flwr.app import Error, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from torch import Tensor
 
+from fedsub.cohort_answers import ANSWERS
 from fedsub_client.cohort import Cohort
 from fedsub_client.learners.base import Learner
 from fedsub_client.parts import SplitClient
-from fedsub_core import exchange
-from fedsub_core.errors import MessageRefused, RunError
+from fedsub_core.errors import RunError
 from fedsub_core.federation import Card
-from fedsub_core.messages import Download
 from fedsub_core.wire.encoding import WireSettings
 
 EXACT = WireSettings()
@@ -143,7 +142,7 @@ class CohortGrid(Grid):
             cohort, i = self._where[message.metadata.dst_node_id]
             work[message.metadata.message_type, id(cohort)].append((i, message))
         tasks = [
-            self._pool.submit(_WORK[kind], cohorts[key], sorted(asked, key=lambda a: a[0]))
+            self._pool.submit(ANSWERS[kind], cohorts[key], sorted(asked, key=lambda a: a[0]))
             for (kind, key), asked in work.items()
         ]
         for task in tasks:
@@ -173,65 +172,3 @@ def resolve_device(device: str) -> str:
 
 def _one_core() -> None:
     torch.set_num_threads(1)
-
-
-Asked = list[tuple[int, Message]]
-
-
-def _query(cohort: Cohort, asked: Asked) -> list[Message]:
-    openings = cohort.openings()
-    return [
-        Message(
-            RecordDict({exchange.OPENING: exchange.opening_record(openings[i])}), reply_to=message
-        )
-        for i, message in asked
-    ]
-
-
-def _opened(cohort: Cohort, asked: Asked) -> tuple[Asked, list[Download], list[Message]]:
-    """Decode each client's download; one that is refused is answered with an error."""
-    good: Asked = []
-    downloads: list[Download] = []
-    errors: list[Message] = []
-    for i, message in asked:
-        round, _ = exchange.read_order(message.content.config_records[exchange.ORDER])
-        try:
-            downloads.append(cohort.open(i, exchange.unpack(message.content), round))
-            good.append((i, message))
-        except (MessageRefused, ValueError) as error:
-            errors.append(Message(Error(0, str(error)), reply_to=message))
-    return good, downloads, errors
-
-
-def _train(cohort: Cohort, asked: Asked) -> list[Message]:
-    good, downloads, replies = _opened(cohort, asked)
-    if good:
-        order = good[0][1].content.config_records[exchange.ORDER]
-        round, scaling = exchange.read_order(order)
-        uploads = cohort.fit(round, scaling, [i for i, _ in good], downloads)
-        for (i, message), upload, download in zip(good, uploads, downloads, strict=True):
-            payload = cohort.seal(i, upload, download, round)
-            content = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
-            replies.append(Message(content, reply_to=message))
-    return replies
-
-
-def _evaluate(cohort: Cohort, asked: Asked) -> list[Message]:
-    good, downloads, replies = _opened(cohort, asked)
-    if good:
-        order = good[0][1].content.config_records[exchange.ORDER]
-        round, scaling = exchange.read_order(order)
-        evaluation = cohort.evaluate(round, scaling, [i for i, _ in good], downloads)
-        reports = cohort.reports()
-        for (i, message), metrics in zip(good, evaluation.clients(), strict=True):
-            values = exchange.metrics_values(metrics) | exchange.report_values(reports[i])
-            record = MetricRecord(dict(values))
-            replies.append(Message(RecordDict({exchange.METRICS: record}), reply_to=message))
-    return replies
-
-
-_WORK: dict[str, Callable[[Cohort, Asked], list[Message]]] = {
-    MessageType.QUERY: _query,
-    MessageType.TRAIN: _train,
-    MessageType.EVALUATE: _evaluate,
-}

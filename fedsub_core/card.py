@@ -73,12 +73,12 @@ def read_card(folder: Path | str) -> Card:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as TOML: {error}. Correct the file.") from error
-    return _card(table, path)
+    return parse_card(table, path)
 
 
 def check_card(card: Card, path: Path) -> None:
     """Refuse a card that could not be read back from `path`; raises as :func:`read_card`."""
-    _card(card_table(card), path)
+    parse_card(card_table(card), path)
 
 
 def card_table(card: Card) -> dict[str, Any]:
@@ -91,7 +91,8 @@ def _known() -> list[str]:
     return [f.name for f in fields(Card)]
 
 
-def _card(table: dict[str, Any], path: Path) -> Card:
+def parse_card(table: dict[str, Any], path: Path) -> Card:
+    """Return the card in a TOML table that stands in `path`; raises as :func:`read_card`."""
     for key in table:
         if key not in _known():
             hint = suggestion(key, _known()) or " Remove it."

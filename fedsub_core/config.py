@@ -72,7 +72,13 @@ class RunConfig:
     message_limit: int = option(0, "most bytes of a message; 0 = from the model", minimum=0)
     largest_number: float = option(1e6, "greatest size of a number in a message", above=0)
     round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
+    quorum: float = option(
+        0.5, "share of a round's clients whose uploads it needs", minimum=0, maximum=1
+    )
+    min_clients: int = option(1, "clients that must be connected for a round", minimum=1)
+    join_timeout: float = option(120.0, "seconds to wait for them", above=0)
     out: str = option("runs", "folder in which the run's folder is made", pattern=_TEXT)
+    folder: str = option("", "a Flower run's own folder; given again, that run goes on")
     hyper: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

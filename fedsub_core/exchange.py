@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -23,36 +22,15 @@ from flwr.app import (
 )
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from fedsub_core.client_data import CLIENT_ID
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics
-from fedsub_core.standardise import Moments, Scaling
+from fedsub_core.standardise import Scaling
 
 STYPE = "fedsub.v1"
 REPORT = "report."
-PAYLOAD, ORDER, OPENING, METRICS = "payload", "order", "opening", "metrics"
-
-
-@dataclass(frozen=True)
-class Opening:
-    """What a device says of itself before the first round.
-
-    Parameters
-    ----------
-    client : the person's id, stable over restarts.
-    version : FedSub's version on the device.
-    classes : names of the classes, in the order of the labels.
-    shape : of one sample.
-    examples : training samples.
-    moments : of the training part, for the federation's standardisation.
-    """
-
-    client: str
-    version: str
-    classes: tuple[str, ...]
-    shape: tuple[int, ...]
-    examples: int
-    moments: Moments
+PAYLOAD, ORDER, METRICS = "payload", "order", "metrics"
+#: The key of an order that asks for an evaluation after training.
+EVALUATE = "evaluate"
 
 
 def pack(payload: bytes) -> ArrayRecord:
@@ -96,9 +74,22 @@ def unpack(content: RecordDict) -> bytes:
     return array.data
 
 
-def order(round: int, scaling: Scaling | None) -> ConfigRecord:
-    """Return what a device needs beside its download: the round and the standardisation."""
+def order(
+    round: int, scaling: Scaling | None, run: str = "", also_evaluate: bool = False
+) -> ConfigRecord:
+    """Return what a device needs beside its download.
+
+    Parameters
+    ----------
+    round, scaling : the round, and the federation's standardisation if it has one.
+    run : the run's name, by which devices tell it from others; may be empty.
+    also_evaluate : whether to evaluate the model after training it, in the same message.
+    """
     record = ConfigRecord({"round": round})
+    if also_evaluate:
+        record[EVALUATE] = True
+    if run:
+        record["run"] = run
     if scaling is not None:
         record["mean"] = scaling.mean.astype("<f4").tobytes()
         record["std"] = scaling.std.astype("<f4").tobytes()
@@ -106,68 +97,12 @@ def order(round: int, scaling: Scaling | None) -> ConfigRecord:
 
 
 def read_order(record: ConfigRecord) -> tuple[int, Scaling | None]:
-    """Inverse of :func:`order`."""
+    """Return the round and the standardisation of an :func:`order`."""
     scaling = None
     if "mean" in record:
         mean, std = (np.frombuffer(cast(bytes, record[key]), "<f4") for key in ("mean", "std"))
         scaling = Scaling(mean, std)
     return cast(int, record["round"]), scaling
-
-
-def opening_record(opening: Opening) -> ConfigRecord:
-    """Return the opening as plain values."""
-    return ConfigRecord(
-        {
-            "client": opening.client,
-            "version": opening.version,
-            "classes": list(opening.classes),
-            "shape": list(opening.shape),
-            "examples": opening.examples,
-            "count": opening.moments.count,
-            "sum": opening.moments.sum.tolist(),
-            "sumsq": opening.moments.sumsq.tolist(),
-        }
-    )
-
-
-def read_opening(record: ConfigRecord) -> Opening:
-    """Inverse of :func:`opening_record`.
-
-    Raises
-    ------
-    MessageRefused
-        If a value is missing, of another kind, not finite or of another length than the
-        features, or if the client's id is none.
-    """
-    client = str(record.get("client", "?"))
-    if not CLIENT_ID.fullmatch(client):
-        expected = "letters, digits, '.', '_' and '-', the first a letter or digit"
-        raise MessageRefused(client, 0, "client id", repr(client), expected)
-    try:
-        opening = Opening(
-            client=client,
-            version=cast(str, record["version"]),
-            classes=tuple(cast(list[str], record["classes"])),
-            shape=tuple(cast(list[int], record["shape"])),
-            examples=cast(int, record["examples"]),
-            moments=Moments(
-                cast(int, record["count"]),
-                np.array(record["sum"], np.float64),
-                np.array(record["sumsq"], np.float64),
-            ),
-        )
-    except KeyError as missing:
-        raise MessageRefused(client, 0, "opening", f"no {missing}", "all its values") from None
-    except (TypeError, ValueError) as error:
-        raise MessageRefused(client, 0, "opening", repr(error), "values of their kinds") from None
-    sizes = {opening.moments.sum.shape, opening.moments.sumsq.shape}
-    if not opening.shape or sizes != {(opening.shape[0],)}:
-        raise MessageRefused(
-            client, 0, "moments", str(sizes), f"one per feature of {opening.shape}"
-        )
-    if not np.isfinite([opening.moments.sum, opening.moments.sumsq]).all():
-        raise MessageRefused(client, 0, "moments", "NaN or infinite numbers", "finite numbers")
-    return opening
 
 
 def metrics_values(metrics: ClientMetrics) -> dict[str, float]:
@@ -201,6 +136,11 @@ def read_metrics(record: MetricRecord, client: str, round: int, classes: int) ->
         expected = f"1 or more examples, shares in [0, 1], labels below {classes}"
         raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
     return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples))
+
+
+def metrics_record(metrics: ClientMetrics, report: Mapping[str, float]) -> MetricRecord:
+    """Return what a client says after an evaluation: metrics, and its learner's report."""
+    return MetricRecord(dict(metrics_values(metrics) | report_values(report)))
 
 
 def report_values(report: Mapping[str, float]) -> dict[str, float]:

@@ -7,12 +7,12 @@ knows Flower's verbs, deadlines, refusals, metrics and resuming.
 from __future__ import annotations
 
 import logging
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from torch import Tensor
@@ -20,13 +20,14 @@ from torch import Tensor
 from fedsub_core import exchange
 from fedsub_core.config import RunConfig
 from fedsub_core.errors import MessageRefused, RunError
-from fedsub_core.messages import Download, Upload, papers_bytes, union_bytes
-from fedsub_core.metrics import MetricRow, mean_over_clients
+from fedsub_core.messages import Download, Upload
+from fedsub_core.metrics import MetricRow
 from fedsub_core.models import Model
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.memory import memory_tensors, split_memories
 from strategies.mail import Mail
-from strategies.opening import open_federation
+from strategies.opening import FEDERATION, Federation, open_federation
+from strategies.scorebook import Scorebook
 
 log = logging.getLogger("fedsub")
 
@@ -56,7 +57,8 @@ class PersonalizedStrategy(Strategy):
         self.state: State | None = None
         self.finished_rounds = 0
         self.mail = Mail(config.wire)
-        self._rows: list[MetricRow] = []
+        self._agreed: State = {}
+        self._scores: Scorebook | None = None
 
     # What a method defines.
 
@@ -93,7 +95,9 @@ class PersonalizedStrategy(Strategy):
     def resume(self, round: int, state: State) -> None:
         """Continue after `round`, whose state is `state`."""
         self.finished_rounds = round
-        self.mail.memories, self.state = split_memories(state)
+        self.mail.memories, own = split_memories(state)
+        self._agreed = {name: t for name, t in own.items() if name.startswith(FEDERATION)}
+        self.state = {name: t for name, t in own.items() if name not in self._agreed}
 
     def start(
         self,
@@ -108,7 +112,7 @@ class PersonalizedStrategy(Strategy):
         """Run the rounds that are left; arguments left out come from the configuration."""
         rounds = num_rounds or self.config.rounds
         timeout = timeout or self.config.round_timeout
-        self.open(grid, timeout)
+        self.open(grid)
         self.summary()
         result = Result()
         for round in range(self.finished_rounds + 1, rounds + 1):
@@ -117,28 +121,41 @@ class PersonalizedStrategy(Strategy):
                 result.evaluate_metrics_clientapp[round] = metrics
         return result
 
-    def open(self, grid: Grid, timeout: float) -> None:
-        """Hold the opening exchange: afterwards rounds can be played."""
-        self.federation = open_federation(grid, self.config, timeout)
+    def open(self, grid: Grid) -> None:
+        """Hold the opening exchange, or recall the one the run began with."""
+        if self._agreed:
+            self.federation = Federation.of(self._agreed, self.config)
+            self.federation.gather(grid, self.config, all_answers=True)
+        else:
+            self.federation = open_federation(grid, self.config)
         if self.state is None:
             self.state = self.init(self.federation.model)
 
     def play(self, grid: Grid, round: int, timeout: float, evaluated: bool) -> MetricRecord | None:
         """Play one round; return the mean metrics over clients if it was evaluated."""
-        arrays, config, metrics = ArrayRecord(), ConfigRecord(), None
-        self._rows = []
-        messages = self.configure_train(round, arrays, config, grid)
-        self.aggregate_train(round, grid.send_and_receive(messages, timeout=timeout))
-        if evaluated:
-            messages = self.configure_evaluate(round, arrays, config, grid)
-            replies = grid.send_and_receive(messages, timeout=timeout)
-            metrics = self.aggregate_evaluate(round, replies)
-        self._rows += self.mail.collect_bytes_down(round)
+        arrays, config = ArrayRecord(), ConfigRecord()
+        self._scores = Scorebook(round, self.federation.model.classes) if evaluated else None
+        self.federation.gather(grid, self.config)
+        self.configure_train(round, arrays, config, grid)
+        self.aggregate_train(round, self.mail.deliver(grid, self.federation, timeout))
+        metrics = None
+        if self._scores is not None:
+            # Whoever left while training would be awaited for a whole deadline.
+            self.federation.reception.look(grid)
+            if self.configure_evaluate(round, arrays, config, grid):
+                replies = self.mail.deliver(grid, self.federation, timeout)
+                self.aggregate_evaluate(round, replies)
+            metrics = self._scores.mean()
         self.finished_rounds = round
+        rows = self.mail.collect(round) + (self._scores.rows if self._scores is not None else [])
         if self.on_round is not None:
-            assert self.state is not None
-            self.on_round(round, self.state | memory_tensors(self.mail.memories), self._rows)
+            self.on_round(round, self.lasting_state(), rows)
         return metrics
+
+    def lasting_state(self) -> State:
+        """Return all that the run needs to go on after the last finished round."""
+        assert self.state is not None
+        return self.state | self.federation.tensors() | memory_tensors(self.mail.memories)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -147,7 +164,19 @@ class PersonalizedStrategy(Strategy):
         assert self.state is not None
         clients = self.federation.sample(server_round, self.config)
         downloads = self.downloads(self.state, clients, self.federation.model)
-        return self.mail.write(MessageType.TRAIN, server_round, self.federation, clients, downloads)
+        also: frozenset[str] = frozenset()
+        if self._scores is not None and not self.evaluates_download:
+            # A model of one's own is evaluated where it was trained: that saves half the messages.
+            also = frozenset(self.federation.evaluated(server_round, self.config))
+        return self.mail.write(
+            MessageType.TRAIN,
+            server_round,
+            self.federation,
+            clients,
+            downloads,
+            self.config.round_timeout,
+            also,
+        )
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -157,26 +186,23 @@ class PersonalizedStrategy(Strategy):
         uploads: dict[str, Upload] = {}
         size = self.prototype_size(model)
         for client, content in self.mail.read(server_round, replies):
+            if exchange.METRICS in content:
+                self._take_metrics(client, content, server_round)
             try:
-                upload, envelope, sent = self.mail.open(client, content, server_round, model, size)
+                upload, envelope = self.mail.open(client, content, server_round, model, size)
                 self.check(upload, envelope)
             except (MessageRefused, ValueError) as error:
                 self.mail.refuse(client, server_round, error)
                 continue
-            self.mail.accept(client, upload, server_round, model)
+            self.mail.accept(client, upload, content, server_round, model)
             uploads[client] = upload
-            for metric, value in (
-                ("bytes_up_sent", sent),
-                ("bytes_up_flower", exchange.message_bytes(content, sent)),
-                ("bytes_up_papers", papers_bytes(upload)),
-                ("bytes_up_union", union_bytes(upload)),
-                ("bytes_full_model", model.full_bytes),
-            ):
-                self._rows.append(MetricRow(server_round, client, None, metric, value))
-        if not uploads:
+        needed = max(1, math.ceil(self.config.quorum * self.mail.asked))
+        if len(uploads) < needed:
             raise RunError(
-                f"round {server_round}: no client sent a usable upload within the round's deadline "
-                f"(refused so far: {dict(self.mail.refusals) or 'none'}); the log says why"
+                f"round {server_round}: {len(uploads)} of {self.mail.asked} clients sent a usable "
+                f"upload within the round's deadline, expected {needed} at least (refused so far: "
+                f"{dict(self.mail.refusals) or 'none'}); the log says why. Finished rounds are "
+                "kept: the run can be resumed"
             )
         assert self.state is not None
         self.state = self.aggregate(self.state, dict(sorted(uploads.items())), server_round, model)
@@ -185,40 +211,34 @@ class PersonalizedStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """Ask every client how its model does on its own test part."""
-        clients = self.federation.evaluated(server_round, self.config)
+        """Ask every client that has not said it yet how its model does on its own test part."""
+        said = self._scores.found if self._scores is not None else {}
+        clients = [c for c in self.federation.evaluated(server_round, self.config) if c not in said]
         downloads = self.evaluated_downloads(clients)
         return self.mail.write(
-            MessageType.EVALUATE, server_round, self.federation, clients, downloads
+            MessageType.EVALUATE,
+            server_round,
+            self.federation,
+            clients,
+            downloads,
+            self.config.round_timeout,
         )
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Collect every client's metrics; return their unweighted mean over clients."""
-        found = []
         for client, content in self.mail.read(server_round, replies):
-            try:
-                record = content.metric_records[exchange.METRICS]
-                classes = self.federation.model.classes
-                metrics = exchange.read_metrics(record, client, server_round, classes)
-            except (MessageRefused, KeyError) as error:
-                self.mail.refuse(client, server_round, error)
-                continue
-            found.append(metrics)
-            self._rows += metrics.rows(server_round, client)
-            self._rows += [
-                MetricRow(server_round, client, None, name, value)
-                for name, value in exchange.read_report(record).items()
-            ]
-        if not found:
-            return None
-        examples = torch.tensor([m.examples for m in found])
-        means: dict[str, int | float | list[int] | list[float]] = {
-            name: mean_over_clients(torch.tensor([getattr(m, name) for m in found]), examples).value
-            for name in ("macro_f1", "loss")
-        }
-        return MetricRecord(means)
+            self._take_metrics(client, content, server_round)
+        return None if self._scores is None else self._scores.mean()
+
+    def _take_metrics(self, client: str, content: RecordDict, round: int) -> None:
+        if self._scores is None:
+            self._scores = Scorebook(round, self.federation.model.classes)
+        try:
+            self._scores.take(client, content)
+        except MessageRefused as error:
+            self.mail.refuse(client, round, error)
 
     def summary(self) -> None:
         """Log the run's outline."""

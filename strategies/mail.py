@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
 
 from fedsub_core import exchange
-from fedsub_core.messages import Download, Upload
+from fedsub_core.messages import Download, Upload, papers_bytes, union_bytes
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models import Model
 from fedsub_core.wire.codec import decode_upload, encode_download
@@ -17,6 +18,7 @@ from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.memory import Memory
 from fedsub_core.wire.rows import remember_rows
+from strategies.delivery import Delivery
 from strategies.opening import Federation
 
 log = logging.getLogger("fedsub")
@@ -34,10 +36,14 @@ class Mail:
         self.wire = wire
         #: What the server holds of each client's rows, where uploads are differences.
         self.memories: dict[str, Memory] = {}
+        #: The run's name, by which a device tells this run from another; may be empty.
+        self.run = ""
+        self.delivery = Delivery()
         #: Messages refused so far, by client.
         self.refusals: Counter[str] = Counter()
-        self._asked: list[tuple[Message, str]] = []
-        self._bytes_down: dict[str, Counter[str]] = {}
+        self._asked: list[tuple[str, Message]] = []
+        self._refused_now: Counter[str] = Counter()
+        self._bytes: dict[str, Counter[str]] = {}
 
     def write(
         self,
@@ -46,36 +52,57 @@ class Mail:
         federation: Federation,
         clients: Sequence[str],
         downloads: Sequence[Download],
+        timeout: float,
+        also_evaluated: Collection[str] = (),
     ) -> list[Message]:
-        """Return one message of `kind` per client, with a download of its own."""
-        order = exchange.order(round, federation.scaling)
+        """Return one message of `kind` per client, with a download of its own.
+
+        Clients in `also_evaluated` shall evaluate their model where they trained it.
+        """
+        orders = {
+            also: exchange.order(round, federation.scaling, self.run, also)
+            for also in (False, True)
+        }
         self._asked = []
         for client, download in zip(clients, downloads, strict=True):
             memory = self.memories.get(client)
             payload = encode_download(download, client, round, self.wire.download, memory)
+            order = orders[client in also_evaluated]
             content = RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order})
-            counts = self._bytes_down.setdefault(client, Counter())
+            counts = self._bytes.setdefault(client, Counter())
             counts["bytes_down_sent"] += len(payload)
             counts["bytes_down_flower"] += exchange.message_bytes(content, len(payload))
-            message = Message(content, federation.nodes[client], kind, group_id=str(round))
-            self._asked.append((message, client))
-        return [message for message, _ in self._asked]
+            # Twice the deadline: a reply that comes late is to be seen and counted.
+            ttl = 2 * timeout
+            node = federation.nodes[client]
+            message = Message(content, node, kind, ttl=ttl, group_id=str(round))
+            self._asked.append((client, message))
+        return [message for _, message in self._asked]
 
-    def read(self, round: int, replies: Iterable[Message]) -> Iterable[tuple[str, RecordDict]]:
+    @property
+    def asked(self) -> int:
+        """How many clients were written to last."""
+        return len(self._asked)
+
+    def deliver(self, grid: Grid, federation: Federation, timeout: float) -> Iterator[Message]:
+        """Send what was written last; yield the replies that come in time."""
+        return self.delivery.exchange(grid, self._asked, timeout, federation.nodes)
+
+    def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, RecordDict]]:
         """Yield who answered what; error replies are refused."""
-        # By message, not by node: an error reply of Flower's own names no node of ours.
-        asked = {message.metadata.message_id: client for message, client in self._asked}
         for reply in replies:
-            client = asked.get(reply.metadata.reply_to_message_id, "?")
+            client = self.delivery.client_of(reply)
             if reply.has_error():
+                # A device that lost its memory cannot read differences: start anew with it.
+                self.memories.pop(client, None)
                 self.refuse(client, round, f"error {reply.error.code}: {reply.error.reason}")
             else:
                 yield client, reply.content
 
     def open(
         self, client: str, content: RecordDict, round: int, model: Model, prototype_size: int
-    ) -> tuple[Upload, Envelope, int]:
-        """Decode an upload; return it, what it was checked against, and its payload's bytes.
+    ) -> tuple[Upload, Envelope]:
+        """Decode an upload; return it, and what it was checked against.
 
         Raises
         ------
@@ -84,11 +111,21 @@ class Mail:
         """
         wire, memory = self.wire, self.memories.get(client)
         envelope = Envelope(client, round, model, prototype_size, memory, wire.limit, wire.largest)
-        payload = exchange.unpack(content)
-        return decode_upload(payload, envelope), envelope, len(payload)
+        return decode_upload(exchange.unpack(content), envelope), envelope
 
-    def accept(self, client: str, upload: Upload, round: int, model: Model) -> None:
-        """Remember the rows of an upload that passed every check."""
+    def accept(
+        self, client: str, upload: Upload, content: RecordDict, round: int, model: Model
+    ) -> None:
+        """Count an upload that passed every check, and remember its rows."""
+        sent = len(exchange.unpack(content))
+        for metric, count in (
+            ("bytes_up_sent", sent),
+            ("bytes_up_flower", exchange.message_bytes(content, sent)),
+            ("bytes_up_papers", papers_bytes(upload)),
+            ("bytes_up_union", union_bytes(upload)),
+            ("bytes_full_model", model.full_bytes),
+        ):
+            self._bytes.setdefault(client, Counter())[metric] += count
         if self.wire.upload.delta:
             memory = self.memories.setdefault(client, Memory.empty(model))
             if upload.reference == 0:
@@ -98,14 +135,21 @@ class Mail:
     def refuse(self, client: str, round: int, why: object) -> None:
         """Count and log a message that is not used."""
         self.refusals[client] += 1
+        self._refused_now[client] += 1
         log.warning("round %d, client %s: refused: %s", round, client, why)
 
-    def collect_bytes_down(self, round: int) -> list[MetricRow]:
-        """Return what was sent since the last call, by client, and start counting anew."""
+    def collect(self, round: int) -> list[MetricRow]:
+        """Return what was sent and what failed since the last call, by client; start anew."""
+        counts = self.delivery.counts() | {"refused_replies": self._refused_now}
         rows = [
             MetricRow(round, client, None, metric, count)
-            for client, counts in self._bytes_down.items()
-            for metric, count in counts.items()
+            for metric, by_client in counts.items()
+            for client, count in sorted(by_client.items())
         ]
-        self._bytes_down = {}
+        rows += [
+            MetricRow(round, client, None, metric, count)
+            for client, by_metric in self._bytes.items()
+            for metric, count in by_metric.items()
+        ]
+        self._bytes, self._refused_now = {}, Counter()
         return rows

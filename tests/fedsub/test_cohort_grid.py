@@ -14,7 +14,7 @@ from torch import Tensor
 from fedsub import cohort_grid
 from fedsub.cohort_grid import CohortGrid
 from fedsub.simulation import build_grid, build_strategy
-from fedsub_core import exchange
+from fedsub_core import exchange, openings
 from fedsub_core.config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.federation import Federation
@@ -183,10 +183,10 @@ def test_flowers_grid(town: Town) -> None:
         assert [reply.metadata.reply_to_message_id for reply in replies] == ids
         assert [reply.metadata.src_node_id for reply in replies] == nodes
         assert list(grid.pull_messages(ids)) == []
-        records = [reply.content.config_records[exchange.OPENING] for reply in replies]
-        openings = [exchange.read_opening(record) for record in records]
+        records = [reply.content.config_records[openings.OPENING] for reply in replies]
+        said = [openings.read_opening(record) for record in records]
         # The largest first, so that like sizes share a stack.
-        assert [opening.client for opening in openings] == ["p3", "p2", "p1"]
-        for opening in openings:
+        assert [opening.client for opening in said] == ["p3", "p2", "p1"]
+        for opening in said:
             assert opening.shape == (4,) and opening.classes == ("sit", "walk", "run")
             assert opening.moments.count == opening.examples > 0

@@ -23,6 +23,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.frame import open_frame
 from fedsub_core.wire.v1 import exchange_pb2 as pb
 from strategies.base import PersonalizedStrategy
+from strategies.opening import FEDERATION
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class TamperedGrid(Grid):
         self.scaling: ConfigRecord | None = None
         self.downloads: dict[tuple[int, str], Any] = {}
         self.uploads: dict[tuple[int, str], Any] = {}
+        self.waiting: list[Message] = []
 
     def set_run(self, run: Run) -> None:
         raise NotImplementedError
@@ -76,34 +78,38 @@ class TamperedGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         return self.grid.get_node_ids()
 
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        raise NotImplementedError
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        raise NotImplementedError
-
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
+        raise NotImplementedError
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        wanted = set(message_ids)
+        found = [m for m in self.waiting if m.metadata.reply_to_message_id in wanted]
+        self.waiting = [m for m in self.waiting if m not in found]
+        return found
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         sent = list(messages)
         opened = {id(m): self._open(m) for m in sent}
         if sent and sent[0].metadata.message_type != MessageType.QUERY:
             training = sent[0].metadata.message_type == MessageType.TRAIN
             log = self.trained if training else self.evaluated
             log.append((opened[id(sent[0])][1], tuple(opened[id(m)][0] for m in sent)))
-        replies = list(self.grid.send_and_receive(sent, timeout=timeout))
+        replies = list(self.grid.send_and_receive(sent))
         by_id = {m.metadata.message_id: m for m in sent}
         passed = []
         for message in replies:
             asked = by_id[message.metadata.reply_to_message_id]
             client, round = opened[id(asked)]
             reply = Reply(asked.metadata.message_type, client, round, message, asked)
-            if reply.kind == MessageType.TRAIN:
+            if reply.kind == MessageType.TRAIN and not message.has_error():
                 self.uploads[round, client] = reply.upload()
             answer = self.tamper(reply) if self.tamper is not None else message
             if answer is not None:
                 passed.append(answer)
-        return passed[::-1] if self.backwards else passed
+        self.waiting += passed[::-1] if self.backwards else passed
+        return list(by_id)
 
     def _open(self, message: Message) -> tuple[str, int]:
         if message.metadata.message_type == MessageType.QUERY:
@@ -171,7 +177,9 @@ def play() -> Iterable[Play]:
     ) -> Played:
         clients = federation.clients
         own = method(name).hyperparameters(**(hyper or {}))
-        keys = dict[str, Any](rounds=2, device="cpu", threads=1) | keys
+        # The engine answers at once: whoever has not answered after a moment never will.
+        waits = dict(round_timeout=0.3, join_timeout=0.3, quorum=0.0)
+        keys = dict[str, Any](rounds=2, device="cpu", threads=1, **waits) | keys
         config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
         if backwards:
             federation = Federation(federation.card, {})
@@ -182,7 +190,9 @@ def play() -> Iterable[Play]:
 
         def note(round: int, state: dict[str, Tensor], rows: Sequence[MetricRow]) -> None:
             played.rows.extend(rows)
-            played.states.append({key: tensor.clone() for key, tensor in state.items()})
+            # What was agreed on before the first round is not the method's.
+            own = {key: t.clone() for key, t in state.items() if not key.startswith(FEDERATION)}
+            played.states.append(own)
             if after_round is not None:
                 after_round(round, played.strategy)
 

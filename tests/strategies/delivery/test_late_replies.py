@@ -1,0 +1,72 @@
+"""Replies that come after their round had ended, or twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from flwr.app import Message
+
+SILENT = {"silent": True}
+LOST = (3, 4, 5, 8)
+
+
+def fate(after: float = 0.0, error: int | None = None) -> dict[str, Any]:
+    return {"after": after, "error": error}
+
+
+def test_a_late_reply_is_counted_and_does_not_pass_for_the_next_rounds(
+    serve: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serve({12: [fate(11.0), fate(3.0)]})
+    assert ("ben", "ben 1") not in server.ask(timeout=10.0)
+    assert server.counts() == {"missing_replies": {"ben": 1}}
+    # The late one is there first; only the one to the second message is ben's answer.
+    assert ("ben", "ben 2") in server.ask(timeout=10.0, round=2)
+    assert server.link.seconds == 13.0
+    assert server.counts() == {"late_replies": {"ben": 1}}
+    assert "client ben: a reply came after its round had ended; not used" in caplog.text
+
+
+def test_a_very_late_reply_is_counted_whenever_it_comes(serve: Any) -> None:
+    server = serve({12: [fate(25.0)], 13: [SILENT]})
+    for round, late in ((1, {}), (2, {}), (3, {"ben": 1}), (4, {})):
+        server.ask(*(["anna", "cleo"] if round > 1 else []), timeout=10.0, round=round)
+        assert server.counts().get("late_replies", {}) == late
+    assert server.delivery.client_of(server.link.sent[0][2]) == "?"
+
+
+@pytest.mark.parametrize("code", [*LOST, 2])
+def test_a_late_error_is_no_late_reply(serve: Any, code: int) -> None:
+    server = serve({12: [fate(11.0, code), fate(3.0)]})
+    server.ask(timeout=10.0)
+    server.counts()
+    assert ("ben", "ben 2") in server.ask(timeout=10.0, round=2)
+    assert server.counts() == {} and len(server.link.times("ben")) == 2
+
+
+def test_a_reply_to_a_message_that_was_sent_again_can_be_late_too(serve: Any) -> None:
+    server = serve({12: [fate(1.0, 5), fate(20.0), fate(15.0)]})
+    server.ask("ben", timeout=10.0)
+    assert server.counts() == {"messages_resent": {"ben": 1}, "missing_replies": {"ben": 1}}
+    assert server.ask("ben", timeout=20.0, round=2) == [("ben", "ben 2")]
+    assert server.counts() == {"late_replies": {"ben": 1}}
+
+
+def test_a_reply_that_comes_twice_is_used_once(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve()
+    once = server.link.pull_messages
+
+    def twice(message_ids: Iterable[str]) -> list[Message]:
+        return [reply for reply in once(message_ids) for _ in range(2)]
+
+    monkeypatch.setattr(server.link, "pull_messages", twice)
+    assert len(server.ask()) == 3
+    assert server.counts() == {}
+
+
+def test_nobody_asked_is_over_at_once(serve: Any) -> None:
+    server = serve()
+    assert list(server.delivery.exchange(server.link, [], 600.0, {})) == []
+    assert server.link.seconds == 0.0 and server.link.sent == []
