@@ -10,8 +10,13 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedsub_client.cohort import Cohort
-from fedsub_core import exchange
+from fedsub_core import exchange, openings
+from fedsub_core.messages import Download
+from fedsub_core.metrics import ClientMetrics
+from fedsub_core.models import Params
+from fedsub_core.standardise import Scaling
 
+NOTHING = Download()
 Arrays = list[NDArray[Any]]
 
 
@@ -30,13 +35,17 @@ class FedSubClient(NumPyClient):
         if len(cohort.clients) != 1:
             raise ValueError(f"a device is a cohort of one, got {len(cohort.clients)} clients")
         self.cohort = cohort
+        #: The personal model's parameters as last evaluated, where the server sent (part of) it.
+        self.received: Params | None = None
 
     def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the opening's values: client id, version, classes, shape, moments."""
-        return dict(exchange.opening_record(self.cohort.openings()[0]))
+        return dict(openings.opening_record(self.cohort.openings()[0]))
 
     def fit(self, parameters: Arrays, config: dict[str, Any]) -> tuple[Arrays, int, dict[str, Any]]:
         """Integrate the download, do the round's local work, return the upload.
+
+        The third value is empty, or the metrics after it where the config asks for them.
 
         Raises
         ------
@@ -47,7 +56,8 @@ class FedSubClient(NumPyClient):
         download = self.cohort.open(0, _payload(parameters), round)
         upload = self.cohort.fit(round, scaling, [0], [download])[0]
         payload = self.cohort.seal(0, upload, download, round)
-        return [np.frombuffer(payload, np.uint8)], upload.examples, {}
+        values = self.assess(round, scaling)[1] if config.get(exchange.EVALUATE) else {}
+        return [np.frombuffer(payload, np.uint8)], upload.examples, values
 
     def evaluate(
         self, parameters: Arrays, config: dict[str, Any]
@@ -55,9 +65,18 @@ class FedSubClient(NumPyClient):
         """Evaluate the personal model on this person's test part."""
         round, scaling = exchange.read_order(ConfigRecord(config))
         download = self.cohort.open(0, _payload(parameters), round)
+        if download.dense or download.layers:
+            state = self.cohort.receive([download])
+            self.received = self.cohort.learner.params(state)
+        metrics, values = self.assess(round, scaling, download)
+        return metrics.loss, metrics.examples, values
+
+    def assess(
+        self, round: int, scaling: Scaling | None, download: Download = NOTHING
+    ) -> tuple[ClientMetrics, dict[str, Any]]:
+        """Return the personal model's metrics on this person's test part, also as plain values."""
         metrics = self.cohort.evaluate(round, scaling, [0], [download]).clients()[0]
-        values = exchange.metrics_values(metrics) | exchange.report_values(self.cohort.reports()[0])
-        return metrics.loss, metrics.examples, dict(values)
+        return metrics, dict(exchange.metrics_record(metrics, self.cohort.reports()[0]))
 
 
 def _payload(parameters: Arrays) -> bytes:

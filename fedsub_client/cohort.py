@@ -11,12 +11,12 @@ from torch import Tensor
 from fedsub_client.learners.base import Learner, State
 from fedsub_client.parts import SplitClient
 from fedsub_core.config import RunConfig
-from fedsub_core.exchange import Opening
 from fedsub_core.federation import Card
 from fedsub_core.messages import Download, Upload
 from fedsub_core.methods import method
 from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.models import build_model
+from fedsub_core.openings import Opening
 from fedsub_core.stacks import Stack, select_params, stack
 from fedsub_core.standardise import Scaling, apply, moments
 from fedsub_core.standardise import scaling as own_scaling
@@ -171,6 +171,13 @@ class Cohort:
         """Return what each client's metrics say beside its evaluation."""
         return self.learner.report(self.state)
 
+    def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
+        """Return what the `i`-th client's features are standardised with in `round`."""
+        return self._own_scaling(self.clients[i].at(round), shared)
+
+    def _own_scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
+        return own_scaling(moments(held.train_x)) if self.standardise == "client" else shared
+
     def _stacks(self, round: int, scaling: Scaling | None) -> tuple[Stack, Stack]:
         """Return the round's train and test stacks, standardised; built anew when data come."""
         standard = None if scaling is None else scaling.mean.tobytes() + scaling.std.tobytes()
@@ -179,7 +186,7 @@ class Cohort:
             train, test = [], []
             held = [c.at(round) for c in self.clients]
             for c in held:
-                own = own_scaling(moments(c.train_x)) if self.standardise == "client" else scaling
+                own = self._own_scaling(c, scaling)
                 train.append(c.train_x if own is None else apply(own, c.train_x))
                 test.append(c.test_x if own is None else apply(own, c.test_x))
             ids = [c.client for c in held]

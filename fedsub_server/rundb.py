@@ -143,7 +143,10 @@ class RunDatabase:
         return float(row[0])
 
     def meta(self) -> dict[str, str]:
-        """Return ``schema``, package ``version`` and ``config`` (JSON) of the run's start."""
+        """Return ``schema``, package ``version``, ``config`` (JSON) of the run's start, ``run``.
+
+        ``run`` is a name drawn for the run, by which devices tell it from others.
+        """
         with database_errors(self.path, "read"):
             return dict(self._connection.execute("SELECT key, value FROM meta").fetchall())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,7 @@ def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
                 ("schema", str(SCHEMA_VERSION)),
                 ("version", VERSION),
                 ("config", json.dumps(config, sort_keys=True)),
+                ("run", uuid.uuid4().hex),
             ],
         )
 

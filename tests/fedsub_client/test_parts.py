@@ -16,6 +16,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedsub_client import app
 from fedsub_client.cohort import Cohort, build_learner
 from fedsub_client.parts import Seen, split_client
+from fedsub_client.store import RECORD
 from fedsub_core import exchange
 from fedsub_core.card import Card
 from fedsub_core.client_data import ClientData
@@ -154,10 +155,10 @@ def test_a_file_that_is_being_written_costs_a_round_and_nothing_else(
 ) -> None:
     file = tmp_path / "data" / "clients" / "p.npz"
     ask(device, 1)
-    whole, state = file.read_bytes(), device.state[app.STATE]
+    whole, state = file.read_bytes(), device.state[RECORD]
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"p\.npz: cannot be read"):
         ask(device, 2)
-    assert device.state[app.STATE] is state
+    assert device.state[RECORD] is state
     file.write_bytes(whole)
     ask(device, 3)

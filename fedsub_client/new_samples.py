@@ -1,0 +1,79 @@
+"""New samples for a person's model: read and checked where they enter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.card import Card
+from fedsub_core.errors import DataError
+
+
+def read_samples(path: Path | str) -> NDArray[Any]:
+    """Return ``x`` of an npz file, not checked; other arrays are ignored.
+
+    Raises
+    ------
+    DataError
+        Where the file is missing or damaged, is no npz, or holds no ``x``.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; expected an npz with x. Check the path.")
+    try:
+        # As for clients' files: no pickle, and opened here because numpy may leave it open.
+        with open(path, "rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ValueError("one array without a name")
+            names = list(file.files)
+            x: NDArray[Any] | None = file["x"] if "x" in names else None
+    except Exception as error:  # a damaged zip makes numpy raise nearly anything
+        raise DataError(
+            f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}). Write it "
+            "with numpy.savez(path, x=x)."
+        ) from error
+    if x is None:
+        raise DataError(f"{path}: got arrays {names}, expected x. Write it again with x.")
+    return x
+
+
+def check_samples(
+    x: NDArray[Any], card: Card, shape: tuple[int, ...], where: str
+) -> NDArray[np.float32]:
+    """Return `x` as float32 ``[n, *features]``.
+
+    Parameters
+    ----------
+    card, shape : of the data that the model was trained on; `shape` is one sample's.
+    where : what the messages begin with.
+
+    Raises
+    ------
+    DataError
+        Where `x` is of another type or shape, empty, or holds what is no finite number.
+    """
+    if x.dtype.kind not in "fiu":
+        raise DataError(
+            f"{where}: x: got {x.dtype}, expected a float or integer type. Convert it to float32."
+        )
+    if not x.ndim or x.shape[1:] != shape:
+        do = "Give one sample as x[None]." if x.shape == shape else "Check the order of axes."
+        raise DataError(
+            f"{where}: x: got shape {x.shape}, expected [n, {', '.join(map(str, shape))}] with the "
+            f"{len(card.features)} features {', '.join(card.features)}. {do}"
+        )
+    if not len(x):
+        raise DataError(f"{where}: x: got no sample, expected one at least. Check how it was made.")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite: refused next
+        single = np.ascontiguousarray(x, np.float32)
+    if not np.isfinite(single).all():
+        at = tuple(np.argwhere(~np.isfinite(single))[0])
+        raise DataError(
+            f"{where}: x, row {at[0]}, feature {at[1]} ({card.features[at[1]]!r}): got {x[at]}, "
+            "expected a finite number. Drop or fill such samples before."
+        )
+    return single

@@ -1,0 +1,195 @@
+"""Where a device keeps its state: a folder on its disk, or the node's context in a simulation."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+from flwr.app import ArrayRecord, RecordDict
+
+from fedsub_client.saved import Saved
+from fedsub_core import exchange
+from fedsub_core.errors import RunError
+
+log = logging.getLogger("fedsub")
+
+STATE_FILE = "state.safetensors"
+#: The last state of the run before this one.
+PREVIOUS_FILE = "previous.safetensors"
+RECORD = "fedsub"
+
+
+class Store(Protocol):
+    """Keeps one client's :class:`Saved`."""
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Let no other process of this client work meanwhile."""
+
+    def load(self) -> Saved | None:
+        """Return what was saved last, None where there is nothing or nothing usable."""
+
+    def save(self, saved: Saved, new_run: bool = False) -> None:
+        """Keep `saved` in place of what was saved before, all of it or nothing.
+
+        The first state of a `new_run` does not destroy that of the run before.
+        """
+
+
+class ContextStore:
+    """In the node's context: travels with Flower's messages in a simulation, and dies with it."""
+
+    def __init__(self, records: RecordDict) -> None:
+        self.records = records
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Do nothing: Flower hands a context to one process at a time."""
+        yield
+
+    def load(self) -> Saved | None:
+        """Return what was saved last."""
+        if RECORD not in self.records:
+            return None
+        record = cast(ArrayRecord, self.records[RECORD])
+        return Saved.of_bytes(record[exchange.PAYLOAD].data)
+
+    def save(self, saved: Saved, new_run: bool = False) -> None:
+        """Keep `saved`; a context belongs to one run."""
+        self.records[RECORD] = exchange.pack(saved.to_bytes())
+
+
+class FolderStore:
+    """In ``<folder>/<client>/``: survives crashes, power loss, and Flower's node ids.
+
+    Parameters
+    ----------
+    folder : the node config's ``state-dir``.
+    client : the client's id, checked before: it becomes a folder's name.
+    """
+
+    def __init__(self, folder: Path, client: str) -> None:
+        self.folder, self.client = folder / client, client
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / STATE_FILE
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Wait until no other process of this client works, such as one of a node that died.
+
+        Raises
+        ------
+        RunError
+            Where the folder cannot be made or written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = (self.folder / "lock").open("w")
+        except OSError as error:
+            raise RunError(
+                f"client {self.client!r}: no state can be kept in {self.folder} ({error}); choose "
+                "another state-dir, or mend this one"
+            ) from error
+        with file:
+            _lock(file)
+            yield
+
+    def load(self) -> Saved | None:
+        """Return what was saved last.
+
+        A file that is damaged, or another client's, is kept aside under another name and said: the
+        client starts anew from the server's next download.
+
+        Raises
+        ------
+        RunError
+            Where there is a file that cannot be read or moved.
+        """
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be read ({error})") from error
+        try:
+            saved = Saved.of_bytes(data)
+            if saved.client != self.client:
+                raise RunError(f"it is client {saved.client!r}'s, expected {self.client!r}'s")
+        except RunError as error:
+            aside = self._aside()
+            log.warning(
+                "client %s: %s: %s; kept aside as %s. This device starts from the server's next "
+                "download",
+                self.client,
+                self.path,
+                error,
+                aside.name,
+            )
+            return None
+        return saved
+
+    def save(self, saved: Saved, new_run: bool = False) -> None:
+        """Write a new file and move it over the old one; both are synced to the disk.
+
+        With `new_run` the old one gets another name.
+
+        Raises
+        ------
+        RunError
+            Where it cannot be written, as on a full disk. The old file stays as it was.
+        """
+        new = self.folder / f".{STATE_FILE}.new"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with new.open("wb") as file:
+                file.write(saved.to_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            if new_run and self.path.exists():
+                os.replace(self.path, self.folder / PREVIOUS_FILE)
+                log.warning("client %s: new run; kept the last as %s", self.client, PREVIOUS_FILE)
+            os.replace(new, self.path)
+            _sync_folder(self.folder)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise RunError(
+                f"client {self.client!r}, round {saved.round}: {self.path} could not be written "
+                f"({error}); the state before it is kept. Free some space"
+            ) from error
+
+    def _aside(self) -> Path:
+        for number in range(1, 1000):
+            aside = self.folder / f"damaged-{number}.safetensors"
+            if not aside.exists():
+                try:
+                    os.replace(self.path, aside)
+                except OSError as error:
+                    raise RunError(f"{self.path}: cannot be moved aside ({error})") from error
+                return aside
+        raise RunError(f"{self.folder}: a thousand damaged states; look at this device's disk")
+
+
+def _lock(file: IO[str]) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing but Flower's own order protects there
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _sync_folder(folder: Path) -> None:
+    # The new name survives power loss once its folder is synced; Windows has no such call.
+    if hasattr(os, "O_DIRECTORY"):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

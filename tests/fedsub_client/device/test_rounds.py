@@ -1,0 +1,139 @@
+"""What a device does when a message comes again, too late, from another run, or is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import MessageType
+
+from fedsub_client.client import FedSubClient
+from fedsub_client.cohort import Cohort
+from fedsub_client.parts import split_client
+from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
+from fedsub_core import exchange
+from fedsub_core.errors import MessageRefused
+from fedsub_core.messages import Download
+
+WAYS: list[dict[str, Any]] = [
+    {"method": "fedsub"},
+    {"method": "fedsub", "upload_encoding": "delta,int8", "download_encoding": "delta"},
+    {"method": "fedsub", "standardise": "client", "upload_encoding": "int8"},
+    {"method": "fedavg"},
+    {"method": "local", "standardise": "none"},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+def test_a_state_on_disk_is_as_good_as_one_in_memory(phone: Any, way: dict[str, Any]) -> None:
+    device = phone(**way)
+    parts = split_client(device.person(), device.card, device.config)
+    cohort = Cohort(
+        device.learner, device.card, [parts], device.config.standardise, wire=device.config.wire
+    )
+    undisturbed, download, models = FedSubClient(cohort), Download(), []
+    for round in range(1, 5):
+        order = dict(exchange.order(round, device.scaling, "run"))
+        sent = np.frombuffer(device.payload(round, download), np.uint8)
+        expected = undisturbed.fit([sent], order)[0][0].tobytes()
+        assert device.train(round, download) == expected
+        saved = device.saved
+        assert (saved.client, saved.run, saved.method) == ("p", "run", way["method"])
+        assert saved.round == round and saved.reply == expected
+        state = cohort.client_state(0)
+        assert saved.state.keys() == state.keys()
+        assert all(torch.equal(saved.state[name], tensor) for name, tensor in state.items())
+        assert saved.model is not None
+        for name, tensor in device.learner.params(cohort.state).items():
+            assert torch.equal(saved.model.params[name], tensor[0])
+        models.append(saved.model.params["linear1.weight"])
+        if way["method"] != "local":
+            download = device.receive(expected, round)
+    assert not torch.equal(models[0], models[-1])
+    assert sorted(device.files()) == ["lock", STATE_FILE]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+def test_a_round_asked_twice_is_trained_once(
+    phone: Any, way: dict[str, Any], trained: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    device, undisturbed = phone(**way), phone("two", **way)
+    download = device.receive(device.train(1), 1)
+    assert undisturbed.receive(undisturbed.train(1), 1).layers.keys() == download.layers.keys()
+    message = device.content(2, download)
+    first = exchange.unpack(device.ask(MessageType.TRAIN, message))
+    before = device.files()
+    for _ in range(2):
+        assert exchange.unpack(device.ask(MessageType.TRAIN, message)) == first
+    assert trained == [1, 1, 2] and device.files() == before
+    assert "client p: round 2 was done before; same answer" in caplog.text
+    undisturbed.train(2, download)
+    assert device.train(3) == undisturbed.train(3)
+
+
+def test_asked_again_it_is_evaluated_again_where_that_is_wanted(
+    phone: Any, trained: list[int]
+) -> None:
+    device = phone(method="local")
+    first, again = (device.ask(MessageType.TRAIN, device.content(1, also=True)) for _ in range(2))
+    metrics = first.metric_records[exchange.METRICS]
+    assert metrics["examples"] == 18 and 0 < metrics["macro_f1"] <= 1
+    assert dict(again.metric_records[exchange.METRICS]) == dict(metrics)
+    assert exchange.METRICS not in device.ask(MessageType.TRAIN, device.content(1))
+    assert trained == [1]
+
+
+def test_a_new_run_starts_anew_and_the_old_state_is_set_aside(
+    phone: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    device, fresh = phone(), phone("fresh")
+    device.train(1)
+    device.train(2)
+    old = device.files()[STATE_FILE]
+    caplog.clear()
+    # Even round 2 of the other run is not answered with this one's.
+    for round in (2, 3):
+        assert device.train(round, run="other") == fresh.train(round, run="other")
+    assert device.files()[PREVIOUS_FILE] == old
+    assert device.saved.run == "other" and device.saved.round == 3
+    assert caplog.text.count("client p: new run; kept the last as previous.safetensors") == 1
+
+
+@pytest.mark.parametrize("kind", [MessageType.TRAIN, MessageType.EVALUATE])
+def test_a_message_that_is_refused_changes_nothing(phone: Any, kind: str) -> None:
+    device = phone()
+    device.train(1)
+    before = device.files()
+    for run in ("run", "other"):
+        with pytest.raises(MessageRefused, match=r"client id: got 'q', expected 'p'"):
+            device.ask(kind, device.content(2, run=run, client="q"))
+        content = device.content(2, run=run)
+        content[exchange.PAYLOAD] = exchange.pack(b"nonsense")
+        with pytest.raises(MessageRefused):
+            device.ask(kind, content)
+    assert device.files() == before
+    assert device.train(1) == device.saved.reply
+
+
+def test_another_runs_evaluation_leaves_the_state(phone: Any) -> None:
+    device = phone(method="fedavg")
+    download = device.receive(device.train(1), 1)
+    before = device.files()
+    device.ask(MessageType.EVALUATE, device.content(7, download, run="other"))
+    assert device.files() == before
+
+
+def test_an_older_round_is_trained_and_said(
+    phone: Any, trained: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    device = phone()
+    for round in (1, 2, 3):
+        device.train(round)
+    late = device.train(2)
+    assert trained == [1, 2, 3, 2] and device.saved.round == 2
+    assert "client p: asked for round 2 after 3: the server went back" in caplog.text
+    assert device.train(2) == late and len(trained) == 4
+    device.train(3)
+    assert trained[4:] == [3]

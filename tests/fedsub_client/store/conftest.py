@@ -1,0 +1,49 @@
+"""A client's folder and states to keep in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fedsub_client.parts import Seen
+from fedsub_client.saved import Saved
+from fedsub_client.store import FolderStore
+
+SIZE = 40_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "states", "p")
+
+
+@pytest.fixture
+def saved() -> Any:
+    """Make the state after a round."""
+
+    def make(round: int, client: str = "p", run: str = "run") -> Saved:
+        state = {"w": torch.full((SIZE,), float(round)), "n": torch.tensor(round)}
+        return Saved(client, run, "local", round, Seen((9,), b"digest"), state, b"%d" % round)
+
+    return make
+
+
+@pytest.fixture
+def assert_whole() -> Any:
+    """Check that it is the whole state after that round."""
+
+    def check(found: Saved | None, round: int) -> None:
+        assert found is not None and found.round == round and found.reply == b"%d" % round
+        assert found.state["n"].item() == round
+        assert found.state["w"].shape == (SIZE,) and (found.state["w"] == round).all()
+
+    return check
+
+
+@pytest.fixture
+def names(store: FolderStore) -> Any:
+    """List the folder's files."""
+    return lambda: sorted(path.name for path in store.folder.iterdir())
