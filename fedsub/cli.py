@@ -13,9 +13,11 @@ import click
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedsub.data.commands import data
+from fedsub.deploy.commands import deploy
+from fedsub.device_commands import export, predict
+from fedsub.progress import rounds_progress
 from fedsub_core.config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, FedSubError
 from fedsub_core.methods import METHODS
@@ -97,7 +99,7 @@ def run(
         resolved = replace(resolved, data=absolute_source(resolved.data))
     federation = load_data(resolved)
     folder = resume or new_folder(resolved)
-    with _progress() as bar:
+    with rounds_progress(console) as bar:
         tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
         compare(
             resolved,
@@ -118,17 +120,6 @@ def _setting(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _progress() -> Progress:
-    columns = (
-        TextColumn("{task.description:>8}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rounds"),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, console=console)
-
-
 @cli.command()
 def methods() -> None:
     """List the methods: hyperparameters, defaults, paper."""
@@ -146,6 +137,9 @@ def methods() -> None:
 
 
 cli.add_command(data)
+cli.add_command(deploy)
+cli.add_command(predict)
+cli.add_command(export)
 
 
 def main() -> None:

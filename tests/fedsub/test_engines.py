@@ -1,15 +1,21 @@
-"""The engine is not the method: CohortGrid and Flower's Ray simulation give equal models."""
+"""The engine is not the method: CohortGrid, Ray and a deployment over TLS give equal models."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch import Tensor
 
 from fedsub.data.evolution import EvolutionOptions, evolve
+from fedsub.deploy.local import Rehearsal
 from fedsub.flower_engine import flower_run, simulation_link
 from fedsub.simulation import train_method
+from fedsub_client.saved import Saved
+from fedsub_client.store import STATE_FILE
 from fedsub_core.card import Card
 from fedsub_core.config import from_flat
 from fedsub_core.federation import Federation, write_federation
@@ -18,11 +24,12 @@ from fedsub_core.watch import watch_federation
 from fedsub_server.rundb import RunDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
-CLIENTS, ROUNDS = 3, 2
+CLIENTS, ROUNDS = 2, 2
+RunConfigTable = dict[str, str | int | float | bool]
 
 
-def three_people(folder: Path) -> Federation:
-    """Real smartwatch windows of three people, as channel means: 6 features, the MLP's input.
+def two_people(folder: Path) -> Federation:
+    """Real smartwatch windows of two people, as channel means: 6 features, the MLP's input.
 
     All start without some of their exercises, and get the first of them back in round 2.
     """
@@ -45,11 +52,38 @@ def metrics(path: Path) -> dict[tuple[str, int, str, int | None], float]:
         return {key(row): row.value for row in database.metrics()}
 
 
+def by_ray(keys: RunConfigTable, folder: Path) -> Path:
+    """Flower's simulation; return the run's database."""
+    with simulation_link(folder / "home") as env:
+        flower_run(ROOT, env, CLIENTS, keys | {"out": str(folder)}, timeout=240)
+    return next(folder.glob("flower-*")) / str(keys["method"]) / "state.db"
+
+
+def by_deployment(keys: RunConfigTable, folder: Path) -> Path:
+    """SuperLink and SuperNodes over TLS; return the run's database."""
+    rehearsal = Rehearsal(from_flat(keys | {"out": str(folder)}), CLIENTS, print, print)
+    rehearsal()
+    return rehearsal.database
+
+
+def assert_close(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> int:
+    """Return how many numbers were compared."""
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        torch.testing.assert_close(ours[name], tensor, atol=1e-6, rtol=0)
+    return sum(t.numel() for t in theirs.values() if t.is_floating_point())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fedsub", "fedavg"])
-def test_cohort_grid_and_ray_give_equal_models(method: str, tmp_path: Path) -> None:
-    federation = three_people(tmp_path / "data")
-    run_config = {
+@pytest.mark.parametrize(
+    ("engine", "method"),
+    [(by_ray, "fedsub"), (by_ray, "fedavg"), (by_deployment, "fedsub")],
+)
+def test_an_engine_and_cohort_grid_give_equal_models(
+    engine: Callable[[RunConfigTable, Path], Path], method: str, tmp_path: Path
+) -> None:
+    federation = two_people(tmp_path / "data")
+    keys: RunConfigTable = {
         "data": str(tmp_path / "data"),
         "method": method,
         "beside": "",
@@ -61,29 +95,31 @@ def test_cohort_grid_and_ray_give_equal_models(method: str, tmp_path: Path) -> N
         "fedsub.relevance": "naive",
         "fedsub.k-selection": "fixed:1",
         "fedsub.fusion": "avg",
-        "out": str(tmp_path / "flower"),
     }
-    with simulation_link(tmp_path / "home") as env:
-        flower_run(ROOT, env, CLIENTS, run_config, timeout=240)
-    config = from_flat(run_config)
-    train_method(config, method, federation, tmp_path / "cohort", lambda round: None)
+    path = engine(keys, tmp_path / "engine")
+    train_method(from_flat(keys), method, federation, tmp_path / "cohort", lambda round: None)
 
-    ray = next((tmp_path / "flower").glob("flower-*")) / method / "state.db"
-    with RunDatabase(ray) as theirs, RunDatabase(tmp_path / "cohort" / "state.db") as ours:
-        (ray_round, ray_state), (our_round, our_state) = theirs.load(), ours.load()
-    assert ray_round == our_round == ROUNDS
-    assert ray_state["server"].keys() == our_state["server"].keys()
-    moved = 0
-    for name, tensor in our_state["server"].items():
-        torch.testing.assert_close(ray_state["server"][name], tensor, atol=1e-6, rtol=0)
-        moved += tensor.numel() if tensor.is_floating_point() else 0
-    assert moved > 10_000, "the comparison saw no model"
+    with RunDatabase(path) as theirs, RunDatabase(tmp_path / "cohort" / "state.db") as ours:
+        (their_round, their_state), (our_round, our_state) = theirs.load(), ours.load()
+    assert their_round == our_round == ROUNDS
+    compared = assert_close(their_state["server"], our_state["server"])
+    assert compared > 10_000, "the comparison saw no model"
 
-    # Personal models stay on the devices; their losses on every test sample tell them apart.
-    ray_metrics, our_metrics = metrics(ray), metrics(tmp_path / "cohort" / "state.db")
-    assert ray_metrics.keys() == our_metrics.keys()
+    # Losses on every test sample tell personal models apart, wherever they are kept.
+    their_metrics, our_metrics = metrics(path), metrics(tmp_path / "cohort" / "state.db")
+    assert their_metrics.keys() == our_metrics.keys()
     for key, value in our_metrics.items():
         # Flower's ids of runs and nodes take a few bytes more there than here.
         tolerance = 200 if key[2].endswith("_flower") else 1e-6
-        assert ray_metrics[key] == pytest.approx(value, abs=tolerance), key
+        assert their_metrics[key] == pytest.approx(value, abs=tolerance), key
     assert sum(key[2] == "loss" for key in our_metrics) == CLIENTS * ROUNDS
+
+    # A simulation's nodes take their models with them; a deployment's devices have them on disk.
+    files = sorted((tmp_path / "engine").glob(f"deploy-*/state/*/{STATE_FILE}"))
+    assert len(files) == (CLIENTS if engine is by_deployment else 0)
+    for file in files:
+        saved = Saved.of_bytes(file.read_bytes())
+        assert saved.round == ROUNDS and saved.model is not None
+        assert_close(saved.state, our_state[f"client/{saved.client}"])
+        exported = load_file(tmp_path / "cohort" / "models" / f"{saved.client}.safetensors")
+        assert assert_close(saved.model.params, exported) > 10_000

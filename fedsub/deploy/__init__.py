@@ -1,0 +1,1 @@
+"""Deployments on SuperLink and SuperNodes: certificates, keys, a rehearsal on one machine."""

@@ -1,0 +1,93 @@
+"""What every process of Flower's that we start needs: environment, command, port, health."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+from fedsub_core.errors import RunError
+
+#: Flower's command line tries the network unless told not to.
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "OMP_NUM_THREADS": "1",
+}
+COMPLETED = "finished:completed"
+_BIN = Path(sys.executable).parent
+
+
+def flower_environment(home: Path) -> dict[str, str]:
+    """Return our environment with `home` as Flower's folder, which is made.
+
+    Flower finds its own programs, such as those of an app, by PATH: ours come first.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    path = f"{_BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
+
+
+def flower_program(name: str) -> str:
+    """Return the path of one of Flower's programs, as installed beside this Python.
+
+    Raises
+    ------
+    RunError
+        If it is not there.
+    """
+    program = _BIN / name
+    if not program.is_file():
+        raise RunError(f"{program}: no such program; install flwr beside fedsub: pip install flwr")
+    return str(program)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return different TCP ports that are free on loopback now."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(s.getsockname()[1]) for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+def is_healthy(url: str, ca: Path | None = None) -> bool:
+    """Whether a SuperLink answers at `url`, whose certificate the authority `ca` signed."""
+    context = None if ca is None else ssl.create_default_context(cafile=str(ca))
+    try:
+        with urlopen(f"{url}/health", timeout=2, context=context):
+            return True
+    except OSError:
+        return False
+
+
+def as_setting(value: str | int | float | bool) -> str:
+    """Return a value as Flower's ``key=value`` arguments take it.
+
+    Raises
+    ------
+    RunError
+        If a text holds both kinds of quotes or a line break.
+    """
+    if not isinstance(value, str):
+        return str(value).lower()
+    quote = next((q for q in "'\"" if q not in value), None)
+    # Between double quotes TOML reads backslashes as escapes.
+    if quote is None or "\n" in value or (quote == '"' and "\\" in value):
+        raise RunError(f"{value!r}: cannot be given to Flower; use another name, without quotes")
+    return f"{quote}{value}{quote}"
+
+
+def run_status(listed: str) -> str:
+    """Return a run's status from what ``flwr list --format json`` printed, or "unknown"."""
+    try:
+        return str(json.loads(listed)["runs"][0]["status"])
+    except (ValueError, KeyError, IndexError, TypeError):
+        return "unknown"

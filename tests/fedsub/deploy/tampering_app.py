@@ -1,0 +1,56 @@
+"""The ClientApp of a device that cheats: a test puts it in the place of `fedsub_client.app`.
+
+Round 1 is honest. In round 2 it sends its upload of round 1 once more, in round 3 an upload under
+the id of client p1. From round 4 on it is honest again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedsub_client.device import Device
+from fedsub_core import exchange
+from fedsub_core.wire.frame import open_frame
+from fedsub_core.wire.v1 import exchange_pb2 as pb
+
+__all__ = ["app"]
+
+app = ClientApp()
+
+
+class Cheat(Device):
+    """A device whose uploads are not what they should be."""
+
+    def train(self, content: RecordDict) -> RecordDict:
+        reply = super().train(content)
+        round, _ = exchange.read_order(content.config_records[exchange.ORDER])
+        kept = Path(os.environ["FEDSUB_TEST_KEPT"])
+        payload = exchange.unpack(reply)
+        if round == 1:
+            kept.write_bytes(payload)
+        elif round == 2:
+            reply[exchange.PAYLOAD] = exchange.pack(kept.read_bytes())
+        elif round == 3:
+            upload = pb.Upload.FromString(open_frame(payload, 2**30, AssertionError))
+            upload.client_id = "p1"
+            reply[exchange.PAYLOAD] = exchange.pack(upload.SerializeToString())
+        return reply
+
+
+@app.query()
+def query(message: Message, context: Context) -> Message:
+    return Message(Cheat(context).query(message.content), reply_to=message)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    return Message(Cheat(context).train(message.content), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    return Message(Cheat(context).evaluate(message.content), reply_to=message)
