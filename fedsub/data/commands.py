@@ -30,7 +30,7 @@ _SET = click.option(
 _SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 
 
-@click.group()
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def data() -> None:
     """Get data sets, turn them into federations, and look at what came out."""
 
