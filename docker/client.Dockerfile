@@ -1,0 +1,45 @@
+# A device's image: SuperNode, and the SuperExec that runs the ClientApp on the device's data.
+#
+# For linux/amd64 and linux/arm64 alike: what decides is that the base image and every wheel with
+# compiled code (torch, grpcio, numpy, cryptography, ...) are published for both. Nothing is
+# compiled here. Both at once: docker buildx build --platform linux/amd64,linux/arm64 ...
+#
+# To pin the base to the byte: --build-arg PYTHON_IMAGE=python:3.11.14-slim-bookworm@sha256:...
+ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
+
+FROM ${PYTHON_IMAGE} AS build
+# PyPI's torch for amd64 brings gigabytes of CUDA. For one with CUDA: https://pypi.org/simple
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# What a device needs is requirements.txt and nothing more. Encodings with zstd need "[zstd]" here.
+ARG EXTRAS=""
+WORKDIR /src
+RUN python -m venv --without-pip /opt/venv
+COPY constraints.txt requirements.txt ./
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \
+    --index-url "${TORCH_INDEX}" torch \
+    && pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \
+    --requirement requirements.txt
+COPY . .
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \
+    ".${EXTRAS}"
+
+FROM ${PYTHON_IMAGE}
+# Any user may run this. No account goes with it, so HOME and USER, which libraries ask for, are
+# stated.
+ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
+    HOME=/tmp \
+    USER=fedsub \
+    FLWR_HOME=/tmp/flwr \
+    FLWR_TELEMETRY_ENABLED=0 \
+    FLWR_DISABLE_UPDATE_CHECK=1 \
+    FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 \
+    OMP_NUM_THREADS=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+COPY --from=build /opt/venv /opt/venv
+# A new volume takes over owner and mode.
+RUN install -d -m 1777 /state
+WORKDIR /app
+USER 10001:10001
+# No HEALTHCHECK: one image has two roles, and only the SuperNode answers. compose.yml has it.
+CMD ["flower-supernode", "--help"]

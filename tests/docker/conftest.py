@@ -1,0 +1,36 @@
+"""Fixtures of a copy of the docker folder."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .docker_folder import certificate_script, compose_command, copy_folder, resolved
+
+
+@pytest.fixture
+def docker(tmp_path: Path) -> Path:
+    """A copy of the docker folder, without what a person made there."""
+    return copy_folder(tmp_path)
+
+
+@pytest.fixture
+def compose(docker: Path) -> Callable[..., str]:
+    """Run docker-compose on the copy; nothing may be said on standard error."""
+    return compose_command(docker)
+
+
+@pytest.fixture
+def resolve(compose: Callable[..., str]) -> Callable[..., dict[str, Any]]:
+    """Return the compose file with all that it refers to."""
+    return lambda **settings: resolved(compose, **settings)
+
+
+@pytest.fixture
+def make_certs(docker: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the copy's make-certs.sh, with this tree's `fedsub` or what is in `path`."""
+    return certificate_script(docker, tmp_path / "programs")
