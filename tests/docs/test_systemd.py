@@ -1,0 +1,56 @@
+"""The unit files: systemd reads them, and Flower's programs know every option in them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fedsub.deploy.flower_process import flower_environment, flower_program
+
+UNITS = sorted((Path(__file__).parents[2] / "docs" / "systemd").glob("*.service"))
+INSTALLED = "/opt/fedsub/bin/"
+
+
+def command(unit: Path) -> list[str]:
+    text = unit.read_text(encoding="utf-8").replace("\\\n", " ")
+    (line,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
+    return shlex.split(line)
+
+
+def test_there_are_four() -> None:
+    assert len(UNITS) == 4
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_flower_knows_every_option(unit: Path, tmp_path: Path) -> None:
+    program, *arguments = command(unit)
+    name = program.removeprefix(INSTALLED)
+    env = flower_environment(tmp_path)
+    told = subprocess.run(
+        [flower_program(name), "--help"], env=env, capture_output=True, text=True, timeout=60
+    )
+    options = {argument for argument in arguments if argument.startswith("--")}
+    assert "--superexec-auth-secret-file" in options
+    assert options <= set(re.findall(r"--[a-z-]+", told.stdout))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_systemd_reads_them(tmp_path: Path) -> None:
+    for unit in UNITS:
+        program = command(unit)[0]
+        text = unit.read_text(encoding="utf-8")
+        here = flower_program(program.removeprefix(INSTALLED))
+        (tmp_path / unit.name).write_text(text.replace(program, here), encoding="utf-8")
+    told = subprocess.run(
+        ["systemd-analyze", "verify", *(tmp_path / unit.name for unit in UNITS)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    # It also tells of units of this machine.
+    assert told.returncode == 0 and "fedsub" not in told.stdout + told.stderr, told.stderr
