@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from fedsub.atomic import stamped_folder
 from fedsub.results import export_csv, summarise_run
 from fedsub.simulation import build_grid, train_method
 from fedsub_core.config import RunConfig, differences, dump_toml, read_config
@@ -41,20 +41,9 @@ def new_folder(config: RunConfig) -> Path:
         If the folder cannot be made.
     """
     data = Path(config.data).resolve().name if config.data != "watch" else "watch"
-    stem = f"{data}-{config.method}-{datetime.now():%Y%m%d-%H%M%S}"
-    for attempt in range(100):
-        folder = Path(config.out) / (stem if attempt == 0 else f"{stem}-{attempt}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise RunError(
-                f"{folder}: cannot be made ({error.strerror}); choose another --out"
-            ) from error
-        (folder / RUN_FILE).write_text(dump_toml(config), encoding="utf-8")
-        return folder
-    raise RunError(f"{config.out}: a hundred runs of this name and second; choose another --out")
+    folder = stamped_folder(Path(config.out), f"{data}-{config.method}")
+    (folder / RUN_FILE).write_text(dump_toml(config), encoding="utf-8")
+    return folder
 
 
 def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:

@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import math
-import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, fields
@@ -20,6 +19,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from fedsub.atomic import write_whole
 from fedsub.summaries import MethodSummary, OverClients, summarise, summarise_method
 from fedsub_core.errors import RunError
 from fedsub_core.methods import METHODS
@@ -84,7 +84,7 @@ def summarise_run(folder: Path) -> dict[str, Any]:
     units = {f.name: f.metadata["unit"] for f in fields(MethodSummary) if f.metadata}
     summary_of_run: dict[str, Any] = {"units": units, "methods": methods}
     text = json.dumps(summary_of_run, indent=2, allow_nan=False) + "\n"
-    _write_atomically(folder / "summary.json", text)
+    write_whole(folder / "summary.json", text.encode())
     return summary_of_run
 
 
@@ -97,7 +97,7 @@ def export_csv(db: RunDatabase, path: Path) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("round", "client", "class", "metric", "value"))
     writer.writerows(db.metrics())
-    _write_atomically(path, text.getvalue())
+    write_whole(path, text.getvalue().encode())
 
 
 def table(summaries: Iterable[MethodSummary]) -> Table:
@@ -164,24 +164,3 @@ def humanise_bytes(count: float) -> str:
 
 def _text(value: float | None, spec: str) -> str:
     return "-" if value is None else format(value, spec)
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Replace a file so that a reader, or a loss of power, meets the old or the new one, whole."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        with new.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-    # The new name survives power loss once its folder is synced; Windows has no such call.
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

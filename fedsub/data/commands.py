@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsub.data.preparing.preparation import REPORT_FILE, Counts, Prepared
+from fedsub.data.derived_commands import add_derived
+from fedsub.data.terminal import (
+    FOLDER,
+    OUT,
+    SEED,
+    SETTINGS,
+    console,
+    people_progress,
+    print_counts,
+    print_federation,
+    print_options,
+    settings_of,
+)
 from fedsub_core.errors import ConfigError
-from fedsub_core.federation import Federation, check_new_folder, write_federation
-from fedsub_core.options import describe, option_values, read_options
-
-console = Console()
-_FOLDER = click.Path(path_type=Path)
-_OUT = click.option(
-    "--out", type=_FOLDER, required=True, help="new folder; written completely or not at all"
-)
-_SET = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="an option; see the list above"
-)
-_SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+from fedsub_core.federation import check_new_folder
+from fedsub_core.options import read_options
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -85,13 +82,13 @@ def show(name: str) -> None:
             console.print(f"  {text}", highlight=False, soft_wrap=True)
         else:
             console.print(Padding(text, (0, 0, 0, 2)), highlight=False)
-    _print_options(f"Options of `fedsub data prepare {name} --set`", preparer(name).Options)
+    print_options(f"Options of `fedsub data prepare {name} --set`", preparer(name).Options)
 
 
 @data.command()
 @click.argument("name")
 @click.option(
-    "--to", type=_FOLDER, help="folder for the files [default: downloads/NAME, made if missing]"
+    "--to", type=FOLDER, help="folder for the files [default: downloads/NAME, made if missing]"
 )
 @click.option("--accept-terms", is_flag=True, help="you have read the terms and accept them")
 def fetch(name: str, to: Path | None, accept_terms: bool) -> None:
@@ -109,9 +106,9 @@ def fetch(name: str, to: Path | None, accept_terms: bool) -> None:
 
 @data.command()
 @click.argument("name")
-@click.option("--source", type=_FOLDER, help="the official archive, file or folder")
-@_OUT
-@_SET
+@click.option("--source", type=FOLDER, help="the official archive, file or folder")
+@OUT
+@SETTINGS
 @click.option(
     "--workers", type=click.IntRange(min=1), help="people prepared at once [default: all cores]"
 )
@@ -128,7 +125,7 @@ def prepare(
     from fedsub_core.config import RunConfig
 
     card = read_dataset_card(name)
-    options = read_options(preparer(name).Options, _settings(settings), f"data set {name}")
+    options = read_options(preparer(name).Options, settings_of(settings), f"data set {name}")
     if source is None:
         if card.source.access != "installed":
             wanted = card.prepare.source if card.prepare is not None else "its official files"
@@ -136,7 +133,7 @@ def prepare(
         from fedsub_core.watch import watch_file
 
         source = watch_file()
-    with _progress() as bar:
+    with people_progress() as bar:
         task = bar.add_task("people", total=None)
         prepared = write_prepared(
             name,
@@ -146,14 +143,14 @@ def prepare(
             workers or RunConfig().workers,
             lambda done, total: bar.update(task, completed=done, total=total),
         )
-    _print_counts(prepared.counts)
-    _print_federation(prepared.federation, out)
+    print_counts(prepared.counts)
+    print_federation(prepared.federation, out)
 
 
 @data.command()
 @click.argument("folder")
-@click.option("--out", type=_FOLDER, help="new folder [default: inspections/NAME]")
-@_SEED
+@click.option("--out", type=FOLDER, help="new folder [default: inspections/NAME]")
+@SEED
 def inspect(folder: str, out: Path | None, seed: int) -> None:
     """Draw the federation in FOLDER: who has what, how alike people are, whether classes cluster.
 
@@ -173,80 +170,6 @@ def inspect(folder: str, out: Path | None, seed: int) -> None:
     console.print(f"Page: {target / 'report.html'}", soft_wrap=True)
 
 
-@data.command()
-@click.argument("folder")
-@click.option(
-    "--kind",
-    required=True,
-    help="natural, dirichlet, pathological, hard-clusters or feature-shift",
-)
-@_OUT
-@_SET
-@_SEED
-def partition(folder: str, kind: str, out: Path, settings: tuple[str, ...], seed: int) -> None:
-    """Deal the samples of the federation in FOLDER out to other clients, for experiments.
-
-    An unknown --set key is answered with the kind's options.
-    """
-    from fedsub.data.partitions.partitions import counted_partition, partition_options
-    from fedsub_core.sources import load_federation
-
-    options = read_options(partition_options(kind), _settings(settings), f"partition {kind}")
-    check_new_folder(out)
-    made = counted_partition(load_federation(folder), kind, options, seed)
-    _write_derived(out, made, folder, f"partition {kind}", options, seed)
-
-
-@data.command()
-@click.argument("folder")
-@_OUT
-@_SET
-@_SEED
-def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None:
-    """Make the dynamic scenario of FOLDER: people lack classes at first and get them back.
-
-    Keys of --set: clients=0.6 (share of clients that lose classes), classes=0.8 (most of its
-    classes that a client loses), every=50 (rounds until each gets the next class back).
-    """
-    from fedsub.data.evolution import EvolutionOptions, arrivals
-    from fedsub.data.evolution import evolve as lose_classes
-    from fedsub_core.sources import load_federation
-
-    options = read_options(EvolutionOptions, _settings(settings), "evolve")
-    check_new_folder(out)
-    federation = lose_classes(load_federation(folder), options, seed)
-    counts = Counts()
-    for round, (samples, clients) in arrivals(federation).items():
-        counts.add(f"samples that come in round {round}, to {clients} clients", samples)
-    _write_derived(out, Prepared(federation, counts), folder, "evolve", options, seed)
-
-
-def _write_derived(
-    out: Path, made: Prepared, folder: str, how: str, options: Any, seed: int
-) -> None:
-    report = {
-        "from": Path(folder).name,
-        "made by": how,
-        "seed": seed,
-        "options": option_values(options),
-        "counts": made.counts,
-    }
-    files = {REPORT_FILE: json.dumps(report, indent=2) + "\n"}
-    write_federation(out, made.federation, files)
-    _print_counts(made.counts)
-    _print_federation(made.federation, out)
-
-
-def _settings(texts: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {text}: expected KEY=VALUE, such as features=mean")
-        pairs[key.strip()] = value.strip()
-    return pairs
-
-
 def _free(folder: Path) -> Path:
     """Return `folder`, or its first numbered sibling that does not exist."""
     number = 1
@@ -257,30 +180,4 @@ def _free(folder: Path) -> Path:
     return free
 
 
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description:>8}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeRemainingColumn(), console=console)
-
-
-def _print_counts(counts: Mapping[str, int]) -> None:
-    result = Table(box=SIMPLE_HEAD)
-    result.add_column("what happened")
-    result.add_column("count", justify="right")
-    for what, count in counts.items():
-        result.add_row(what, f"{count:,}")
-    console.print(result)
-
-
-def _print_federation(federation: Federation, out: Path) -> None:
-    samples = sum(len(data.y) for data in federation.clients.values())
-    console.print(f"{len(federation.clients)} clients, {samples:,} samples: {out}", soft_wrap=True)
-
-
-def _print_options(title: str, options: type[Any]) -> None:
-    described = describe(options)
-    if described:
-        console.print(f"[bold]{title}[/bold]", highlight=False)
-    for o in described:
-        values = f" ({', '.join(o.choices)})" if o.choices else ""
-        console.print(Padding(f"{o.key}={o.default}{values}", (0, 0, 0, 2)), highlight=False)
-        console.print(Padding(o.doc, (0, 0, 0, 6)), highlight=False)
+add_derived(data)

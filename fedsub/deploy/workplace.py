@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
+from fedsub.atomic import stamped_folder
 from fedsub.deploy.certificates import make_certificates
 from fedsub.deploy.components import HOST, Credentials
 from fedsub.deploy.keys import make_node_key, make_secret
 from fedsub_core.card import Card
 from fedsub_core.client_data import ClientData
 from fedsub_core.config import RunConfig
-from fedsub_core.errors import DataError, RunError
+from fedsub_core.errors import DataError
 from fedsub_core.federation import Federation, write_federation
 from fedsub_core.sources import client_ids, load_client
 from fedsub_core.splits import check_trainable, unseen_clients
@@ -106,7 +106,7 @@ def make_workplace(out: Path, federation: Federation) -> Workplace:
     RunError, DataError
         If something of it cannot be made.
     """
-    place = Workplace(_new_folder(out))
+    place = Workplace(stamped_folder(out.resolve(), "deploy"))
     make_certificates(place.folder / "certs", ["localhost", HOST])
     make_secret(place.credentials.secret)
     place.logs.mkdir()
@@ -114,19 +114,3 @@ def make_workplace(out: Path, federation: Federation) -> Workplace:
         make_node_key(place.key(client))
         write_federation(place.device(client), Federation(federation.card, {client: data}))
     return place
-
-
-def _new_folder(out: Path) -> Path:
-    stem = f"deploy-{datetime.now():%Y%m%d-%H%M%S}"
-    for attempt in range(100):
-        folder = out.resolve() / (stem if attempt == 0 else f"{stem}-{attempt}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise RunError(
-                f"{folder}: cannot be made ({error.strerror}); choose another --out"
-            ) from error
-        return folder
-    raise RunError(f"{out}: a hundred rehearsals of this second; choose another --out")

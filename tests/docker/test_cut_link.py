@@ -167,7 +167,9 @@ def test_the_others_wait_for_a_device_that_is_cut_off(
     outcome: Outcome, client: str, round: int, seconds: float
 ) -> None:
     assert outcome.waited[client] == (round - 1, {round})
-    print(f"{client}: cut {seconds:g} s; round {round} ends {outcome.recovered[client]:.1f} s later")
+    print(
+        f"{client}: cut {seconds:g} s; round {round} ends {outcome.recovered[client]:.1f} s later"
+    )
     assert outcome.recovered[client] < 120
 
 
@@ -216,5 +218,7 @@ def test_the_bytes_that_we_count_are_those_on_the_wire(outcome: Outcome) -> None
     for (metric, ours), real, waiting in zip(
         counted.items(), outcome.carried, outcome.waiting, strict=True
     ):
-        print(f"{metric}: {ours:.0f}, on the wire {real}, {real / ours:.3f}; {waiting:.0f} B/s waiting")
+        print(
+            f"{metric}: {ours:.0f}, on the wire {real}, {real / ours:.3f}; {waiting:.0f} B/s waiting"
+        )
         assert real == pytest.approx(ours, rel=0.1)

@@ -201,7 +201,7 @@ def test_a_csv_that_fails_leaves_the_old_one(run: Path, monkeypatch: pytest.Monk
         raise OSError("disk full")
 
     monkeypatch.setattr("os.fsync", full)
-    with RunDatabase(run / "fedsub" / "state.db") as db, pytest.raises(OSError, match="disk full"):
+    with RunDatabase(run / "fedsub" / "state.db") as db, pytest.raises(RunError, match="disk full"):
         export_csv(db, path)
     assert path.read_text() == "old"
     assert [p.name for p in path.parent.glob("*.csv*")] == ["metrics.csv"]
