@@ -11,6 +11,21 @@ import pytest
 
 from .docker_folder import certificate_script, compose_command, copy_folder, resolved
 
+_MEASURED = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def measured(pytestconfig: pytest.Config) -> list[str]:
+    """Lines of what was measured, to be shown at the end."""
+    return pytestconfig.stash.setdefault(_MEASURED, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what was measured."""
+    if lines := terminalreporter.config.stash.get(_MEASURED, []):
+        terminalreporter.section("measured on the wire")
+        terminalreporter.write("\n".join([*lines, ""]))
+
 
 @pytest.fixture
 def docker(tmp_path: Path) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import shlex
 import time
@@ -101,8 +103,31 @@ class Deployment:
             assert time.monotonic() < until, f"{what}: not within {PATIENCE:.0f} s\n{self.logs()}"
             time.sleep(0.1)
 
+    def state(self, client: str) -> Path:
+        """Return the folder of what a device keeps."""
+        return self.project.volume(f"state-{client[-1]}") / client
+
+    @contextmanager
+    def kept_at_work(self, client: str) -> Iterator[None]:
+        """Wait until a device has begun a round, and keep it from training meanwhile."""
+        with (self.state(client) / "lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            inode = os.fstat(lock.fileno()).st_ino
+            self.wait_until(lambda: _is_awaited(inode), f"{client} at work")
+            yield
+
+    def log(self, name: str) -> str:
+        """Return what a service said."""
+        return (self.project.folder / f"{name}.log").read_text(errors="replace")
+
     def logs(self) -> str:
         return "\n".join(f"== {c.log.name}\n{c.output[-3000:]}" for c in self.running)
+
+
+def _is_awaited(inode: int) -> bool:
+    """Return whether a process waits for the lock on a file."""
+    waiting = (line for line in Path("/proc/locks").read_text().splitlines() if "->" in line)
+    return any(f":{inode} " in line for line in waiting)
 
 
 @contextmanager

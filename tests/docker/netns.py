@@ -40,6 +40,19 @@ def why_not() -> str:
     return f"namespaces are not allowed here: {failed.stderr.strip()}" if failed else ""
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """What has gone over a cable in one direction: `size` bytes in frames."""
+
+    size: int
+    frames: int
+
+    @property
+    def payload(self) -> int:
+        """Bytes that TCP carried: a frame has headers of 14 + 20 + 32 bytes."""
+        return self.size - 66 * self.frames
+
+
 @dataclass
 class _Machine:
     namespace: str
@@ -138,13 +151,14 @@ class Networks:
         """Plug in again what :meth:`cut` pulled."""
         self._set_cables(name, network, "up")
 
-    def carried(self, name: str, network: str) -> tuple[int, int]:
-        """Return the bytes that a machine has sent to `network` and got from it, frames and all."""
+    def traffic(self, name: str, network: str) -> tuple[Traffic, Traffic]:
+        """Return what a machine has sent to `network` and what it got from it."""
         machine = self.machines[name]
         end = f"eth{list(machine.cables).index(network)}"
         shown = _ip("-n", machine.namespace, "-stats", "-json", "link", "show", "dev", end)
         (link,) = json.loads(shown)
-        return link["stats64"]["tx"]["bytes"], link["stats64"]["rx"]["bytes"]
+        sent, got = (link["stats64"][way] for way in ("tx", "rx"))
+        return Traffic(sent["bytes"], sent["packets"]), Traffic(got["bytes"], got["packets"])
 
     def _set_cables(self, name: str, network: str | None, state: str) -> None:
         for own, cable in self.machines[name].cables.items():

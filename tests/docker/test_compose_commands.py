@@ -37,8 +37,8 @@ def test_the_commands_of_the_compose_file_run_a_federation(tmp_path: Path) -> No
         deployment.finish(deployment.submit('rounds=2 folder="/runs/first"'))
         deployment.stop()
         assert_results(deployment.project)
-        log = (deployment.project.folder / "superlink.log").read_text()
-        assert log.count("Deactivated node_id=") == len(NODES), "SuperNodes did not say good-bye"
+        goodbyes = deployment.log("superlink").count("Deactivated node_id=")
+        assert goodbyes == len(NODES), "SuperNodes did not say good-bye"
 
 
 def assert_who_reaches_whom(project: Project) -> None:

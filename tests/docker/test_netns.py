@@ -19,6 +19,18 @@ while True:
 """
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 5000), 1)"
 
+SEND = """
+import socket, sys
+server = socket.create_server(("0.0.0.0", 5000))
+print("listening", flush=True)
+server.accept()[0].sendall(bytes(int(sys.argv[1])))
+"""
+RECEIVE = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 5000), 5).makefile("rb") as file:
+    print(len(file.read()), end="")
+"""
+
 
 @pytest.fixture
 def networks() -> Iterator[Networks]:
@@ -52,6 +64,20 @@ def test_a_cut_cable_and_no_other(networks: Networks) -> None:
         networks.cut("server", "right")
         assert reaches(networks, "one", left) and not reaches(networks, "two", right)
         server.kill()
+
+
+def test_traffic_is_counted_in_frames_as_long_as_a_wire_takes(networks: Networks) -> None:
+    size, address = 1_000_000, networks.address("server", "left")
+    command = networks.inside("server", [sys.executable, "-I", "-c", SEND, str(size)])
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"listening\n"
+        client = networks.inside("one", [sys.executable, "-I", "-c", RECEIVE, address])
+        assert subprocess.check_output(client) == b"%d" % size
+    (_, got), (idle, _) = networks.traffic("one", "left"), networks.traffic("two", "right")
+    assert got.payload == pytest.approx(size, rel=0.01)
+    assert size // 1448 < got.frames < 1.1 * size / 1448
+    assert idle.size < 10_000
 
 
 def test_names_are_those_of_the_own_networks(networks: Networks) -> None:
