@@ -47,22 +47,26 @@ def message_bytes(content: RecordDict, payload: int) -> int:
     hardly depend on the payload, so they are taken once from a message of the same records that
     carries one byte; a chunk of 5 MiB more adds a header of its own.
     """
-    around = _bytes_around(tuple(sorted(content)), content)
-    return payload + around + CHUNK_HEADER * (max(payload - 1, 0) // CHUNK)
+    return payload + _bytes_around(content) + CHUNK_HEADER * (max(payload - 1, 0) // CHUNK)
 
 
-def _bytes_around(kinds: tuple[str, ...], content: RecordDict) -> int:
-    if kinds not in _AROUND:
+def _bytes_around(content: RecordDict) -> int:
+    # What is asked for and told decides, not who came first in this process or in which round:
+    # a run that resumes must count as one that never stopped.
+    kind = tuple((name, tuple(content[name])) for name in sorted(content))
+    if kind not in _AROUND:
         small = RecordDict({**content, PAYLOAD: pack(b"x")})
+        if ORDER in content:
+            small[ORDER] = ConfigRecord({**content.config_records[ORDER], "round": 1})
         message = Message(small, 1, MessageType.TRAIN, group_id="1")
         parts = get_all_nested_objects(message).values()
-        _AROUND[kinds] = sum(len(part.deflate()) for part in parts) - 1
-    return _AROUND[kinds]
+        _AROUND[kind] = sum(len(part.deflate()) for part in parts) - 1
+    return _AROUND[kind]
 
 
 #: Flower's chunks of an array, bytes; and what a further chunk adds.
 CHUNK, CHUNK_HEADER = 5 * 2**20, 90
-_AROUND: dict[tuple[str, ...], int] = {}
+_AROUND: dict[tuple[tuple[str, tuple[str, ...]], ...], int] = {}
 
 
 def unpack(content: RecordDict) -> bytes:
