@@ -25,10 +25,10 @@ from pathlib import Path
 
 import numpy as np
 
-import fedsub.deploy.local as local
+import fedsub.engines.rehearsal as local
 from fedsub.deploy.flower_app import write_app
-from fedsub_core.config import RunConfig, read_config
-from fedsub_core.federation import Card, ClientData, Federation, write_federation
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 
 CLIENTS = 3
 BARE_SERVER = """

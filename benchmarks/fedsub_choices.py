@@ -12,12 +12,12 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from fedsub.results import MethodSummary, summarise_method
-from fedsub.simulation import train_method
-from fedsub_core.config import read_config
-from fedsub_core.federation import Federation
-from fedsub_core.methods import FUSIONS
-from fedsub_core.sources import load_federation
+from fedsub.engines.simulation import train_method
+from fedsub.report.results import MethodSummary, summarise_method
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.methods.table import FUSIONS
 from fedsub_server.rundb import RunDatabase
 
 BYTES = [

@@ -14,7 +14,7 @@ import time
 
 from simulation import Rounds, federation
 
-from fedsub_core.config import read_config
+from fedsub_core.config.run_config import read_config
 
 
 def main() -> None:

@@ -23,17 +23,17 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from fedsub.cohort_grid import CohortGrid
-from fedsub.flower_engine import flower_run, simulation_link
-from fedsub.simulation import build_grid, build_strategy
-from fedsub_client.learners.fedsub import FedSubLearner
-from fedsub_client.relevance import unit_relevance
-from fedsub_core.card import Card
-from fedsub_core.client_data import ClientData
-from fedsub_core.config import RunConfig, read_config
-from fedsub_core.federation import Federation, write_federation
-from fedsub_core.messages import Download
-from fedsub_core.training import train
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.ray import flower_run, simulation_link
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_client.learners.fedsub.learner import FedSubLearner
+from fedsub_client.learners.fedsub.relevance import unit_relevance
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.training.loop import train
+from fedsub_core.wire.bundles import Download
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS, SAMPLES, CLASSES, FEATURES = 36, 1428, 6, 3

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub.data.preparing.preparation import each_person
-from fedsub.data.preparing.wesad.preparer import Options, together, windows_of
-from fedsub.data.preparing.wesad.recording import Recording, Signal, Windows
-from fedsub_core.federation import write_federation
+from fedsub_core.data.federation import write_federation
+from fedsub_data.preparing.preparation import each_person
+from fedsub_data.preparing.wesad.preparer import Options, together, windows_of
+from fedsub_data.preparing.wesad.recording import Recording, Signal, Windows
 
 ARRAYS = {  # the file, samples a second, and what its integers were multiplied with
     "BVP": ("bvp_64hz_int32_x100", 64, 100),

@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.padding import Padding
 
-from fedsub.data.commands import data
-from fedsub.deploy.commands import deploy
-from fedsub.device_commands import export, predict
-from fedsub.progress import rounds_progress
-from fedsub_core.config import RunConfig, read_config
+from fedsub.commands.data import data
+from fedsub.commands.deploy import deploy
+from fedsub.commands.device import export, predict
+from fedsub.commands.progress import rounds_progress
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.sources import absolute_source
 from fedsub_core.errors import ConfigError, FedSubError
-from fedsub_core.methods import METHODS
+from fedsub_core.methods.table import METHODS
 from fedsub_core.options import Option, describe
-from fedsub_core.sources import absolute_source
 from fedsub_core.version import VERSION
 
 console = Console()
@@ -83,8 +83,8 @@ def run(
     CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
     how the methods compare and where the run's folder lies.
     """
-    from fedsub.comparison import compare, load_data, new_folder, open_folder
-    from fedsub.results import bytes_table, method_summaries, table
+    from fedsub.report.results import bytes_table, method_summaries, table
+    from fedsub.studies.comparison import compare, load_data, new_folder, open_folder
 
     overrides: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in options.items() if value is not None

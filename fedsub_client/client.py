@@ -10,11 +10,11 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedsub_client.cohort import Cohort
-from fedsub_core import exchange, openings
-from fedsub_core.messages import Download
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.metrics import ClientMetrics
-from fedsub_core.models import Params
-from fedsub_core.standardise import Scaling
+from fedsub_core.models.chain import Params
+from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.bundles import Download
 
 NOTHING = Download()
 Arrays = list[NDArray[Any]]
@@ -40,7 +40,7 @@ class FedSubClient(NumPyClient):
 
     def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the opening's values: client id, version, classes, shape, moments."""
-        return dict(openings.opening_record(self.cohort.openings()[0]))
+        return dict(handshake.opening_record(self.cohort.openings()[0]))
 
     def fit(self, parameters: Arrays, config: dict[str, Any]) -> tuple[Arrays, int, dict[str, Any]]:
         """Integrate the download, do the round's local work, return the upload.

@@ -10,21 +10,21 @@ from torch import Tensor
 
 from fedsub_client.learners.base import Learner, State
 from fedsub_client.parts import SplitClient
-from fedsub_core.config import RunConfig
-from fedsub_core.federation import Card
-from fedsub_core.messages import Download, Upload
-from fedsub_core.methods import method
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Card
+from fedsub_core.data.stacks import Stack, select_params, stack
+from fedsub_core.data.standardise import Scaling, apply, moments
+from fedsub_core.data.standardise import scaling as own_scaling
+from fedsub_core.methods.table import method
 from fedsub_core.metrics import Evaluation, evaluate
-from fedsub_core.models import build_model
-from fedsub_core.openings import Opening
-from fedsub_core.stacks import Stack, select_params, stack
-from fedsub_core.standardise import Scaling, apply, moments
-from fedsub_core.standardise import scaling as own_scaling
-from fedsub_core.training import TrainingSettings
+from fedsub_core.models.chain import build_model
+from fedsub_core.training.loop import TrainingSettings
 from fedsub_core.version import VERSION
+from fedsub_core.wire.bundles import Download, Upload
 from fedsub_core.wire.codec import decode_download, encode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.handshake import Opening
 from fedsub_core.wire.memory import Memory
 
 

@@ -17,15 +17,15 @@ from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
 
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort, build_learner
-from fedsub_client.noise import SECRET, own_secret
+from fedsub_client.learners.fedsub.noise import SECRET, own_secret
 from fedsub_client.parts import Seen, split_client
 from fedsub_client.saved import PersonalModel, Saved
 from fedsub_client.store import ContextStore, FolderStore, Store
-from fedsub_core import exchange, openings
-from fedsub_core.client_data import CLIENT_ID
-from fedsub_core.config import from_flat
+from fedsub_core.config.run_config import from_flat
+from fedsub_core.data.client_data import CLIENT_ID
+from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.errors import DataError
-from fedsub_core.sources import client_ids, load_client
+from fedsub_core.wire import exchange, handshake
 
 log = logging.getLogger("fedsub")
 
@@ -61,12 +61,12 @@ class Device:
         MessageRefused
             Where the server is of another version.
         """
-        if openings.OPENING in content:
-            record = cast(ConfigRecord, content[openings.OPENING])
-            openings.check_versions(record, self.client)
+        if handshake.OPENING in content:
+            record = cast(ConfigRecord, content[handshake.OPENING])
+            handshake.check_versions(record, self.client)
         # Of the file alone: what is saved may belong to a run of other settings.
         client = self._numpy_client(Seen.first(self.data), None)
-        return RecordDict({openings.OPENING: ConfigRecord(client.get_properties({}))})
+        return RecordDict({handshake.OPENING: ConfigRecord(client.get_properties({}))})
 
     def train(self, content: RecordDict) -> RecordDict:
         """Do a round of local work and keep its outcome, before anybody hears of it."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.card import Card
+from fedsub_core.data.card import Card
 from fedsub_core.errors import DataError
 
 

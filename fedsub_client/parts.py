@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.client_data import ClientData
-from fedsub_core.config import RunConfig
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Card
+from fedsub_core.data.grown_splits import split_grown
+from fedsub_core.data.splits import split, split_kind
 from fedsub_core.errors import DataError
-from fedsub_core.federation import Card
-from fedsub_core.grown_splits import split_grown
-from fedsub_core.splits import split, split_kind
 
 
 @dataclass(frozen=True, eq=False)

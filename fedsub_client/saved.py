@@ -21,10 +21,10 @@ from torch import Tensor
 
 from fedsub_client.learners.base import State
 from fedsub_client.parts import Seen
-from fedsub_core.card import Card, card_table, parse_card
+from fedsub_core.data.card import Card, card_table, parse_card
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
-from fedsub_core.models import Params
-from fedsub_core.standardise import Scaling
+from fedsub_core.models.chain import Params
 
 #: Of the layout below; a device of another one does not guess.
 LAYOUT = 1

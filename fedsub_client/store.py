@@ -12,8 +12,8 @@ from typing import IO, Protocol, cast
 from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_client.saved import Saved
-from fedsub_core import exchange
 from fedsub_core.errors import RunError
+from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedsub_core.config import RunConfig, dump_toml, from_flat, to_flat
-from fedsub_core.methods import method
+from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat, to_flat
+from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 from fedsub_server.rundb import RunDatabase
-from strategies.base import PersonalizedStrategy, State
+from strategies.rounds.strategy import PersonalizedStrategy, State
 
 __all__ = ["app"]
 

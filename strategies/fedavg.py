@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from fedsub_core.messages import Download, Upload
-from fedsub_core.models import Model
+from fedsub_core.models.chain import Model
+from fedsub_core.wire.bundles import Download, Upload
 from fedsub_core.wire.envelope import Envelope
-from strategies.base import PersonalizedStrategy, State
+from strategies.rounds.strategy import PersonalizedStrategy, State
 
 
 class FedAvgStrategy(PersonalizedStrategy):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fedsub_core.messages import Download, Upload
-from fedsub_core.models import Model
-from strategies.base import PersonalizedStrategy, State
+from fedsub_core.models.chain import Model
+from fedsub_core.wire.bundles import Download, Upload
+from strategies.rounds.strategy import PersonalizedStrategy, State
 
 
 class LocalStrategy(PersonalizedStrategy):

@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BELOW = {
-    "fedsub": {"fedsub_server", "fedsub_client", "strategies", "fedsub_core"},
+    "fedsub": {"fedsub_server", "fedsub_client", "fedsub_data", "strategies", "fedsub_core"},
+    "fedsub_data": {"fedsub_core"},
     "fedsub_server": {"strategies", "fedsub_core"},
     "strategies": {"fedsub_core"},
     "fedsub_client": {"fedsub_core"},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tomli_w
 
-from fedsub_core.config import RunConfig, dump_toml
+from fedsub_core.config.run_config import RunConfig, dump_toml
 from fedsub_core.errors import RunError
 from fedsub_core.version import VERSION
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from fedsub_core.client_data import CLIENT_ID
+from fedsub_core.data.client_data import CLIENT_ID
 from fedsub_core.errors import RunError
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsub_core.messages import Download, Upload
-from fedsub_core.models import Model, Params
-from fedsub_core.stacks import Stack
-from fedsub_core.training import TrainingSettings
+from fedsub_core.data.stacks import Stack
+from fedsub_core.models.chain import Model, Params
+from fedsub_core.training.loop import TrainingSettings
+from fedsub_core.wire.bundles import Download, Upload
 
 State = dict[str, Tensor]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsub_client.learners.base import Learner, State
-from fedsub_core.messages import Download, Upload
-from fedsub_core.stacks import Stack
-from fedsub_core.training import train
+from fedsub_core.data.stacks import Stack
+from fedsub_core.training.loop import train
+from fedsub_core.wire.bundles import Download, Upload
 
 
 class LocalLearner(Learner):

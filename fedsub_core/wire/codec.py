@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from fedsub_core.messages import BoolArray, Download, UnitRows, Upload
+from fedsub_core.wire.bundles import BoolArray, Download, UnitRows, Upload
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, open_frame

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.messages import FloatArray
-from fedsub_core.models import Model
+from fedsub_core.models.chain import Model
+from fedsub_core.wire.bundles import FloatArray
 from fedsub_core.wire.memory import Memory
 
 #: Room for names, masks and framing beside the numbers a model can need.

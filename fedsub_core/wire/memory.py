@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.messages import FloatArray
-from fedsub_core.models import Model
+from fedsub_core.models.chain import Model
+from fedsub_core.wire.bundles import FloatArray
 
 PREFIX = "wire."
 ROUND = "wire.round"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.messages import FloatArray
+from fedsub_core.wire.bundles import FloatArray
 
 FORMATS = ("float32", "bfloat16", "int8")
 FLOAT = np.dtype("<f4")

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fedsub_core.messages import BoolArray, FloatArray, UnitRows
-from fedsub_core.models import Model
+from fedsub_core.models.chain import Model
+from fedsub_core.wire.bundles import BoolArray, FloatArray, UnitRows
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.memory import Memory
 from fedsub_core.wire.numbers import WIDTH, pack, pack_differences, unpack, unpack_differences

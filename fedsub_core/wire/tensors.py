@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.messages import FloatArray
+from fedsub_core.wire.bundles import FloatArray
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.numbers import FLOAT
 from fedsub_core.wire.v1 import exchange_pb2 as pb

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.messages import Upload
-from fedsub_core.models import Model
+from fedsub_core.models.chain import Model
+from fedsub_core.wire.bundles import Upload
 
 State = dict[str, Tensor]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods import FUSIONS
+from fedsub_core.methods.table import FUSIONS
 from fedsub_core.options import suggestion
 
 

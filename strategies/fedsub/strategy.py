@@ -7,16 +7,16 @@ from math import prod
 
 import torch
 
-from fedsub_core.messages import Download, UnitRows, Upload
-from fedsub_core.models import Model
+from fedsub_core.models.chain import Model
 from fedsub_core.seeds import derive_seed
+from fedsub_core.wire.bundles import Download, UnitRows, Upload
 from fedsub_core.wire.envelope import Envelope
-from strategies.base import PersonalizedStrategy, State
 from strategies.fedsub.cache import Cache
 from strategies.fedsub.clustering import cluster_classes
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.imputation import impute
 from strategies.fedsub.membership import cluster_weights
+from strategies.rounds.strategy import PersonalizedStrategy, State
 
 
 class FedSubStrategy(PersonalizedStrategy):

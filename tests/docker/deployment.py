@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsub_core.federation import Federation, write_federation
+from fedsub_core.data.federation import Federation, write_federation
 
 from .containers import ROOT, Container, Mount, Project
 from .docker_folder import certificate_script, compose_command, copy_folder, resolved

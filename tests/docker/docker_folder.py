@@ -60,7 +60,7 @@ def certificate_script(docker: Path, programs: Path) -> Make:
     programs.mkdir()
     fedsub = programs / "fedsub"
     # Of the command line only what is asked for: it would import torch each time.
-    code = "import sys; sys.argv.remove('deploy'); from fedsub.deploy.commands import deploy"
+    code = "import sys; sys.argv.remove('deploy'); from fedsub.commands.deploy import deploy"
     fedsub.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}; deploy()" "$@"\n')
     fedsub.chmod(0o755)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsub_core.federation import Card, ClientData, Federation
+from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_server.rundb import RunDatabase
 
 from .containers import Project

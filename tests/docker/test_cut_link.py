@@ -20,11 +20,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fedsub.simulation import train_method
+from fedsub.engines.simulation import train_method
 from fedsub_client.saved import Saved
 from fedsub_client.store import STATE_FILE
-from fedsub_core.config import read_config
-from fedsub_core.federation import Card, ClientData, Federation
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_server.rundb import RunDatabase
 
 from .deployment import DEVICES, Deployment, prepared

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsub_core.federation import Card, ClientData, Federation, write_federation
+from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from fedsub.cli import cli, main
-from fedsub_core.config import RunConfig
-from fedsub_core.methods import METHODS
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.methods.table import METHODS
 from fedsub_core.options import describe
 
 Run = Callable[..., tuple[int, str, str]]

@@ -17,13 +17,13 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort, build_learner
 from fedsub_client.parts import SplitClient, split_client
-from fedsub_core import exchange
-from fedsub_core.card import Card
-from fedsub_core.client_data import ClientData
-from fedsub_core.config import read_config
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.standardise import moments, pool, scaling
 from fedsub_core.errors import MessageRefused
-from fedsub_core.messages import Download, UnitRows, Upload
-from fedsub_core.standardise import moments, pool, scaling
+from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import Download, UnitRows, Upload
 from fedsub_core.wire.codec import decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
 

@@ -17,14 +17,14 @@ from fedsub_client import app
 from fedsub_client.cohort import Cohort, build_learner
 from fedsub_client.parts import Seen, split_client
 from fedsub_client.store import RECORD
-from fedsub_core import exchange
-from fedsub_core.card import Card
-from fedsub_core.client_data import ClientData
-from fedsub_core.config import from_flat, read_config, to_flat
+from fedsub_core.config.run_config import from_flat, read_config, to_flat
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import DataError
-from fedsub_core.federation import Federation, write_federation
-from fedsub_core.messages import Download
-from fedsub_core.models import Model
+from fedsub_core.models.chain import Model
+from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import Download
 from fedsub_core.wire.codec import decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
 

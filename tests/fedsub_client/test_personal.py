@@ -19,15 +19,16 @@ from fedsub_client.parts import SplitClient, split_client
 from fedsub_client.personal import BATCH, load_model
 from fedsub_client.saved import Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
-from fedsub_core import exchange, standardise
-from fedsub_core.card import Card
-from fedsub_core.client_data import ClientData
-from fedsub_core.config import read_config, to_flat
+from fedsub_core.config.run_config import read_config, to_flat
+from fedsub_core.data import standardise
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import DataError, RunError
-from fedsub_core.federation import Federation, write_federation
-from fedsub_core.messages import Download
 from fedsub_core.metrics import Evaluation
-from fedsub_core.models import build_model
+from fedsub_core.models.chain import build_model
+from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import Download
 from fedsub_core.wire.codec import encode_download
 
 CARD = Card("toy", "test", ("a", "b", "c"), ("u", "v"), "g")

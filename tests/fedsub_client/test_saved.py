@@ -18,9 +18,9 @@ from safetensors.torch import save as save_tensors
 from fedsub_client import saved as module
 from fedsub_client.parts import Seen
 from fedsub_client.saved import LAYOUT, PersonalModel, Saved
-from fedsub_core.card import Card
+from fedsub_core.data.card import Card
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
-from fedsub_core.standardise import Scaling
 
 CARD = Card("toy", "test", ("a", "b"), ("ü", "v"), "m/s^2", 50.0, 2.0, 0.5, True)
 SCALING = Scaling(np.array([0.5, -2], np.float32), np.array([1, 3], np.float32))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from fedsub_core.config import from_flat, read_config, to_flat
-from fedsub_core.toml import flatten
+from fedsub_core.config.run_config import from_flat, read_config, to_flat
+from fedsub_core.config.toml import flatten
 
 ROOT = Path(__file__).resolve().parents[2]
 # What only an engine of ours reads, and what differs for a first `flwr run .`.

@@ -13,17 +13,17 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from torch import Tensor
 
-from fedsub.cohort_grid import CohortGrid
-from fedsub.simulation import build_grid, build_strategy
-from fedsub_core import exchange
-from fedsub_core.config import RunConfig
-from fedsub_core.federation import Card, ClientData, Federation
-from fedsub_core.methods import method
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
+from fedsub_core.wire import exchange
 from fedsub_core.wire.frame import open_frame
 from fedsub_core.wire.v1 import exchange_pb2 as pb
-from strategies.base import PersonalizedStrategy
-from strategies.opening import FEDERATION
+from strategies.rounds.handshake import FEDERATION
+from strategies.rounds.strategy import PersonalizedStrategy
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from flwr.app import Message, MessageType
 from torch import nn
 
 from fedsub_core.errors import RunError
-from fedsub_core.models import mlp
+from fedsub_core.models.chain import mlp
 from fedsub_core.seeds import generator
 
 SEED, LR, MOMENTUM, BATCH = 5, 0.05, 0.8, 16

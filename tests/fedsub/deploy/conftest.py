@@ -14,12 +14,12 @@ from uuid import uuid4
 
 import pytest
 
-from fedsub.deploy.local import Rehearsal
-from fedsub.simulation import train_method
+from fedsub.engines.rehearsal import Rehearsal
+from fedsub.engines.simulation import train_method
 from fedsub_client.saved import Saved
 from fedsub_client.store import STATE_FILE
-from fedsub_core.config import RunConfig, read_config
-from fedsub_core.federation import Federation, write_federation
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Federation, write_federation
 from fedsub_server.rundb import RunDatabase
 
 CLIENTS = 3

@@ -34,9 +34,9 @@ from fedsub.deploy.flower_process import (
 )
 from fedsub.deploy.keys import make_node_key
 from fedsub.deploy.processes import Child, Supervisor
-from fedsub.deploy.workplace import Workplace, make_workplace
-from fedsub_core.config import read_config
-from fedsub_core.federation import Federation
+from fedsub.engines.rehearsal_folder import Workplace, make_workplace
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation
 from fedsub_server.rundb import RunDatabase
 
 pytestmark = pytest.mark.slow

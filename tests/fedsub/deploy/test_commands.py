@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 from flwr.common.config import flatten_dict
 
-from fedsub.deploy.commands import deploy
-from fedsub.deploy.workplace import choose_clients, make_workplace
-from fedsub_core.config import from_flat, read_config
+from fedsub.commands.deploy import deploy
+from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
+from fedsub_core.config.run_config import from_flat, read_config
+from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import ConfigError, DataError, RunError
-from fedsub_core.federation import read_federation
 
 
 def call(*arguments: object) -> Result:

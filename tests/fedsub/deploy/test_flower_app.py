@@ -18,7 +18,7 @@ from fedsub.deploy.flower_process import (
     free_ports,
     run_status,
 )
-from fedsub_core.config import from_flat, read_config, to_flat
+from fedsub_core.config.run_config import from_flat, read_config, to_flat
 from fedsub_core.errors import RunError
 
 SETTINGS = {"rounds": 2, "lr": 1.0, "fedsub.fusion": "avg", "beside": "", "data": "/a b/ü"}

@@ -15,13 +15,13 @@ from fedsub_client import app
 from fedsub_client.cohort import Cohort, build_learner
 from fedsub_client.saved import Saved
 from fedsub_client.store import STATE_FILE
-from fedsub_core import exchange, openings
-from fedsub_core.card import Card
-from fedsub_core.client_data import ClientData
-from fedsub_core.config import RunConfig, read_config, to_flat
-from fedsub_core.federation import Federation, write_federation
-from fedsub_core.messages import Download, UnitRows, Upload
-from fedsub_core.standardise import moments, scaling
+from fedsub_core.config.run_config import RunConfig, read_config, to_flat
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.standardise import moments, scaling
+from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.bundles import Download, UnitRows, Upload
 from fedsub_core.wire.codec import decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.memory import Memory
@@ -84,10 +84,10 @@ class Phone:
         return exchange.unpack(self.ask(MessageType.TRAIN, self.content(round, download, run)))
 
     def query(self, **said: str) -> dict[str, Any]:
-        greeting = openings.greeting()
+        greeting = handshake.greeting()
         greeting.update(said)
-        content = RecordDict({openings.OPENING: greeting})
-        return dict(self.ask(MessageType.QUERY, content).config_records[openings.OPENING])
+        content = RecordDict({handshake.OPENING: greeting})
+        return dict(self.ask(MessageType.QUERY, content).config_records[handshake.OPENING])
 
     def receive(self, payload: bytes, round: int) -> Download:
         """Return what a server that hears of nobody else might send next."""

@@ -12,9 +12,9 @@ from flwr.app import MessageType
 
 from fedsub_client.parts import split_client
 from fedsub_client.store import STATE_FILE
-from fedsub_core import exchange
-from fedsub_core.client_data import ClientData
-from fedsub_core.standardise import Scaling, moments, scaling
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.standardise import Scaling, moments, scaling
+from fedsub_core.wire import exchange
 
 
 def test_the_evaluated_global_model_is_the_one_that_is_kept(phone: Any) -> None:

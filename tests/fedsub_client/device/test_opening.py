@@ -9,10 +9,10 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 
 from fedsub_client import app
-from fedsub_core import exchange
-from fedsub_core.config import from_flat, to_flat
+from fedsub_core.config.run_config import from_flat, to_flat
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.version import VERSION
+from fedsub_core.wire import exchange
 
 IDS = count(10**6)
 

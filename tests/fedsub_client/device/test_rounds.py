@@ -13,9 +13,9 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort
 from fedsub_client.parts import split_client
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
-from fedsub_core import exchange
 from fedsub_core.errors import MessageRefused
-from fedsub_core.messages import Download
+from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import Download
 
 WAYS: list[dict[str, Any]] = [
     {"method": "fedsub"},

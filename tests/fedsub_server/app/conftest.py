@@ -11,10 +11,10 @@ import pytest
 import torch
 from flwr.app import Context, RecordDict
 
-from fedsub.cohort_grid import CohortGrid
-from fedsub.simulation import build_grid
-from fedsub_core.config import RunConfig, read_config, to_flat
-from fedsub_core.federation import Card, ClientData, Federation
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.simulation import build_grid
+from fedsub_core.config.run_config import RunConfig, read_config, to_flat
+from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_server.app import SERVER, main
 from fedsub_server.rundb import RunDatabase
 

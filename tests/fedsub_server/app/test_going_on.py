@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fedsub_core.config import read_config, to_flat
+from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.errors import RunError
 from fedsub_server.app import MAY_CHANGE, decisive
 

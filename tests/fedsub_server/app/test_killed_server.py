@@ -12,9 +12,9 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client import app as client_app
 from fedsub_client.saved import Saved
-from fedsub_core import exchange
-from fedsub_core.config import RunConfig, to_flat
-from fedsub_core.federation import Federation, write_federation
+from fedsub_core.config.run_config import RunConfig, to_flat
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.wire import exchange
 
 
 class Killed(BaseException):

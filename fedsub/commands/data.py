@@ -1,0 +1,183 @@
+"""The command line of data sets: ``fedsub data list | show | fetch | prepare | ...``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.padding import Padding
+from rich.table import Table
+
+from fedsub.commands.derived_data import add_derived
+from fedsub.commands.terminal import (
+    FOLDER,
+    OUT,
+    SEED,
+    SETTINGS,
+    console,
+    people_progress,
+    print_counts,
+    print_federation,
+    print_options,
+    settings_of,
+)
+from fedsub_core.data.federation import check_new_folder
+from fedsub_core.errors import ConfigError
+from fedsub_core.options import read_options
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def data() -> None:
+    """Get data sets, turn them into federations, and look at what came out."""
+
+
+@data.command("list")
+def list_data_sets() -> None:
+    """List the data sets that FedSub knows."""
+    from fedsub_data.catalogue.catalogue import names, read_dataset_card
+
+    result = Table(box=SIMPLE_HEAD)
+    for title, how in (("name", "left"), ("people", "right"), ("classes", "right")):
+        result.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
+    for title in ("recognised", "access", "licence"):
+        result.add_column(title)
+    for name in names():
+        card = read_dataset_card(name)
+        row = (str(card.people), str(len(card.labels.classes)), card.task)
+        result.add_row(name, *row, card.source.access, card.source.licence)
+    console.print(result)
+
+
+@data.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Say where data set NAME comes from, on which terms, and how it is prepared."""
+    from fedsub_data.catalogue.catalogue import read_dataset_card
+    from fedsub_data.preparing.preparers import preparer
+
+    card = read_dataset_card(name)
+    console.print(f"[bold]{card.name}[/bold]: {card.task}, {card.people} people", highlight=False)
+    source = card.source
+    rows = [("page", source.page), ("licence", source.licence), ("terms", source.terms)]
+    rows += [("access", source.access), ("cite", source.citation)]
+    if source.apply is not None:
+        rows.append(("apply at", source.apply))
+    for file in card.files:
+        size = "size not known" if file.bytes is None else f"{file.bytes:,} bytes"
+        rows.append((f"file {file.name}", f"{size}, {file.url}"))
+    for signals in (card.signals, *card.other_signals):
+        rate = signals.sampling_rate_hz
+        at = "rates differ" if rate is None else f"{rate:g} Hz"
+        rows.append((signals.place, f"{', '.join(signals.channels)}; {signals.units}; {at}"))
+    cut = card.windowing
+    rows.append(("classes", ", ".join(card.labels.classes)))
+    rows.append(("windows", f"{cut.window_s:g} s, overlap {cut.overlap:g}"))
+    rows.append(("in the papers", card.paper.use))
+    if card.prepare is not None:
+        rows.append(("--source", card.prepare.source))
+    for title, text in rows:
+        console.print(f"[bold]{title}[/bold]", highlight=False)
+        if "://" in text:  # an address must not be broken
+            console.print(f"  {text}", highlight=False, soft_wrap=True)
+        else:
+            console.print(Padding(text, (0, 0, 0, 2)), highlight=False)
+    print_options(f"Options of `fedsub data prepare {name} --set`", preparer(name).Options)
+
+
+@data.command()
+@click.argument("name")
+@click.option(
+    "--to", type=FOLDER, help="folder for the files [default: downloads/NAME, made if missing]"
+)
+@click.option("--accept-terms", is_flag=True, help="you have read the terms and accept them")
+def fetch(name: str, to: Path | None, accept_terms: bool) -> None:
+    """Download the official files of data set NAME, after showing their terms."""
+    from fedsub_data.catalogue.catalogue import read_dataset_card
+    from fedsub_data.catalogue.fetch import fetch as fetch_files
+    from fedsub_data.catalogue.fetch import terms
+
+    card = read_dataset_card(name)
+    click.echo(terms(card))
+    folder = to if to is not None else Path("downloads", name)
+    fetch_files(card, folder, accept_terms, report=click.echo)
+    click.echo(f"Next: fedsub data prepare {name} --source {folder} --out {name}")
+
+
+@data.command()
+@click.argument("name")
+@click.option("--source", type=FOLDER, help="the official archive, file or folder")
+@OUT
+@SETTINGS
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="people prepared at once [default: all cores]"
+)
+def prepare(
+    name: str, source: Path | None, out: Path, settings: tuple[str, ...], workers: int | None
+) -> None:
+    """Turn the official files of data set NAME into a federation: a folder, one file a person.
+
+    `fedsub data show NAME` lists its options and says what to give as --source.
+    """
+    from fedsub_core.config.run_config import RunConfig
+    from fedsub_data.catalogue.catalogue import read_dataset_card
+    from fedsub_data.preparing.preparers import prepare as write_prepared
+    from fedsub_data.preparing.preparers import preparer
+
+    card = read_dataset_card(name)
+    options = read_options(preparer(name).Options, settings_of(settings), f"data set {name}")
+    if source is None:
+        if card.source.access != "installed":
+            wanted = card.prepare.source if card.prepare is not None else "its official files"
+            raise ConfigError(f"--source is missing; for {name} give {wanted}")
+        from fedsub_core.data.watch import watch_file
+
+        source = watch_file()
+    with people_progress() as bar:
+        task = bar.add_task("people", total=None)
+        prepared = write_prepared(
+            name,
+            source,
+            out,
+            options,
+            workers or RunConfig().workers,
+            lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    print_counts(prepared.counts)
+    print_federation(prepared.federation, out)
+
+
+@data.command()
+@click.argument("folder")
+@click.option("--out", type=FOLDER, help="new folder [default: inspections/NAME]")
+@SEED
+def inspect(folder: str, out: Path | None, seed: int) -> None:
+    """Draw the federation in FOLDER: who has what, how alike people are, whether classes cluster.
+
+    Writes PNGs, the numbers as JSON, and report.html with all of it.
+    """
+    from fedsub_core.data.sources import load_federation
+    from fedsub_data.inspection.inspection import inspect_federation
+    from fedsub_data.inspection.page import write_inspection
+    from fedsub_data.inspection.tables import tables
+
+    federation = load_federation(folder)
+    target = out if out is not None else _free(Path("inspections", Path(folder).resolve().name))
+    check_new_folder(target)
+    inspection = inspect_federation(federation, seed)
+    write_inspection(inspection, target)
+    console.print(tables(inspection))
+    console.print(f"Page: {target / 'report.html'}", soft_wrap=True)
+
+
+def _free(folder: Path) -> Path:
+    """Return `folder`, or its first numbered sibling that does not exist."""
+    number = 1
+    free = folder
+    while free.exists():
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
+    return free
+
+
+add_derived(data)

@@ -1,0 +1,188 @@
+"""The command line of deployments: rehearse one, make what it needs, start runs on it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from fedsub_core.config.run_config import read_config
+from fedsub_core.errors import ConfigError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def deploy() -> None:
+    """Run on real devices: SuperLink, SuperNodes, TLS and keys.
+
+    Start with `fedsub deploy local`: it rehearses a whole deployment on this machine.
+    """
+
+
+@deploy.command(short_help="Rehearse a whole deployment on this machine.")
+@click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--clients",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="SuperNodes to start, one for each of the first clients of the data",
+)
+@click.option("--data", help="a federation's folder, or 'watch' for the one built in")
+@click.option("--out", help="folder in which the rehearsal's folder is made [default: runs]")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="any key of a run, such as rounds=2, method=fedavg or fedsub.fusion=avg",
+)
+def local(
+    config: str | None, clients: int, data: str | None, out: str | None, settings: tuple[str, ...]
+) -> None:
+    """Rehearse a deployment on this machine, with TLS and a key for each SuperNode.
+
+    CONFIG is a TOML file with the keys of `fedsub run`. Makes certificates and keys, starts
+    SuperLink, SuperNodes and SuperExecs on loopback, runs all rounds, prints the results, and
+    leaves no process behind, also after Ctrl-C.
+    """
+    from fedsub.commands.progress import rounds_progress
+    from fedsub.deploy.signals import Interrupted
+    from fedsub.engines.rehearsal import Rehearsal
+    from fedsub.report.results import bytes_table, method_summaries, table
+
+    console = Console()
+    overrides = dict(_setting(text) for text in settings)
+    overrides |= {k: v for k, v in (("data", data), ("out", out)) if v is not None}
+    resolved = read_config(config, overrides)
+    with rounds_progress(console) as bar:
+        task = bar.add_task(resolved.method, total=resolved.rounds)
+
+        def say(text: str) -> None:
+            bar.console.print(text, highlight=False, soft_wrap=True)
+
+        rehearsal = Rehearsal(resolved, clients, say, lambda r: bar.update(task, completed=r))
+        say(f"Folder: {rehearsal.place.folder}")
+        try:
+            folder = rehearsal()
+        except Interrupted as interrupted:
+            say(f"{interrupted}; all processes have been ended")
+            sys.exit(128 + interrupted.number)
+    summaries = method_summaries(folder)
+    console.print(table(summaries))
+    console.print(bytes_table(summaries))
+    console.print(f"Run folder: {folder}", soft_wrap=True)
+
+
+_FOLDER = click.option(
+    "--dir",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="where certificates and keys are; no key there is ever overwritten",
+)
+
+
+@deploy.command(short_help="Make the certificates and keys of a deployment.")
+@_FOLDER
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    help="a DNS name or IP address that devices reach the server by; may be given again",
+)
+@click.option("--nodes", type=click.IntRange(min=0), default=0, help="keys of devices to make")
+@click.option("--renew", is_flag=True, help="replace the server's certificate and key alone")
+def certificates(folder: Path, names: tuple[str, ...], nodes: int, renew: bool) -> None:
+    """Make a certificate authority, the server's certificate and secret, and keys for devices.
+
+    Give each device its own key and `ca.crt`, nothing else. `ca.key` can make further servers
+    that devices trust: keep it off the server.
+
+    With --renew the same authority signs a new certificate for the server, so devices stay as they
+    are. The names stay too unless others are given. The one before is kept as `.old`.
+    """
+    from fedsub.deploy.certificates import make_certificates, renew_server
+    from fedsub.deploy.keys import make_secret, node_key_files, refuse_existing
+
+    if renew:
+        if nodes:
+            raise ConfigError("--renew makes no keys of devices: use `fedsub deploy key`")
+        until = renew_server(folder, names).not_valid_after_utc
+        click.echo(f"{folder}: new server.pem and server.key, valid until {until:%Y-%m-%d}")
+        click.echo("Put both on the server and restart its SuperLink")
+        return
+    keys = [f"node-{n + 1:0{len(str(nodes))}d}" for n in range(nodes)]
+    secret = folder / "superexec.secret"
+    refuse_existing([secret, *(file for key in keys for file in node_key_files(folder, key))])
+    make_certificates(folder, names)
+    make_secret(secret)
+    made = "ca.crt, ca.key, server.pem, server.key, superexec.secret"
+    click.echo(f"{folder}: {made} for {', '.join(names)}")
+    if keys:
+        _make_keys(folder, keys)
+
+
+@deploy.command(short_help="Make the keys of further devices.")
+@_FOLDER
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def key(folder: Path, names: tuple[str, ...]) -> None:
+    """Make a key for each device NAME: `nodes/NAME`, and `nodes/NAME.pub` to register."""
+    from fedsub.deploy.keys import node_key_files, refuse_existing
+
+    refuse_existing([file for name in names for file in node_key_files(folder, name)])
+    _make_keys(folder, list(dict.fromkeys(names)))
+
+
+def _make_keys(folder: Path, names: list[str]) -> None:
+    from fedsub.deploy.keys import make_node_key, node_key_files
+
+    for name in names:
+        make_node_key(node_key_files(folder, name)[0])
+    click.echo(f"{folder / 'nodes'}: {len(names)} keys; register each .pub with")
+    click.echo(f"  flwr supernode register {node_key_files(folder, names[0])[1]}")
+
+
+@deploy.command(short_help="Write the Flower app that `flwr run` starts.")
+@click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="folder to make, with one pyproject.toml in it",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="any key of a run, such as rounds=100, folder=/srv/fedsub/run or fedsub.fusion=avg",
+)
+def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
+    """Write the Flower app that `flwr run OUT` starts on a SuperLink.
+
+    CONFIG is a TOML file with the keys of `fedsub run`. The app names the packages of FedSub that
+    are installed on the server and on the devices, and holds no code.
+    """
+    from fedsub.deploy.flower_app import write_app
+
+    resolved = read_config(config, dict(_setting(text) for text in settings))
+    if resolved.folder and not Path(resolved.folder).is_absolute():
+        raise ConfigError(
+            f"folder: got {resolved.folder!r}, expected an absolute path on the server, such as "
+            "/srv/fedsub/run: a relative one depends on where its SuperExec was started"
+        )
+    write_app(out, replace(resolved, beside=""))
+    click.echo(f"{out}: start it with")
+    click.echo(f"  flwr run {out} --stream")
+    if not resolved.folder:
+        click.echo("A run that fails can go on only in a folder of its own: --set folder=/a/path")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text}: expected KEY=VALUE, such as rounds=2")
+    return key.strip(), value.strip()

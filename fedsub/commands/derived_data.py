@@ -1,0 +1,91 @@
+"""The commands that make another federation out of one: ``fedsub data partition | evolve``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedsub.commands.terminal import (
+    OUT,
+    SEED,
+    SETTINGS,
+    print_counts,
+    print_federation,
+    settings_of,
+)
+from fedsub_core.data.federation import check_new_folder, write_federation
+from fedsub_core.options import option_values, read_options
+from fedsub_data.preparing.preparation import REPORT_FILE, Counts, Prepared
+
+
+def add_derived(group: click.Group) -> None:
+    """Add the commands to `group`."""
+    group.add_command(partition)
+    group.add_command(evolve)
+
+
+@click.command()
+@click.argument("folder")
+@click.option(
+    "--kind",
+    required=True,
+    help="natural, dirichlet, pathological, hard-clusters or feature-shift",
+)
+@OUT
+@SETTINGS
+@SEED
+def partition(folder: str, kind: str, out: Path, settings: tuple[str, ...], seed: int) -> None:
+    """Deal the samples of the federation in FOLDER out to other clients, for experiments.
+
+    An unknown --set key is answered with the kind's options.
+    """
+    from fedsub_core.data.sources import load_federation
+    from fedsub_data.partitions.partitions import counted_partition, partition_options
+
+    options = read_options(partition_options(kind), settings_of(settings), f"partition {kind}")
+    check_new_folder(out)
+    made = counted_partition(load_federation(folder), kind, options, seed)
+    _write_derived(out, made, folder, f"partition {kind}", options, seed)
+
+
+@click.command()
+@click.argument("folder")
+@OUT
+@SETTINGS
+@SEED
+def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None:
+    """Make the dynamic scenario of FOLDER: people lack classes at first and get them back.
+
+    Keys of --set: clients=0.6 (share of clients that lose classes), classes=0.8 (most of its
+    classes that a client loses), every=50 (rounds until each gets the next class back).
+    """
+    from fedsub_core.data.sources import load_federation
+    from fedsub_data.evolution import EvolutionOptions, arrivals
+    from fedsub_data.evolution import evolve as lose_classes
+
+    options = read_options(EvolutionOptions, settings_of(settings), "evolve")
+    check_new_folder(out)
+    federation = lose_classes(load_federation(folder), options, seed)
+    counts = Counts()
+    for round, (samples, clients) in arrivals(federation).items():
+        counts.add(f"samples that come in round {round}, to {clients} clients", samples)
+    _write_derived(out, Prepared(federation, counts), folder, "evolve", options, seed)
+
+
+def _write_derived(
+    out: Path, made: Prepared, folder: str, how: str, options: Any, seed: int
+) -> None:
+    report = {
+        "from": Path(folder).name,
+        "made by": how,
+        "seed": seed,
+        "options": option_values(options),
+        "counts": made.counts,
+    }
+    files = {REPORT_FILE: json.dumps(report, indent=2) + "\n"}
+    write_federation(out, made.federation, files)
+    print_counts(made.counts)
+    print_federation(made.federation, out)

@@ -1,0 +1,118 @@
+"""The command line of one person's model: ``fedsub predict``, ``fedsub export``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.errors import ConfigError
+
+_STATE = click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="a device's state: <state-dir>/<client-id>, or <state-dir> of a single client",
+)
+_FORCE = click.option("--force", is_flag=True, help="replace the file that is there")
+_ENDINGS = (".csv", ".npz")
+
+
+@click.command(short_help="Use a person's model on new samples.")
+@_STATE
+@click.option(
+    "--input",
+    "samples",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="npz with x [n, *features], in the units of the training data and not standardised",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help=".csv, or .npz with probabilities, label and classes [default: CSV, printed]",
+)
+@_FORCE
+def predict(state: Path, samples: Path, output: Path | None, force: bool) -> None:
+    """Say for each sample which class it is, with every class's probability.
+
+    Works on the device alone: needs its state folder, no server, and leaves the state as it is.
+    """
+    from fedsub_client.new_samples import read_samples
+    from fedsub_client.personal import load_model
+    from fedsub_core.files import check_new, write_whole
+
+    if output is not None:
+        if output.suffix not in _ENDINGS:
+            ending = repr(output.suffix) if output.suffix else "none"
+            raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
+        check_new(output, force)
+    loaded = load_model(state)
+    found = loaded.probabilities(read_samples(samples), str(samples))
+    classes = loaded.model.card.classes
+    if output is None:
+        click.echo(_csv(found, classes), nl=False)
+        return
+    data = _npz(found, classes) if output.suffix == ".npz" else _csv(found, classes).encode()
+    write_whole(output, data)
+    about = f"client {loaded.client}, model of round {loaded.round}"
+    click.echo(f"{about}: {len(found):,} predictions: {output}")
+
+
+@click.command(short_help="Write a person's model for other programs.")
+@_STATE
+@click.option(
+    "--format",
+    type=click.Choice(("onnx", "torchscript", "safetensors")),
+    required=True,
+    help="onnx takes: pip install 'fedsub[export]'",
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path), required=True, help="the file to be written"
+)
+@_FORCE
+def export(state: Path, format: str, output: Path, force: bool) -> None:
+    """Write a person's model as one file that needs nothing of FedSub.
+
+    ONNX and TorchScript take x [batch, *features], float32 in the units of the training data,
+    and give probabilities [batch, classes]. Safetensors holds the parameters, with classes,
+    features, standardisation and architecture beside them.
+    """
+    from fedsub.export.formats import export as write_model
+    from fedsub_client.personal import load_model
+
+    loaded = load_model(state)
+    difference = write_model(loaded, format, output, force)
+    checked = (
+        "not checked: onnxruntime is not installed"
+        if difference is None
+        else f"read back, probabilities differ by {difference:.1g} at most"
+    )
+    shape = ", ".join(map(str, loaded.model.shape))
+    about = f"client {loaded.client}, model of round {loaded.round}, x [batch, {shape}]"
+    click.echo(f"{about}: {checked}: {output}")
+
+
+def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    # A class may be called "row" or "class", so the columns of classes say what they are.
+    table.writerow(["row", "class", *(f"probability {name}" for name in classes)])
+    for row, (label, found) in enumerate(zip(probabilities.argmax(1), probabilities, strict=True)):
+        table.writerow([row, classes[label], *map(str, found)])
+    return text.getvalue()
+
+
+def _npz(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> bytes:
+    file = io.BytesIO()
+    np.savez(
+        file,
+        probabilities=probabilities,
+        label=probabilities.argmax(1).astype(np.int64),
+        classes=np.array(classes),
+    )
+    return file.getvalue()

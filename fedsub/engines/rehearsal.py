@@ -1,0 +1,237 @@
+"""The rehearsal of a deployment on one machine: SuperLink, SuperNodes and SuperExecs on loopback.
+
+What differs from a deployment is only that all machines are this one: every message goes through
+TLS, every SuperNode shows its registered key, and a device has no data but its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from fedsub.deploy.components import CONNECTION, HOST, connection, superexec, superlink, supernode
+from fedsub.deploy.flower_app import write_app
+from fedsub.deploy.flower_process import (
+    COMPLETED,
+    flower_environment,
+    flower_program,
+    free_ports,
+    is_healthy,
+    run_status,
+)
+from fedsub.deploy.processes import POLL_SECONDS, Child, Supervisor
+from fedsub.deploy.signals import EndSignals
+from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
+from fedsub.report.results import export_csv, summarise_run
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.sources import absolute_source
+from fedsub_core.errors import RunError
+from fedsub_server.rundb import RunDatabase
+
+#: Seconds for a step of starting up, and as many more for each client: all share the cores.
+START_SECONDS, START_SECONDS_EACH = 120.0, 10.0
+# Flower's default is 1 s, for each of a round's messages.
+_FAST_TASKS = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
+# The server side goes last: SuperNodes whose SuperLink is gone hang when they are ended.
+_SERVER, _DEVICES, _TASKS = 0, 1, 2
+
+Say = Callable[[str], None]
+Rounds = Callable[[int], None]
+
+
+class Rehearsal:
+    """A deployment on loopback of the run that `config` describes.
+
+    Parameters
+    ----------
+    config : the run's configuration; methods beside the main one are for ``fedsub run``.
+    clients : SuperNodes, one for each of the first clients of the run's data.
+    say : told what has been reached, in words.
+    progress : told the last finished round.
+
+    Raises
+    ------
+    DataError, RunError
+        If the clients cannot be trained on, or the folder ``<out>/deploy-<time>`` cannot be made.
+    """
+
+    def __init__(self, config: RunConfig, clients: int, say: Say, progress: Rounds) -> None:
+        federation = choose_clients(config, clients)
+        self.clients = list(federation.clients)
+        self.place = make_workplace(Path(config.out), federation)
+        run = str(self.place.run)
+        data = absolute_source(config.data)
+        least = max(clients, config.min_clients)
+        self.config = replace(config, data=data, beside="", out=run, folder=run, min_clients=least)
+        self.say, self.progress = say, progress
+        self.patience = START_SECONDS + START_SECONDS_EACH * clients
+        self.cli = flower_environment(self.place.home("cli"))
+        self.fleet, self.port, *self.node_ports = free_ports(2 + clients)
+
+    def __call__(self) -> Path:
+        """Start everything, run all rounds, end everything; return the run's folder.
+
+        Raises
+        ------
+        RunError
+            If a process does not come up, the run fails or no round ends for too long; with the
+            end of the log that tells why.
+        Interrupted
+            If a signal asked us to end. Whatever is raised, no process is left.
+        """
+        with self.up():
+            for finished in self.follow(self.submit()):
+                self.progress(finished)
+        self._summarise(self.database)
+        return self.place.run
+
+    @property
+    def database(self) -> Path:
+        """The run's database."""
+        return self.place.run / self.config.method / "state.db"
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        """Have everything up that a run needs, while a ``with`` block lasts; raises as a call."""
+        write_app(self.place.app, self.config)
+        with EndSignals() as signals, Supervisor(signals=signals) as self.supervisor:
+            self._start_server()
+            self._register_keys()
+            self._start_devices()
+            # From here on what dies comes back, as a service manager would see to.
+            self.supervisor.restarting = True
+            yield
+
+    def submit(self) -> str:
+        """Start the run, from where its folder left off if it failed before; return its id."""
+        task = self._flwr("submit", "run", str(self.place.app), CONNECTION, "--format", "json")
+        self.supervisor.finish([task], self.patience)
+        printed = task.output()
+        try:
+            run = str(json.loads(printed)["run-id"])
+        except (ValueError, KeyError) as error:
+            raise RunError(f"Flower did not start the run:\n{printed}") from error
+        self.say(f"run {run} submitted")
+        return run
+
+    def follow(self, run: str) -> Iterator[int]:
+        """Look after everything until the run has completed; yield its last round at every look.
+
+        Raises
+        ------
+        RunError
+            If the run fails, or no round ends for too long.
+        """
+        follower = self._flwr("run", "log", run, CONNECTION, "--stream")
+        # A round is two exchanges, and before the first comes the opening.
+        limit = 2 * self.config.round_timeout + self.patience
+        finished, deadline = 0, time.monotonic() + limit
+        database = None
+        try:
+            while True:
+                self.supervisor.check()
+                database = database or _open(self.database)
+                if database is not None and database.last_round() > finished:
+                    finished, deadline = database.last_round(), time.monotonic() + limit
+                yield finished
+                # The log also ends where its connection broke.
+                if follower.process.poll() is not None:
+                    status = self._status(run)
+                    if status.startswith("finished"):
+                        break
+                    self.supervisor.end([follower])
+                    follower = self._flwr("run", "log", run, CONNECTION, "--stream")
+                if time.monotonic() > deadline:
+                    raise RunError(f"no round ended for {limit:.0f} s:\n{follower.tail()}")
+                time.sleep(POLL_SECONDS)
+            self.supervisor.end([follower])
+            if status != COMPLETED or database is None:
+                raise RunError(
+                    f"the run ended as {status}: {_why(follower)}\nAll logs: {self.place.logs}"
+                )
+            yield database.last_round()
+        finally:
+            if database is not None:
+                database.close()
+
+    def _start_server(self) -> None:
+        place, port = self.place, self.port
+        database = place.folder / "link.db"
+        command = superlink(place.credentials, self.fleet, port, database)
+        self._start("superlink", command, _SERVER)
+        url, ca = f"https://{HOST}:{port}", place.credentials.ca
+        self.supervisor.wait_until(lambda: is_healthy(url, ca), "SuperLink healthy", self.patience)
+        self._start("superlink-superexec", superexec(place.credentials, port), _SERVER)
+        config = connection(place.credentials, port)
+        (place.home("cli") / "config.toml").write_text(config, encoding="utf-8")
+        self.say(f"SuperLink: TLS, for SuperNodes at {HOST}:{self.fleet}, for runs at {url}")
+
+    def _register_keys(self) -> None:
+        tasks = []
+        for client in self.clients:
+            public = f"{self.place.key(client)}.pub"
+            arguments = ["supernode", "register", public, CONNECTION, "--name", client]
+            tasks.append(self._flwr(f"register-{client}", *arguments))
+        self.supervisor.finish(tasks, self.patience)
+        self.say(f"keys of {len(tasks)} SuperNodes registered")
+
+    def _start_devices(self) -> None:
+        place = self.place
+        for client, port in zip(self.clients, self.node_ports, strict=True):
+            settings = {
+                "client-id": client,
+                "data": str(place.device(client)),
+                "state-dir": str(place.state),
+            }
+            key = place.key(client)
+            command = supernode(place.credentials, self.fleet, port, key, settings)
+            self._start(f"supernode-{client}", command, _DEVICES)
+            command = superexec(place.credentials, port)
+            self._start(f"supernode-{client}-superexec", command, _DEVICES)
+        # `flwr supernode list` would also show nodes of before a restart as online.
+        logs = [place.log(f"supernode-{client}") for client in self.clients]
+        self.supervisor.wait_until(
+            lambda: all("SuperNode ID" in log.read_text(errors="replace") for log in logs),
+            "all SuperNodes connected",
+            self.patience,
+        )
+        self.say(f"SuperNodes connected: {', '.join(self.clients)}")
+
+    def _status(self, run: str) -> str:
+        task = self._flwr("status", "list", CONNECTION, "--run-id", run, "--format", "json")
+        # It fails while the SuperLink is started again, which is no reason to give up.
+        self.supervisor.finish([task], self.patience, well=False)
+        return run_status(task.output())
+
+    def _summarise(self, database: Path) -> None:
+        with RunDatabase(database) as opened:
+            export_csv(opened, database.with_name("metrics.csv"))
+        summarise_run(self.place.run)
+
+    def _start(self, name: str, command: list[str], rank: int) -> None:
+        env = flower_environment(self.place.home(name)) | _FAST_TASKS
+        self.supervisor.start(name, command, env, self.place.log(name), rank=rank, restart=True)
+
+    def _flwr(self, name: str, *arguments: str) -> Child:
+        log = self.place.log(name)
+        log.unlink(missing_ok=True)
+        command = [flower_program("flwr"), *arguments]
+        return self.supervisor.start(name, command, self.cli, log, rank=_TASKS, task=True)
+
+
+def _why(follower: Child) -> str:
+    """Return our own error in a run's log, without its traceback; else the log's end."""
+    errors = re.findall(r"^fedsub_core\.errors\.\w+: (.+)$", follower.output(), re.MULTILINE)
+    return errors[-1] if errors else f"\n{follower.tail()}"
+
+
+def _open(path: Path) -> RunDatabase | None:
+    try:
+        return RunDatabase(path)
+    except RunError:  # not made yet, or just being made
+        return None

@@ -1,0 +1,116 @@
+"""The folder of a rehearsal: what each side of a deployment holds, side by side on one disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsub.deploy.certificates import make_certificates
+from fedsub.deploy.components import HOST, Credentials
+from fedsub.deploy.keys import make_node_key, make_secret
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.sources import client_ids, load_client
+from fedsub_core.data.splits import check_trainable, unseen_clients
+from fedsub_core.errors import DataError
+from fedsub_core.files import stamped_folder
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where everything of a rehearsal lies, under an absolute `folder`."""
+
+    folder: Path
+
+    @property
+    def credentials(self) -> Credentials:
+        """What all processes on this machine prove themselves with."""
+        certs = self.folder / "certs"
+        return Credentials(
+            certs / "ca.crt",
+            certs / "server.pem",
+            certs / "server.key",
+            self.folder / "keys" / "superexec.secret",
+        )
+
+    @property
+    def app(self) -> Path:
+        """The Flower app."""
+        return self.folder / "app"
+
+    @property
+    def run(self) -> Path:
+        """The run's folder, as the ServerApp is told."""
+        return self.folder / "run"
+
+    @property
+    def logs(self) -> Path:
+        """All processes' logs."""
+        return self.folder / "logs"
+
+    def key(self, client: str) -> Path:
+        """Return a device's private key; its public half ends in ``.pub``."""
+        return self.folder / "keys" / client
+
+    def device(self, client: str) -> Path:
+        """Return the folder of a device's data: a federation of this client alone."""
+        return self.folder / "devices" / client
+
+    @property
+    def state(self) -> Path:
+        """The devices' state: a folder for each, which it makes itself."""
+        return self.folder / "state"
+
+    def log(self, name: str) -> Path:
+        """Return a process's log."""
+        return self.logs / f"{name}.log"
+
+    def home(self, name: str) -> Path:
+        """Return Flower's folder of a process: machines of a deployment share none either."""
+        return self.folder / "flower" / name
+
+
+def choose_clients(config: RunConfig, count: int) -> Federation:
+    """Return the first `count` clients of the run's data.
+
+    Raises
+    ------
+    DataError
+        If there are fewer, or they cannot be trained on.
+    """
+    ids = client_ids(config.data)
+    if not 0 < count <= len(ids):
+        raise DataError(
+            f"{config.data}: {len(ids)} clients there, {count} SuperNodes asked for; expected 1 to "
+            f"{len(ids)}. Give another --clients, or a federation's folder as data."
+        )
+    card: Card | None = None
+    clients: dict[str, ClientData] = {}
+    for client in ids[:count]:
+        card, clients[client] = load_client(config.data, client)
+    assert card is not None
+    federation = Federation(card, clients)
+    check_trainable(federation)
+    if config.split == "unseen":
+        unseen_clients(clients, config.unseen_share, config.seed)
+    return federation
+
+
+def make_workplace(out: Path, federation: Federation) -> Workplace:
+    """Make ``<out>/deploy-<time>`` with certificates, keys, and each device's data and state.
+
+    Raises
+    ------
+    RunError, DataError
+        If something of it cannot be made.
+    """
+    place = Workplace(stamped_folder(out.resolve(), "deploy"))
+    make_certificates(place.folder / "certs", ["localhost", HOST])
+    make_secret(place.credentials.secret)
+    place.logs.mkdir()
+    for client, data in federation.clients.items():
+        make_node_key(place.key(client))
+        write_federation(place.device(client), Federation(federation.card, {client: data}))
+    return place

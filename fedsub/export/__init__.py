@@ -1,0 +1,1 @@
+"""A person's model as a file for other programs."""

@@ -1,0 +1,1 @@
+"""What runs reached, for people to read."""

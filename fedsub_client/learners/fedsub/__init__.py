@@ -1,0 +1,1 @@
+"""FedSub, the device half."""

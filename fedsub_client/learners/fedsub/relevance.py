@@ -1,0 +1,178 @@
+"""Relevance of every unit for every class, of a stack of clients (FedSub eq. 2, 4, 5).
+
+One forward and one backward relevance pass over the local data. On a CPU the passes go client by
+client in blocks of samples whose intermediate results stay in the cache; a client's relevance
+then depends on nobody else in its stack, to the last bit. On other devices the whole stack is one
+block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from math import prod
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedsub_client.learners.fedsub.compiled import compiled
+from fedsub_client.learners.fedsub.lrp import (
+    AlphaBeta,
+    affine_indices,
+    propagate,
+    require_support,
+    signed_parts,
+)
+from fedsub_core.data.stacks import Stack
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import LRP_STARTS, RELEVANCE_RULES
+from fedsub_core.models.chain import Model, Params, Step
+from fedsub_core.models.layers import Affine, ReLU
+
+RULES = {"lrp-a1b0": AlphaBeta(1, 0), "lrp-a2b1": AlphaBeta(2, 1)}
+BlockSums = Callable[[Params, Tensor, Tensor], tuple[list[Tensor], Tensor]]
+# float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
+# for calls, larger ones for leaving the cache.
+BLOCK_VALUES = 3 * 2**16
+
+
+def unit_relevance(
+    model: Model, params: Params, data: Stack, rule: str, start: str, compile: bool = False
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Return each unit's relevance for each class, and the logits it came from.
+
+    Parameters
+    ----------
+    rule : ``naive`` (mean activation, eq. 2), ``lrp-a1b0`` (eq. 4) or ``lrp-a2b1`` (eq. 5).
+    start : relevance starts from ``logits`` (ReLU of all of them) or ``target`` (the true class).
+    compile : fuse the passes on a CPU with torch.compile, or stay eager where that fails.
+
+    Returns
+    -------
+    relevance : dict of layer name to float32 [clients, classes, units]
+        Mean over the client's samples of the class, zero where it has none. A convolution's unit
+        is a channel: its relevance is summed over positions (``naive``: averaged).
+    logits : float32 [clients, samples, classes]
+        Zero where `data` is padded.
+    """
+    for value, known in ((rule, RELEVANCE_RULES), (start, LRP_STARTS)):
+        if value not in known:
+            raise ConfigError(f"relevance: got {value!r}, expected one of {', '.join(known)}")
+    require_support(model)
+    one_hot = F.one_hot(data.y, model.classes) * data.valid.unsqueeze(2)
+    of_class = one_hot.to(data.x.dtype)
+    with torch.no_grad():
+        parts = params if rule == "naive" else signed_parts(params)
+        if data.x.device.type != "cpu":
+            sums, logits = class_sums(model, parts, data.x, of_class, rule, start)
+            logits *= data.valid.unsqueeze(2)
+        else:
+            sums, logits = _in_blocks(model, parts, data, of_class, rule, start, compile)
+        per_class = of_class.sum(1).clamp(min=1).unsqueeze(2)
+        means = {layer.name: s / per_class for layer, s in zip(model.affine, sums, strict=True)}
+    return means, logits
+
+
+def class_sums(
+    model: Model, parts: Params, x: Tensor, of_class: Tensor, rule: str, start: str
+) -> tuple[list[Tensor], Tensor]:
+    """Return every layer's relevance summed over each class's samples, and the logits.
+
+    Parameters
+    ----------
+    parts : from :func:`fedsub_client.lrp.signed_parts`; plain parameters do for ``naive``.
+    x : [clients, samples, *features]
+    of_class : [clients, samples, classes], 1 where the sample is of the class, 0 for padding.
+
+    Returns
+    -------
+    sums : one [clients, classes, units] per layer with units
+    logits : [clients, samples, classes]
+    """
+    tape: list[Step] = []
+    logits = model.forward(parts, x, tape)
+    if rule == "naive":
+        units = [_mean_activation(model, tape, i) for i in affine_indices(model)]
+    else:
+        first = logits.relu() * of_class if start == "target" else logits.relu()
+        at = propagate(model, parts, tape, first, RULES[rule])
+        units = [_over_positions(at[i + 1]) for i in affine_indices(model)]
+    by_class = of_class.transpose(1, 2)
+    return [by_class.bmm(u) for u in units], logits
+
+
+def block_samples(model: Model) -> int:
+    """Return how many samples a block holds, so that its intermediate results stay in cache."""
+    shape, widest = model.input_shape, 1
+    for layer in model.layers:
+        if isinstance(layer, Affine):
+            widest = max(widest, layer.fan_in * prod(layer.output_shape(shape)[1:]))
+        shape = layer.output_shape(shape)
+        widest = max(widest, prod(shape))
+    return max(1, BLOCK_VALUES // widest)
+
+
+def _mean_activation(model: Model, tape: list[Step], i: int) -> Tensor:
+    """Activation of a layer's units after the ReLU that follows, mean over positions."""
+    rectified = i + 1 < len(tape) and isinstance(model.layers[i + 1], ReLU)
+    out = tape[i + rectified].out
+    return out.flatten(3).mean(3) if out.dim() > 3 else out
+
+
+def _over_positions(relevance: Tensor | None) -> Tensor:
+    assert relevance is not None
+    return relevance.flatten(3).sum(3) if relevance.dim() > 3 else relevance
+
+
+def _in_blocks(
+    model: Model,
+    parts: Params,
+    data: Stack,
+    of_class: Tensor,
+    rule: str,
+    start: str,
+    compile: bool,
+) -> tuple[list[Tensor], Tensor]:
+    """:func:`class_sums`, client by client and block by block, padding left out."""
+    size = block_samples(model)
+    clients, samples = data.y.shape
+    sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
+    logits = data.x.new_zeros(clients, samples, model.classes)
+    eager = partial(class_sums, model, rule=rule, start=start)
+    fast = _compiled_block(model, parts, data.x, size, rule, start) if compile else None
+    for c, count in enumerate(data.counts):
+        one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
+        for part in _equal_parts(count, size):
+            # Compiled code treats an axis of length 1 as a shape of its own: not worth compiling.
+            run = eager if fast is None or part.stop - part.start == 1 else fast
+            more, out = run(one, data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0))
+            logits[c, part] = out[0]
+            for total, add in zip(sums, more, strict=True):
+                total[c].add_(add[0])
+    return sums, logits
+
+
+def _equal_parts(count: int, most: int) -> list[slice]:
+    """Cut ``range(count)`` into as few parts of at most `most` as can be, about equally long."""
+    parts = -(-count // most)
+    ends = [count * i // parts for i in range(parts + 1)]
+    return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def _compiled_block(
+    model: Model, parts: Params, x: Tensor, size: int, rule: str, start: str
+) -> BlockSums | None:
+    """:func:`class_sums` compiled for one client and any number of samples above 1."""
+
+    def block(parts: Params, x: Tensor, of_class: Tensor) -> tuple[list[Tensor], Tensor]:
+        return class_sums(model, parts, x, of_class, rule, start)
+
+    samples = max(size, 2)
+    block_x = x.new_zeros(1, samples, *x.shape[2:])
+    of_class = x.new_zeros(1, samples, model.classes)
+    for tensor in (block_x, of_class):
+        torch._dynamo.mark_dynamic(tensor, 1)
+    one = {name: tensor[0].unsqueeze(0) for name, tensor in parts.items()}
+    return compiled((model, rule, start, x.dtype), block, (one, block_x, of_class))

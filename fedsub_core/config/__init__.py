@@ -1,0 +1,1 @@
+"""The configuration of a run: one TOML, typed, and refused where it is wrong."""

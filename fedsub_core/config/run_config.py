@@ -1,0 +1,237 @@
+"""The configuration of a run: one TOML, typed, and refused where it is wrong.
+
+Keys are kebab case in TOML, on the command line and in Flower's run config; a method's
+hyperparameters are a table of its name (``[fedsub] fusion = "avg"``), which flattens to
+``fedsub.fusion``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedsub_core.config.toml import flatten, read_toml
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS, method
+from fedsub_core.options import Option, Value, choice, describe, option, option_values, suggestion
+from fedsub_core.wire.encoding import WireSettings
+
+_TEXT = r"\S(.*\S)?"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run, with the defaults of the journal version or ours.
+
+    ``hyper`` maps the name of each method of the run to its hyperparameters; what is not given
+    is filled with the method's defaults.
+    """
+
+    data: str = option(
+        "watch", "a federation's folder, or 'watch' for the one built in", pattern=_TEXT
+    )
+    method: str = option("fedsub", "the method of the run", pattern=_TEXT)
+    beside: str = option(
+        "local,fedavg", "methods trained beside it to compare, with commas; '' none"
+    )
+    rounds: int = option(60, "rounds of the federation", minimum=1)
+    model: str = choice("auto", "mlp", "cnn1d", doc="auto: mlp for features, cnn1d for raw windows")
+    split: str = choice(
+        "auto",
+        "stratified",
+        "blocked",
+        "unseen",
+        doc="how test samples are chosen; auto: blocked where windows overlap or stand in order "
+        "of time, else stratified (the paper's)",
+    )
+    test_share: float = option(0.3, "share of each class that is tested", above=0, below=1)
+    unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
+    unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
+    standardise: str = choice(
+        "federation", "client", "none", doc="whose training parts give mean and deviation"
+    )
+    seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
+    clients_per_round: int = option(0, "clients drawn in each round; 0 = all", minimum=0)
+    epochs: int = option(1, "passes over a client's data in a round", minimum=1)
+    lr: float = option(0.005, "learning rate of SGD", above=0)
+    momentum: float = option(0.9, "momentum of SGD, reset every round", minimum=0, below=1)
+    batch_size: int = option(32, "samples in a step of SGD", minimum=1)
+    device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
+    threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
+    evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
+    checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
+    upload_encoding: str = option(
+        "float32", "filters of uploaded rows: float32, bfloat16, int8, delta, top-k:SHARE, zstd"
+    )
+    download_encoding: str = option("float32", "filters of downloaded rows, without top-k")
+    message_limit: int = option(0, "most bytes of a message; 0 = from the model", minimum=0)
+    largest_number: float = option(1e6, "greatest size of a number in a message", above=0)
+    round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
+    quorum: float = option(
+        0.5, "share of a round's clients whose uploads it needs", minimum=0, maximum=1
+    )
+    min_clients: int = option(1, "clients that must be connected for a round", minimum=1)
+    join_timeout: float = option(120.0, "seconds to wait for them", above=0)
+    out: str = option("runs", "folder in which the run's folder is made", pattern=_TEXT)
+    folder: str = option("", "a Flower run's own folder; given again, that run goes on")
+    hyper: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        given = self.hyper
+        chosen = {n: given.get(n, method(n).hyperparameters()) for n in self.methods}
+        object.__setattr__(self, "hyper", chosen)
+        _ = self.wire  # refuses encodings that do not exist
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The method of the run, then those beside it, each once."""
+        return tuple(dict.fromkeys([self.method, *_names(self.beside)]))
+
+    @property
+    def wire(self) -> WireSettings:
+        """How messages are written."""
+        return WireSettings.parse(
+            self.upload_encoding, self.download_encoding, self.message_limit, self.largest_number
+        )
+
+    @property
+    def workers(self) -> int:
+        """Threads to compute with: as configured, or the cores this process may use."""
+        if self.threads:
+            return self.threads
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+
+
+def read_config(
+    path: Path | str | None = None, overrides: Mapping[str, Value] | None = None
+) -> RunConfig:
+    """Return the configuration in the file `path`, if any, with `overrides` on top.
+
+    Parameters
+    ----------
+    path : Path, str or None
+        A TOML file; None for the defaults.
+    overrides : mapping of str to str, int, float or bool
+        Flat keys of the command line, such as ``rounds`` or ``fedsub.fusion``. Text is read as
+        the option's type.
+
+    Raises
+    ------
+    ConfigError
+        Where the file cannot be read, or a key does not exist, or a value is of the wrong kind
+        or out of range. It names the file or the command line, the key, and the nearest name.
+    """
+    values: dict[str, Value] = {}
+    if path is not None:
+        values = _checked(flatten(read_toml(Path(path))), str(path), as_text=False)
+    values |= _checked((overrides or {}).items(), "command line", as_text=True)
+    return _build(values, "command line" if path is None else str(path))
+
+
+def from_flat(flat: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration of flat, typed keys, such as Flower's run config."""
+    return _build(_checked(flat.items(), "run config", as_text=False), "run config")
+
+
+def to_flat(config: RunConfig) -> dict[str, Value]:
+    """Return every key with its value, hyperparameters as ``method.key``."""
+    flat = option_values(config)
+    for name, hyper in config.hyper.items():
+        flat |= {f"{name}.{key}": value for key, value in option_values(hyper).items()}
+    return flat
+
+
+def dump_toml(config: RunConfig) -> str:
+    """Return the whole configuration as TOML; :func:`read_config` gives it back equal."""
+    table: dict[str, Any] = {}
+    for key, value in to_flat(config).items():
+        name, dot, inner = key.partition(".")
+        if dot:
+            table.setdefault(name, {})[inner] = value
+        else:
+            table[key] = value
+    return tomli_w.dumps(table)
+
+
+def differences(a: RunConfig, b: RunConfig) -> list[str]:
+    """Return a line "key: value in a -> value in b" for every key that differs."""
+    left, right = to_flat(a), to_flat(b)
+    keys = dict.fromkeys([*left, *right])
+    pairs = ((k, left.get(k, "(none)"), right.get(k, "(none)")) for k in keys)
+    return [f"{k}: {old!r} -> {new!r}" for k, old, new in pairs if old != new]
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _options() -> dict[str, Option]:
+    known = {o.key: o for o in describe(RunConfig)}
+    for name, row in METHODS.items():
+        known |= {f"{name}.{o.key}": o for o in describe(row.hyperparameters)}
+    return known
+
+
+def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dict[str, Value]:
+    known = _options()
+    values: dict[str, Value] = {}
+    for key, value in items:
+        if key not in known:
+            raise _unknown(key, known, where)
+        table, dot, _ = key.partition(".")
+        place = f"{where}: [{table}]" if dot else where
+        if as_text and isinstance(value, str):
+            values[key] = known[key].parse(value, place)
+        else:
+            values[key] = known[key].check(value, place)
+        if key in ("method", "beside"):
+            _check_methods(key, str(value), where)
+    return values
+
+
+def _unknown(key: str, known: Mapping[str, Option], where: str) -> ConfigError:
+    table, dot, _ = key.partition(".")
+    if dot and table in METHODS:
+        of, same = f" of method {table!r}", [k for k in known if k.startswith(f"{table}.")]
+    else:
+        of, same = "", [k for k in known if "." not in k] + [f"[{name}]" for name in METHODS]
+    names = ", ".join(same) or "none"
+    return ConfigError(
+        f"{where}: unknown key {key!r}.{suggestion(key, known)} Known keys{of}: {names}."
+    )
+
+
+def _check_methods(key: str, names: str, where: str) -> None:
+    for name in _names(names):
+        try:
+            method(name)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {key}: {error}") from error
+
+
+def _build(values: Mapping[str, Value], where: str) -> RunConfig:
+    """Return the configuration of checked values, or refuse values that exclude each other.
+
+    Hyperparameters of methods that the run does not use have been checked and are left out: a
+    file may set several methods and leave the choice to the command line.
+    """
+    own: dict[str, Any] = {k.replace("-", "_"): v for k, v in values.items() if "." not in k}
+    hyper = {}
+    for name, row in METHODS.items():
+        mine = {k.partition(".")[2]: v for k, v in values.items() if k.startswith(f"{name}.")}
+        hyper[name] = row.hyperparameters(**{k.replace("-", "_"): v for k, v in mine.items()})
+    config = RunConfig(**own, hyper=hyper)
+    if config.split == "unseen" and config.unseen_rounds >= config.rounds:
+        raise ConfigError(
+            f"{where}: unseen-rounds: got {config.unseen_rounds} of {config.rounds} rounds, "
+            "expected fewer: held-out people must not train from the first round on. Lower it, or "
+            "raise rounds."
+        )
+    return config

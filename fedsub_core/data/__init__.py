@@ -1,0 +1,1 @@
+"""The federation format, splits, standardisation and stacks."""

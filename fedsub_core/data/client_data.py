@@ -1,0 +1,173 @@
+"""One client's samples, and the checks at the border where its file enters.
+
+The file ``clients/<id>.npz`` holds ``x [n, F]`` or ``x [n, F, time]`` (any float or integer
+type), ``y [n]`` integer labels and, where known, ``t [n]`` seconds. A client that gains data during
+a run (a scenario) also has ``since [n]``, the round from which on it has each sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.data.card import Card
+from fedsub_core.errors import DataError
+
+#: What a client id looks like: it becomes a file name and a key of the server's database.
+CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+#: What a client's file may hold; other arrays are ignored.
+ARRAYS = ("x", "y", "t", "since")
+
+_Refuse = Callable[[str, object, str, str], DataError]
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """One client's samples.
+
+    Parameters
+    ----------
+    client : str
+        The client's id, the stem of its file.
+    x : float32 [n, F] or [n, F, time]
+        Features, or raw windows with channels first, in the card's units.
+    y : int64 [n]
+        Labels, indices into the card's classes.
+    t : float64 [n] or None
+        Seconds at which each window starts (or is centred: differences are what is used).
+    since : int64 [n] or None
+        First round in which the client has each sample; 0 and 1 mean from the start. None: it has
+        all of them from the start.
+    """
+
+    client: str
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    t: NDArray[np.float64] | None = None
+    since: NDArray[np.int64] | None = None
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what the client's file holds, by name."""
+        every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since]
+        pairs = zip(ARRAYS, every, strict=True)
+        return {name: array for name, array in pairs if array is not None}
+
+
+def read_client(path: Path | str, card: Card) -> ClientData:
+    """Return the client in the file `path`, checked against `card`.
+
+    Raises
+    ------
+    DataError
+        Where the file is missing or damaged, lacks an array, or has one of a wrong type, shape
+        or value; the message names the file and the first offending row.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; expected a client's data. Check the path.")
+    try:
+        # A pickle inside could run code, so it is never allowed. The file is opened here, because
+        # numpy leaves one of its own open where the zip is damaged.
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files if name in ARRAYS}
+    except Exception as error:  # a damaged zip makes numpy raise nearly anything
+        raise DataError(
+            f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}); it is "
+            "damaged, truncated or holds Python objects. Fetch or write the file again."
+        ) from error
+    return check_client(path, path.stem, arrays, card)
+
+
+def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card) -> ClientData:
+    """Return the arrays as a client of the federation that `card` describes, or refuse them.
+
+    Parameters
+    ----------
+    path : Path
+        Where the arrays come from or go to, for the message.
+    client : str
+        The client's id.
+    arrays : mapping of str to array
+        ``x``, ``y`` and optionally ``t`` and ``since``, of any type.
+    card : Card
+        The federation's card.
+
+    Raises
+    ------
+    DataError
+        As :func:`read_client`.
+    """
+
+    def refused(what: str, got: object, expected: str, do: str) -> DataError:
+        return DataError(f"{path}: client {client!r}: {what}: got {got}, expected {expected}. {do}")
+
+    if not CLIENT_ID.fullmatch(client):
+        expected = "letters, digits, '.', '_' and '-', the first a letter or digit"
+        raise refused("client id", repr(client), expected, "Rename the file.")
+    for name in ("x", "y"):
+        if name not in arrays:
+            expected = "x, y and optionally t and since"
+            do = f"Write the file again with {name}."
+            raise refused(f"array {name!r} is missing", sorted(arrays), expected, do)
+    x, y = _shaped(arrays["x"], arrays["y"], len(card.features), refused)
+    if not np.isfinite(x).all():
+        at = tuple(np.argwhere(~np.isfinite(x))[0])
+        what = f"x, row {at[0]}, feature {at[1]} ({card.features[at[1]]!r})"
+        raise refused(what, x[at], "a finite number", "Drop or fill such samples before.")
+    wrong = np.flatnonzero((y < 0) | (y >= len(card.classes)))
+    if len(wrong):
+        expected = f"0 to {len(card.classes) - 1}, the card's {len(card.classes)} classes"
+        do = "Correct the labels or the card."
+        raise refused(f"y, row {wrong[0]}", f"label {y[wrong[0]]}", expected, do)
+    t = _seconds(arrays["t"], len(y), refused) if "t" in arrays else None
+    since = _rounds(arrays["since"], len(y), refused) if "since" in arrays else None
+    return ClientData(client, x, y.astype(np.int64), t, since)
+
+
+def _shaped(x: Any, y: Any, channels: int, refused: _Refuse) -> tuple[NDArray[np.float32], Any]:
+    if x.dtype.kind not in "fiu":
+        raise refused("x", x.dtype, "a float or integer type", "Convert it to float32.")
+    if y.dtype.kind not in "iu" or y.ndim != 1:
+        raise refused("y", f"{y.dtype} {y.shape}", "integers [n]", "Write labels as int64.")
+    if x.ndim not in (2, 3) or x.shape[1] != channels or 0 in x.shape[2:]:
+        expected = f"[n, {channels}] or [n, {channels}, time], the card's features"
+        raise refused("x", f"shape {x.shape}", expected, "Check the order of axes and the card.")
+    if len(x) != len(y):
+        raise refused("y", f"{len(y)} labels", f"{len(x)} as in x", "Write one per sample.")
+    if len(x) == 0:
+        raise refused("x", "no sample", "one at least", "Remove the client or give it data.")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite: refused later
+        return x.astype(np.float32), y
+
+
+def _seconds(t: Any, n: int, refused: _Refuse) -> NDArray[np.float64]:
+    if t.dtype.kind not in "fiu" or t.shape != (n,):
+        raise refused("t", f"{t.dtype} {t.shape}", f"seconds [{n}]", "Write one per sample.")
+    seconds: NDArray[np.float64] = t.astype(np.float64)
+    if not np.isfinite(seconds).all():
+        row = int(np.flatnonzero(~np.isfinite(seconds))[0])
+        raise refused(f"t, row {row}", seconds[row], "finite seconds", "Fill it or leave t out.")
+    return seconds
+
+
+def _rounds(since: Any, n: int, refused: _Refuse) -> NDArray[np.int64]:
+    if since.dtype.kind not in "iu" or since.shape != (n,):
+        got = f"{since.dtype} {since.shape}"
+        raise refused(
+            "since", got, f"round numbers [{n}]", "Write one per sample, or leave it out."
+        )
+    rounds: NDArray[np.int64] = since.astype(np.int64)
+    if (rounds < 0).any():
+        row = int(np.flatnonzero(rounds < 0)[0])
+        raise refused(f"since, row {row}", rounds[row], "a round of 0 or more", "Correct it.")
+    if (rounds > 1).all():
+        expected = "some sample from round 1 on"
+        raise refused("since", f"rounds from {rounds.min()} on", expected, "Lower the rounds.")
+    return rounds

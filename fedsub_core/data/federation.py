@@ -1,0 +1,137 @@
+"""The federation format: a folder with ``federation.toml`` and ``clients/<id>.npz``.
+
+The card and the clients' files are checked where they enter (:mod:`fedsub_core.card`,
+:mod:`fedsub_core.client_data`). A device holds just its own client's file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+
+from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card, read_card
+from fedsub_core.data.client_data import ClientData, check_client, read_client
+from fedsub_core.errors import DataError
+
+__all__ = [
+    "Card",
+    "ClientData",
+    "Federation",
+    "check_new_folder",
+    "read_card",
+    "read_client",
+    "read_federation",
+    "write_federation",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """A card and its clients, ordered by id."""
+
+    card: Card
+    clients: dict[str, ClientData]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clients", dict(sorted(self.clients.items())))
+
+
+def read_federation(folder: Path | str) -> Federation:
+    """Return the federation in `folder`: its card and every ``clients/<id>.npz``.
+
+    Raises
+    ------
+    DataError
+        As :func:`read_card` and :func:`read_client`, and where there is no client or where
+        clients differ in the shape of their features.
+    """
+    folder = Path(folder)
+    card = read_card(folder)
+    paths = list((folder / "clients").glob("*.npz"))
+    federation = Federation(card, {p.stem: read_client(p, card) for p in sorted(paths)})
+    _check_together(folder, federation)
+    return federation
+
+
+def check_new_folder(folder: Path) -> None:
+    """Raise DataError where `folder` exists and holds something: before long work, not after."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(
+            f"{folder}: already holds something; expected a new or empty folder. Choose another "
+            "name or remove it."
+        )
+
+
+def write_federation(
+    folder: Path | str, federation: Federation, files: Mapping[str, str] | None = None
+) -> None:
+    """Write `federation` to a new `folder`, completely or not at all.
+
+    Parameters
+    ----------
+    files : mapping of str to str or None
+        Further texts by file name, such as where the data come from.
+
+    Raises
+    ------
+    DataError
+        Where the folder already holds something or cannot be written, or the federation could
+        not be read back.
+    """
+    folder = Path(folder)
+    check_new_folder(folder)
+    check_card(federation.card, folder / CARD_FILE)
+    clients = [_checked(folder, name, federation) for name in federation.clients]
+    _check_together(folder, federation)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made ({error}). Choose another place.") from error
+    try:
+        (draft / "clients").mkdir()
+        (draft / CARD_FILE).write_text(tomli_w.dumps(card_table(federation.card)), "utf-8")
+        for data in clients:
+            with open(draft / "clients" / f"{data.client}.npz", "wb") as file:
+                np.savez_compressed(file, **data.arrays())  # type: ignore[arg-type]
+        for name, text in (files or {}).items():
+            (draft / name).write_text(text, "utf-8")
+        draft.chmod(0o755)  # mkdtemp's folders are its owner's alone
+        if folder.exists():
+            folder.rmdir()  # only some systems let os.replace take an empty folder's place
+        os.replace(draft, folder)
+    except OSError as error:
+        raise DataError(
+            f"{folder}: could not be written ({error}); nothing of it was kept. Make room or "
+            "choose another place."
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _checked(folder: Path, name: str, federation: Federation) -> ClientData:
+    arrays = federation.clients[name].arrays()
+    return check_client(folder / "clients" / f"{name}.npz", name, arrays, federation.card)
+
+
+def _check_together(folder: Path, federation: Federation) -> None:
+    if not federation.clients:
+        raise DataError(
+            f"{folder / 'clients'}: no client; expected a folder with one <id>.npz per client. "
+            "Put the files there."
+        )
+    first, *others = federation.clients.values()
+    for data in others:
+        if data.x.shape[1:] != first.x.shape[1:]:
+            raise DataError(
+                f"{folder}: client {data.client!r} has features of shape {data.x.shape[1:]}, "
+                f"client {first.client!r} of {first.x.shape[1:]}; expected one shape in a "
+                "federation. Window all clients alike."
+            )

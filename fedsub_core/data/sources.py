@@ -1,0 +1,50 @@
+"""Where a run's data come from: a federation's folder, or the built-in ``watch``."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from fedsub_core.data.card import Card, read_card
+from fedsub_core.data.client_data import ClientData, read_client
+from fedsub_core.data.federation import Federation, read_federation
+from fedsub_core.data.splits import check_trainable
+from fedsub_core.data.watch import watch_federation
+from fedsub_core.errors import DataError
+
+WATCH = "watch"
+
+
+def absolute_source(source: str) -> str:
+    """Return `source` so that it means the same from every working directory."""
+    return source if source == WATCH else str(Path(source).resolve())
+
+
+def load_federation(source: str) -> Federation:
+    """Return all clients of `source`, or raise DataError if they cannot be trained on."""
+    federation = _watch() if source == WATCH else read_federation(source)
+    check_trainable(federation)
+    return federation
+
+
+def client_ids(source: str) -> list[str]:
+    """Return the clients of `source`, ascending, without reading their data."""
+    if source == WATCH:
+        return list(_watch().clients)
+    return sorted(path.stem for path in Path(source, "clients").glob("*.npz"))
+
+
+def load_client(source: str, client: str) -> tuple[Card, ClientData]:
+    """Return one client's data; a device's folder holds no other."""
+    if source == WATCH:
+        federation = _watch()
+        if client not in federation.clients:
+            raise DataError(
+                f"watch: no client {client!r}, expected {', '.join(federation.clients)}"
+            )
+        return federation.card, federation.clients[client]
+    card = read_card(source)
+    return card, read_client(Path(source, "clients", f"{client}.npz"), card)
+
+
+_watch = cache(watch_federation)

@@ -1,0 +1,69 @@
+"""Stacks: many clients' data as one tensor with a leading client axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedsub_core.models.chain import Params
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Samples of several clients, padded to the longest.
+
+    Parameters
+    ----------
+    clients : ids, in the order of the first axis.
+    x : float32 [clients, samples, *features]
+    y : int64 [clients, samples]
+    counts : samples each client really has; the rest is padding (zeros).
+    """
+
+    clients: tuple[str, ...]
+    x: Tensor
+    y: Tensor
+    counts: tuple[int, ...]
+
+    @property
+    def valid(self) -> Tensor:
+        """Bool [clients, samples]: True where a sample is real."""
+        positions = torch.arange(self.y.shape[1], device=self.y.device)
+        return positions < torch.tensor(self.counts, device=self.y.device).unsqueeze(1)
+
+    def select(self, index: Sequence[int]) -> Stack:
+        """Return the clients at `index`, in that order."""
+        rows = torch.tensor(list(index), device=self.x.device)
+        return Stack(
+            tuple(self.clients[i] for i in index),
+            self.x.index_select(0, rows),
+            self.y.index_select(0, rows),
+            tuple(self.counts[i] for i in index),
+        )
+
+
+def stack(
+    clients: Sequence[str],
+    xs: Sequence[NDArray[np.float32]],
+    ys: Sequence[NDArray[np.int64]],
+    device: str | torch.device = "cpu",
+) -> Stack:
+    """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros."""
+    counts = tuple(len(y) for y in ys)
+    x = torch.zeros(len(xs), max(counts), *xs[0].shape[1:])
+    y = torch.zeros(len(xs), max(counts), dtype=torch.int64)
+    for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):
+        x[i, : counts[i]] = torch.from_numpy(one_x)
+        y[i, : counts[i]] = torch.from_numpy(one_y)
+    return Stack(tuple(clients), x.to(device), y.to(device), counts)
+
+
+def select_params(params: Params, index: Sequence[int]) -> Params:
+    """Return the parameters (or any stacked tensors) of the clients at `index`, copied."""
+    rows = list(index)
+    return {name: tensor[rows] for name, tensor in params.items()}

@@ -1,0 +1,1 @@
+"""Models over stacks of clients."""

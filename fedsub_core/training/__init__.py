@@ -1,0 +1,1 @@
+"""Local training over stacks of clients."""

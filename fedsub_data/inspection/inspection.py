@@ -1,0 +1,174 @@
+"""A look at a federation: who has what, how alike people are in a class, what a split must mind."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.data.card import card_table
+from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.data.standardise import apply, moments, pool, scaling
+from fedsub_core.seeds import derive_seed
+from fedsub_data.inspection.hopkins import hopkins
+from fedsub_data.inspection.timing import Timing, inspect_timing
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What becomes available in one round: samples, and clients that gain some of them."""
+
+    round: int
+    samples: int
+    clients: int
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What a federation holds.
+
+    Parameters
+    ----------
+    card : Card
+        The federation's card.
+    seed : int
+        Seed of the Hopkins statistic's draws.
+    shape : tuple of int
+        Of one sample: (F,) features or (F, time) raw windows.
+    clients : tuple of str
+        Ids, ascending.
+    counts : int64 [clients, classes]
+        Samples.
+    prototypes : float64 [clients, classes, F or 2 F]
+        Mean features of each person's class, in standard deviations of the federation from its
+        mean; nan where a person lacks the class. Raw windows count as each channel's mean and
+        standard deviation over time.
+    similarity : float64 [classes, clients, clients]
+        Cosine of two people's prototypes of a class; nan where one of them lacks it.
+    hopkins : tuple of float or None, per class
+        Over the samples of all people; None below ten distinct ones.
+    timing : Timing
+        Windows in time, and what would leak.
+    arrivals : tuple of Arrival
+        By round; empty where every client has all its samples from the start.
+    """
+
+    card: Card
+    seed: int
+    shape: tuple[int, ...]
+    clients: tuple[str, ...]
+    counts: NDArray[np.int64]
+    prototypes: FloatArray
+    similarity: FloatArray
+    hopkins: tuple[float | None, ...]
+    timing: Timing
+    arrivals: tuple[Arrival, ...]
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of each class in a client's samples, [clients, classes]; rows sum to 1."""
+        shares: FloatArray = self.counts / self.counts.sum(axis=1, keepdims=True)
+        return shares
+
+    @property
+    def mean_similarity(self) -> tuple[float | None, ...]:
+        """Per class the mean similarity of two different people; None below two of them."""
+        means: list[float | None] = []
+        for matrix in self.similarity:
+            pairs = matrix[np.triu_indices(len(matrix), k=1)]
+            pairs = pairs[np.isfinite(pairs)]
+            means.append(float(pairs.mean()) if len(pairs) else None)
+        return tuple(means)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, as JSON has them: nan is None, similarities have four decimals."""
+        return {
+            "card": card_table(self.card),
+            "seed": self.seed,
+            "shape": list(self.shape),
+            "clients": list(self.clients),
+            "counts": self.counts.tolist(),
+            "shares": self.shares.round(4).tolist(),
+            "samples": int(self.counts.sum()),
+            "samples_per_class": self.counts.sum(axis=0).tolist(),
+            "people_per_class": (self.counts > 0).sum(axis=0).tolist(),
+            "hopkins": list(self.hopkins),
+            "hopkins_exponent": "one",
+            "mean_similarity": list(self.mean_similarity),
+            "similarity": _plain(self.similarity.round(4).tolist()),
+            "timing": asdict(self.timing) | {"warnings": list(self.timing.warnings)},
+            "arrivals": [asdict(arrival) for arrival in self.arrivals],
+        }
+
+
+def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
+    """Return what `federation` holds; equal for an equal `seed`, whatever the clients' order."""
+    card, clients = federation.card, list(federation.clients.values())
+    features = [window_features(data.x) for data in clients]
+    scale = scaling(pool([moments(x) for x in features]))
+    scaled = [apply(scale, x).astype(np.float64) for x in features]
+    prototypes = np.stack(
+        [_prototypes(x, c.y, len(card.classes)) for x, c in zip(scaled, clients, strict=True)]
+    )
+    every, labels = np.concatenate(scaled), np.concatenate([c.y for c in clients])
+    return Inspection(
+        card=card,
+        seed=seed,
+        shape=clients[0].x.shape[1:],
+        clients=tuple(federation.clients),
+        counts=np.stack([np.bincount(c.y, minlength=len(card.classes)) for c in clients]),
+        prototypes=prototypes,
+        similarity=_similarity(prototypes),
+        hopkins=tuple(
+            hopkins(every[labels == label], derive_seed(seed, "", 0, f"hopkins {label}"))
+            for label in range(len(card.classes))
+        ),
+        timing=inspect_timing(federation),
+        arrivals=_arrivals(clients),
+    )
+
+
+def window_features(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return ``x [n, F]`` itself, or of ``x [n, F, time]`` each channel's mean and std [n, 2 F]."""
+    if x.ndim == 2:
+        return x
+    parts = [x.mean(axis=2, dtype=np.float64), x.std(axis=2, dtype=np.float64)]
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def _prototypes(x: FloatArray, y: NDArray[np.int64], classes: int) -> FloatArray:
+    rho = np.full((classes, x.shape[1]), np.nan)
+    for label in np.unique(y):
+        rho[label] = x[y == label].mean(axis=0)
+    return rho
+
+
+def _similarity(prototypes: FloatArray) -> FloatArray:
+    rho = prototypes.transpose(1, 0, 2)
+    length = np.linalg.norm(rho, axis=2, keepdims=True)
+    direction = np.divide(rho, length, out=np.full_like(rho, np.nan), where=length > 0)
+    cosine: FloatArray = np.clip(direction @ direction.transpose(0, 2, 1), -1, 1)
+    return cosine
+
+
+def _arrivals(clients: list[ClientData]) -> tuple[Arrival, ...]:
+    if all(data.since is None for data in clients):
+        return ()
+    first = [np.zeros(len(c.y), np.int64) if c.since is None else c.since for c in clients]
+    gains = [np.unique(np.maximum(rounds, 1), return_counts=True) for rounds in first]
+    samples: dict[int, list[int]] = {}
+    for rounds, counts in gains:
+        for round, count in zip(rounds.tolist(), counts.tolist(), strict=True):
+            samples.setdefault(round, []).append(count)
+    return tuple(Arrival(r, sum(counts), len(counts)) for r, counts in sorted(samples.items()))
+
+
+def _plain(values: Any) -> Any:
+    """Return nested lists with None for nan, which JSON does not have."""
+    if isinstance(values, list):
+        return [_plain(value) for value in values]
+    return None if values != values else values

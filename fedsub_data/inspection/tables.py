@@ -1,0 +1,81 @@
+"""What an inspection says in rows of text, for the page, and as tables of the command line."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from fedsub_data.inspection.inspection import Inspection
+
+Row = tuple[str, ...]
+CLASS_HEAD = ("class", "samples", "share", "people", "similarity of people", "Hopkins")
+ARRIVAL_HEAD = ("from round", "samples", "clients that gain some")
+
+
+def fact_rows(inspection: Inspection) -> list[Row]:
+    """Return what one sample is and how windows lie in time: name and value."""
+    card, timing = inspection.card, inspection.timing
+    raw = len(inspection.shape) == 2
+    kind = "channels x time" if raw else "features"
+    rate = "" if card.sampling_rate_hz is None else f" at {card.sampling_rate_hz:g} Hz"
+    reduced = "; compared by each channel's mean and standard deviation" if raw else ""
+    measured = timing.measured_overlap
+    shown = "" if measured is None else f", their times show {measured:.0%}"
+    return [
+        ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
+        ("channels" if raw else "features", ", ".join(card.features)),
+        ("units", card.units or "not said"),
+        ("window", "length unknown" if card.window_s is None else f"{card.window_s:g} s"),
+        ("overlap of windows", f"the card says {timing.card_overlap:.0%}{shown}"),
+        ("time is known as", timing.known),
+        ('split = "auto" chooses', timing.auto_split),
+    ]
+
+
+def class_rows(inspection: Inspection) -> list[Row]:
+    """Return per class what :data:`CLASS_HEAD` names."""
+    samples = inspection.counts.sum(axis=0)
+    people = (inspection.counts > 0).sum(axis=0)
+    mean_similarity = inspection.mean_similarity
+    return [
+        (
+            name,
+            f"{samples[label]:,}",
+            f"{samples[label] / samples.sum():.1%}",
+            str(people[label]),
+            _number(mean_similarity[label]),
+            _number(inspection.hopkins[label]),
+        )
+        for label, name in enumerate(inspection.card.classes)
+    ]
+
+
+def arrival_rows(inspection: Inspection) -> list[Row]:
+    """Return per round what :data:`ARRIVAL_HEAD` names; none where all is there from the start."""
+    return [(str(a.round), f"{a.samples:,}", str(a.clients)) for a in inspection.arrivals]
+
+
+def tables(inspection: Inspection) -> Group:
+    """Return the tables of the command line, with the warnings below."""
+    parts: list[RenderableType] = [_table(CLASS_HEAD, class_rows(inspection))]
+    if inspection.arrivals:
+        parts.append(_table(ARRIVAL_HEAD, arrival_rows(inspection)))
+    parts.extend(Text(f"{name}: {value}") for name, value in fact_rows(inspection)[3:])
+    parts.extend(Text(f"Warning: {text}", style="yellow") for text in inspection.timing.warnings)
+    return Group(*parts)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _table(head: Row, rows: list[Row]) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    for place, title in enumerate(head):
+        table.add_column(title, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table

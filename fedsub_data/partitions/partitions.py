@@ -1,0 +1,163 @@
+"""Another federation out of one, for controlled experiments: the table of partitions.
+
+What people differ in is not under control: labels, sizes, sensors and habits all at once. A
+partition deals the same samples so that clients differ in one known way. All are deterministic in
+the seed, independent of the order of clients, end after a fixed number of steps, and give a sample
+to one client at most. All keep the time by which a blocked split sees overlap
+(:mod:`fedsub_data.partitions.pool`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.splits import split
+from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.options import describe, suggestion
+from fedsub_data.partitions.feature_shift import FeatureShiftOptions, feature_shift
+from fedsub_data.partitions.hard_clusters import HardClustersOptions, hard_clusters
+from fedsub_data.partitions.label_skew import (
+    DirichletOptions,
+    PathologicalOptions,
+    dirichlet,
+    pathological,
+)
+from fedsub_data.partitions.pool import check_splittable
+from fedsub_data.preparing.preparation import Counts, Prepared
+
+_Make = Callable[[Federation, Any, int, Counts], dict[str, ClientData]]
+
+
+@dataclass(frozen=True)
+class NaturalOptions:
+    """One person is one client: nothing to choose."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A row of the table: how clients are made, and what can be chosen."""
+
+    name: str
+    doc: str
+    options: type[Any]
+    make: _Make
+
+
+def _natural(
+    federation: Federation, options: NaturalOptions, seed: int, counts: Counts
+) -> dict[str, ClientData]:
+    return dict(federation.clients)
+
+
+PARTITIONS: dict[str, Partition] = {
+    p.name: p
+    for p in (
+        Partition("natural", "one person, one client", NaturalOptions, _natural),
+        Partition(
+            "dirichlet",
+            "label skew: Dirichlet shares of every class (Yurochkin et al. 2019)",
+            DirichletOptions,
+            dirichlet,
+        ),
+        Partition(
+            "pathological",
+            "label skew: exactly k classes for each client (after McMahan et al. 2017)",
+            PathologicalOptions,
+            pathological,
+        ),
+        Partition(
+            "hard-clusters",
+            "groups of clients that share no class, sizes log-normal (CA-AFP)",
+            HardClustersOptions,
+            hard_clusters,
+        ),
+        Partition(
+            "feature-shift",
+            "every client has a sensor of its own: gain, offset, rotation",
+            FeatureShiftOptions,
+            feature_shift,
+        ),
+    )
+}
+
+
+def partition(federation: Federation, kind: str, options: Any, seed: int) -> Federation:
+    """Return `federation` dealt to other clients, or measured with other sensors.
+
+    Parameters
+    ----------
+    kind : str
+        A key of :data:`PARTITIONS`.
+    options : dataclass
+        Of the type ``PARTITIONS[kind].options``.
+    seed : int
+        Two seeds give two partitions of the same kind (``natural`` has but one).
+
+    Returns
+    -------
+    Federation
+        The card is kept, but for the name: ``<name>-<kind>``. Clients of pooled samples are called
+        ``c000``, ``c001``, ...
+
+    Raises
+    ------
+    ConfigError
+        Where the kind or an option is not one.
+    DataError
+        Where the federation cannot be dealt that way, or a client could not be split into training
+        and test: none of its classes has two samples.
+    """
+    return counted_partition(federation, kind, options, seed).federation
+
+
+def counted_partition(federation: Federation, kind: str, options: Any, seed: int) -> Prepared:
+    """Return :func:`partition`'s federation and counts of what happened, for a person to read."""
+    row = _row(kind)
+    if type(options) is not row.options:
+        raise ConfigError(
+            f"partition {kind}: got options {type(options).__name__}, expected "
+            f"{row.options.__name__}"
+        )
+    for option in describe(row.options):
+        option.check(getattr(options, option.key.replace("-", "_")), f"partition {kind}")
+    counts = Counts()
+    counts.add("people", len(federation.clients))
+    clients = row.make(federation, options, seed, counts)
+    check_splittable(clients.values(), f"partition {kind}")
+    card = replace(federation.card, name=f"{federation.card.name}-{kind}")
+    made = Federation(card, clients)
+    placed = sum(len(data.y) for data in clients.values())
+    counts.add("clients", len(clients))
+    counts.add("samples placed", placed)
+    counts.add(
+        "samples left out", sum(len(data.y) for data in federation.clients.values()) - placed
+    )
+    counts.add("clients too short for a blocked split", _too_short(made))
+    return Prepared(made, counts)
+
+
+def partition_options(kind: str) -> type[Any]:
+    """Return the options' dataclass of a kind, or raise a ConfigError that suggests the nearest."""
+    return _row(kind).options
+
+
+def _row(name: str) -> Partition:
+    if name in PARTITIONS:
+        return PARTITIONS[name]
+    hint = suggestion(name, PARTITIONS)
+    raise ConfigError(f"unknown partition {name!r}.{hint} Known: {', '.join(PARTITIONS)}.")
+
+
+def _too_short(federation: Federation) -> int:
+    """Count the clients of which overlap leaves a blocked split, with 0.3 tested, no part."""
+    short = 0
+    for data in federation.clients.values():
+        try:
+            split(data, federation.card, "blocked", 0.3, 0)
+        except DataError:
+            short += 1
+    return short

@@ -1,0 +1,177 @@
+"""All people's samples in one row, on one time axis, and the clients that are dealt from it.
+
+A dealt client holds samples of several people, whose clocks have nothing to do with each other. So
+the people are laid one after another on one time axis, by their ids, with a window's length
+between: windows of different people never overlap, windows of one person keep their distance in
+time wherever they go, and a blocked split inside a client drops those that overlap. It tests the
+last share of each class on this axis, so the last people's more than the first's.
+
+Neighbours in time that overlap may still be dealt to different clients. No client's own test is
+touched by that; but a model to which another client contributes has seen part of the signal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import DataError
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The samples of all people, person after person by id, each in order of time.
+
+    Parameters
+    ----------
+    x : float32 [n, F] or [n, F, time]
+        Features, or raw windows with channels first.
+    y : int64 [n]
+        Labels.
+    t : float64 [n] or None
+        Seconds on the common axis, ascending.
+    since : int64 [n] or None
+        First round in which a sample exists, where any person has that; 0 for the others'.
+    classes : int
+        Number of classes on the card, with samples or without.
+    """
+
+    x: NDArray[np.float32]
+    y: IntArray
+    t: FloatArray | None
+    since: IntArray | None
+    classes: int
+
+    def sizes(self) -> IntArray:
+        """Return how many samples each class has, int64 [classes]."""
+        return np.bincount(self.y, minlength=self.classes)
+
+    def client(self, name: str, rows: IntArray) -> ClientData:
+        """Return the client that holds `rows`, in order of time."""
+        rows = np.sort(rows)
+        t = None if self.t is None else self.t[rows]
+        since = None if self.since is None else self.since[rows]
+        return ClientData(name, self.x[rows], self.y[rows], t, since)
+
+
+def pooled(federation: Federation) -> Pool:
+    """Return the samples of all clients of `federation` as one pool.
+
+    Notes
+    -----
+    Where no client has ``t``, but files are in order of time, windows overlap and their length is
+    known, the n-th window of a person starts ``n * window_s * (1 - overlap)`` after the first.
+    Where that is not known either, the pool has no ``t``: a blocked split then counts windows. In
+    a client they are no closer than in the person's file, so it drops as much or more.
+
+    Raises
+    ------
+    DataError
+        Where some clients have ``t`` and others do not.
+    """
+    card, people = federation.card, list(federation.clients.values())
+    clocks = [_clock(person, card) for person in people]
+    orders = [
+        np.arange(len(p.y)) if clock is None else np.argsort(clock, kind="stable")
+        for p, clock in zip(people, clocks, strict=True)
+    ]
+    pairs = list(zip(people, orders, strict=True))
+    since = None
+    if any(p.since is not None for p in people):
+        rounds = [np.zeros(len(p.y), np.int64) if p.since is None else p.since for p in people]
+        since = np.concatenate([r[order] for r, order in zip(rounds, orders, strict=True)])
+    return Pool(
+        x=np.concatenate([p.x[order] for p, order in pairs]),
+        y=np.concatenate([p.y[order] for p, order in pairs]),
+        t=_one_axis(people, clocks, card),
+        since=since,
+        classes=len(card.classes),
+    )
+
+
+def deal(pool: Pool, hands: Sequence[IntArray]) -> dict[str, ClientData]:
+    """Return clients ``c000``, ``c001``, ... that hold the rows of `pool` in `hands`."""
+    digits = max(3, len(str(len(hands) - 1)))
+    names = [f"c{i:0{digits}d}" for i in range(len(hands))]
+    return {name: pool.client(name, rows) for name, rows in zip(names, hands, strict=True)}
+
+
+def draw(pool: Pool, wanted: IntArray, rng: np.random.Generator) -> list[IntArray]:
+    """Return rows of `pool` for each client: ``wanted [clients, classes]`` at random, none twice.
+
+    The rows of a class that nobody wants are left out.
+    """
+    hands: list[list[IntArray]] = [[] for _ in wanted]
+    for label in range(pool.classes):
+        rows = rng.permutation(np.flatnonzero(pool.y == label))
+        ends = np.cumsum(wanted[:, label])
+        for hand, part in zip(hands, np.split(rows[: ends[-1]], ends[:-1]), strict=True):
+            hand.append(part)
+    return [np.concatenate(hand) for hand in hands]
+
+
+def check_splittable(clients: Iterable[ClientData], name: str) -> None:
+    """Refuse a client that could not be trained and tested, or that starts with no sample.
+
+    Parameters
+    ----------
+    name : str
+        The partition's, for the message.
+    """
+    for data in clients:
+        counts = np.bincount(data.y, minlength=1)
+        if counts.max() < 2:
+            raise DataError(
+                f"{name}: client {data.client!r} has {len(data.y)} samples and at most "
+                f"{counts.max()} of a class; expected a class with 2 at least, one to train on and "
+                "one to test. Choose fewer clients, more samples or classes for each, or another "
+                "seed."
+            )
+        if data.since is not None and (data.since > 1).all():
+            raise DataError(
+                f"{name}: client {data.client!r} would have its first sample in round "
+                f"{data.since.min()}; expected one from round 1 on. Make the partition first and "
+                "let its clients gain data then, or choose fewer clients."
+            )
+
+
+def _clock(person: ClientData, card: Card) -> FloatArray | None:
+    """Return when each window starts: as measured, as follows from the order, or None."""
+    if person.t is not None:
+        return person.t
+    if card.window_s is not None and card.overlap > 0 and card.time_ordered:
+        step = card.window_s * (1 - card.overlap)
+        return np.arange(len(person.y), dtype=np.float64) * step
+    return None
+
+
+def _one_axis(
+    people: Sequence[ClientData], clocks: Sequence[FloatArray | None], card: Card
+) -> FloatArray | None:
+    without = [p.client for p in people if p.t is None]
+    if 0 < len(without) < len(people):
+        raise DataError(
+            f"federation {card.name!r}: client {without[0]!r} has no t (seconds), others have; "
+            "expected it of all or of none, because pooled samples share one time axis. Add t to "
+            f"{len(without)} file(s) or take it out of all."
+        )
+    known = [np.sort(clock) for clock in clocks if clock is not None]
+    if not known:
+        return None
+    axis: list[FloatArray] = []
+    end = 0.0
+    for clock in known:
+        shifted: FloatArray = clock - clock[0] + end
+        axis.append(shifted)
+        # The window's own length, and as much again; only the order counts where it is unknown.
+        end = float(shifted[-1]) + 2 * (card.window_s or 1.0)
+    return np.concatenate(axis)

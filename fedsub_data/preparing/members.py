@@ -1,0 +1,137 @@
+"""Official files where they lie: in a folder, in a zip, or in a zip inside a zip.
+
+Members are read as streams and never unpacked, so no path of an archive touches the disk.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from fedsub_core.errors import DataError
+from fedsub_data.preparing.preparation import refused
+
+#: How deep below the folder that a user names the files may lie.
+_DEPTHS = ("*", "*/*", "*/*/*")
+
+#: What reading a damaged file or archive raises, and what opening an encrypted or exotic one does.
+_DAMAGED = (OSError, EOFError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (*_DAMAGED, RuntimeError, NotImplementedError)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file to read; picklable, so that another process can open it.
+
+    Parameters
+    ----------
+    source : the file itself, or the zip that holds it.
+    inside : the member's name, after the inner zip's name where there is one; empty for a plain
+        file.
+    """
+
+    source: Path
+    inside: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "/".join([str(self.source), *self.inside])
+
+    @property
+    def name(self) -> str:
+        """The file's name, without folders."""
+        return PurePosixPath(self.inside[-1]).name if self.inside else self.source.name
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the file for reading, and its archives with it.
+
+        Raises
+        ------
+        DataError
+            Where the file or an archive is damaged, encrypted or cannot be read.
+        """
+        with ExitStack() as stack:
+            try:
+                file: IO[bytes] = stack.enter_context(open(self.source, "rb"))
+                for name in self.inside:
+                    archive = stack.enter_context(zipfile.ZipFile(file))
+                    file = stack.enter_context(archive.open(name))
+            except _UNREADABLE as error:
+                raise _refused(self, error) from error
+            try:
+                yield file
+            except _DAMAGED as error:
+                raise _refused(self, error) from error
+
+    def size(self) -> int:
+        """Return the file's length in bytes, unpacked."""
+        if not self.inside:
+            return self.source.stat().st_size
+        *outer, name = self.inside
+        with Member(self.source, tuple(outer)).open() as file, zipfile.ZipFile(file) as archive:
+            return archive.getinfo(name).file_size
+
+
+def find_members(source: Path, wanted: str, expected: str) -> list[Member]:
+    """Return the files in `source` that `wanted` matches, sorted by name.
+
+    Parameters
+    ----------
+    source : a folder, a zip, a zip that holds the zip, or the file itself.
+    wanted : regular expression of the path, from the folder that holds the file (its own name
+        included) or from the archive's root, with ``/``.
+    expected : what should have been there, in words, for the message.
+
+    Raises
+    ------
+    DataError
+        Where there is none, or two of one name.
+    """
+    if not source.exists():
+        raise refused(source, "no such file or folder", expected)
+    if source.is_file() and source.suffix == ".zip" and not zipfile.is_zipfile(source):
+        raise refused(source, "a damaged or truncated zip", f"{expected}; fetch it again")
+    files = _files(source)
+    found = _matching(files, wanted)
+    if not found:
+        inner = [member for name, member in files.items() if name.endswith(".zip")]
+        found = [m for outer in inner for m in _matching(_zipped(outer), wanted)]
+    if not found:
+        raise refused(source, "no such file in it", expected)
+    found.sort(key=lambda member: member.name)
+    for first, second in pairwise(found):
+        if first.name == second.name:
+            raise refused(str(second), f"a second {first.name} beside {first}", "one of that name")
+    return found
+
+
+def _matching(files: dict[str, Member], wanted: str) -> list[Member]:
+    return [member for name, member in files.items() if re.fullmatch(wanted, name)]
+
+
+def _files(source: Path) -> dict[str, Member]:
+    if source.is_dir():
+        top = source.resolve().name
+        paths = [p for depth in _DEPTHS for p in source.glob(depth) if p.is_file()]
+        return {f"{top}/{p.relative_to(source).as_posix()}": Member(p) for p in sorted(paths)}
+    if zipfile.is_zipfile(source):
+        return _zipped(Member(source))
+    return {f"{source.resolve().parent.name}/{source.name}": Member(source)}
+
+
+def _zipped(outer: Member) -> dict[str, Member]:
+    with outer.open() as file, zipfile.ZipFile(file) as archive:
+        names = archive.namelist()
+    return {name: Member(outer.source, (*outer.inside, name)) for name in names}
+
+
+def _refused(member: Member, error: Exception) -> DataError:
+    got = f"{type(error).__name__}: {error}"
+    return refused(str(member), got, "a file that can be read; fetch it again")

@@ -1,0 +1,84 @@
+"""The table of preparers: which module turns a data set's official files into a federation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from fedsub_core.data.federation import check_new_folder, write_federation
+from fedsub_core.errors import DataError
+from fedsub_core.options import option_values, suggestion
+from fedsub_core.version import VERSION
+from fedsub_data.preparing.preparation import REPORT_FILE, Prepared, Progress
+
+#: A data set's name in the catalogue, and its preparer, loaded when it is used.
+PREPARERS = {
+    "dreamt": "fedsub_data.preparing.dreamt",
+    "hhar": "fedsub_data.preparing.hhar.preparer",
+    "pamap2": "fedsub_data.preparing.pamap2",
+    "uci-har": "fedsub_data.preparing.uci_har.preparer",
+    "watch": "fedsub_data.preparing.watch",
+    "wesad": "fedsub_data.preparing.wesad.preparer",
+    "wisdm": "fedsub_data.preparing.wisdm.preparer",
+}
+
+
+class Preparer(Protocol):
+    """What a preparer's module has."""
+
+    Options: type[Any]
+
+    def prepare(self, source: Path, options: Any, workers: int, progress: Progress) -> Prepared:
+        """Return the federation in the official files at `source`."""
+        ...
+
+
+def preparer(name: str) -> Preparer:
+    """Return the preparer of data set `name`, or raise DataError with the nearest name."""
+    if name not in PREPARERS:
+        known = ", ".join(PREPARERS)
+        raise DataError(
+            f"unknown data set {name!r}; known are {known}.{suggestion(name, PREPARERS)}"
+        )
+    return cast(Preparer, import_module(PREPARERS[name]))
+
+
+def prepare(
+    name: str, source: Path, out: Path, options: Any, workers: int, progress: Progress
+) -> Prepared:
+    """Prepare data set `name` from `source` and write it to the new folder `out`, or nothing.
+
+    Raises
+    ------
+    DataError
+        Where `out` holds something, or `source` is not what the data set's official files are.
+    """
+    check_new_folder(out)
+    if not source.exists():
+        raise DataError(
+            f"{source}: no such file or folder; expected {name}'s official files. Get them with "
+            f"`fedsub data fetch {name}`, or see `fedsub data show {name}`."
+        )
+    start = time.monotonic()
+    prepared = preparer(name).prepare(source, options, workers, progress)
+    report = {
+        "data set": name,
+        "source": source.name,
+        "source sha256": _sha256(source) if source.is_file() else None,
+        "fedsub": VERSION,
+        "options": option_values(options),
+        "counts": prepared.counts,
+        "seconds": round(time.monotonic() - start, 1),
+    }
+    files = {REPORT_FILE: json.dumps(report, indent=2) + "\n"}
+    write_federation(out, prepared.federation, files)
+    return prepared
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

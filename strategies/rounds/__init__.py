@@ -1,0 +1,1 @@
+"""What all strategies share: the round loop and its messages."""

@@ -1,0 +1,129 @@
+"""Reception: every node that connects is asked who it is, and admitted or turned away.
+
+A device is its client id. Node ids are Flower's, and change when a node registers anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+
+from flwr.app import Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from fedsub_core.errors import MessageRefused
+from fedsub_core.wire import handshake
+from fedsub_core.wire.handshake import Opening
+
+log = logging.getLogger("fedsub")
+
+#: After how many seconds a node that answered with an error is asked anew.
+AGAIN_SECONDS = 30.0
+#: One that does not fit: it may be repaired or upgraded under the same node id.
+MISFIT_SECONDS = 600.0
+#: And one that did not answer: a question to a device that crashed on it stays open for ever.
+UNANSWERED_SECONDS = 120.0
+
+
+@dataclass
+class Reception:
+    """Who is connected, who has said who it is, and who was turned away.
+
+    Parameters
+    ----------
+    nodes : node id of every client that was ever admitted; the latest, by client id.
+    openings : what each client said of itself, by client id.
+    online : clients whose node is connected now.
+    turned_away : nodes that are not asked for now, and why.
+    """
+
+    nodes: dict[str, int] = field(default_factory=dict)
+    openings: dict[str, Opening] = field(default_factory=dict)
+    online: set[str] = field(default_factory=set)
+    turned_away: dict[int, str] = field(default_factory=dict)
+    _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _claims: dict[int, str] = field(default_factory=dict)
+    _again: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> int:
+        """How many connected nodes have not answered yet."""
+        return len({node for node, _ in self._questions.values()})
+
+    def look(self, grid: Grid) -> None:
+        """Note who is connected, ask those who are new, and take the answers that have come."""
+        connected, now = set(grid.get_node_ids()), time.monotonic()
+        # Once the client's first node is gone, the second of that id may be the one.
+        for node in [
+            n for n, client in self._claims.items() if self.nodes.get(client) not in connected
+        ]:
+            del self.turned_away[node], self._claims[node], self._again[node]
+        for node in [n for n, due in self._again.items() if now >= due]:
+            del self.turned_away[node], self._again[node]
+        asked = {n for n, since in self._questions.values() if now - since < UNANSWERED_SECONDS}
+        strangers = sorted(connected - asked - set(self.nodes.values()) - self.turned_away.keys())
+        self._ask(grid, strangers)
+        self._questions = {m: q for m, q in self._questions.items() if q[0] in connected}
+        answers = {}
+        for reply in grid.pull_messages(list(self._questions)) if self._questions else []:
+            node, _ = self._questions[reply.metadata.reply_to_message_id]
+            answers[node] = reply
+        self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
+        for node in sorted(answers):
+            self._hear(node, answers[node], connected)
+        self.online = {client for client, node in self.nodes.items() if node in connected}
+
+    def turn_away(self, client: str, why: str) -> None:
+        """Forget an admitted client; its node is asked again much later."""
+        node = self.nodes.pop(client)
+        del self.openings[client]
+        self.online.discard(client)
+        self._refuse(node, why)
+
+    def _ask(self, grid: Grid, nodes: list[int]) -> None:
+        questions = [
+            Message(
+                RecordDict({handshake.OPENING: handshake.greeting()}),
+                node,
+                MessageType.QUERY,
+                group_id="0",
+            )
+            for node in nodes
+        ]
+        if questions:
+            taken, now = set(grid.push_messages(questions)), time.monotonic()
+            for question, node in zip(questions, nodes, strict=True):
+                if question.metadata.message_id in taken:
+                    self._questions[question.metadata.message_id] = node, now
+
+    def _hear(self, node: int, reply: Message, connected: set[int]) -> None:
+        if reply.has_error():
+            # Its file may be unreadable for a moment: it is asked again, but not at once.
+            self._refuse(node, f"error {reply.error.code}: {reply.error.reason}", AGAIN_SECONDS)
+            return
+        try:
+            record = reply.content.config_records[handshake.OPENING]
+            opening = handshake.read_opening(record)
+            handshake.check_versions(record, opening.client)
+        except KeyError:
+            self._refuse(node, "no opening in its answer")
+            return
+        except MessageRefused as error:
+            self._refuse(node, f"opening refused: {error}")
+            return
+        client = opening.client
+        known = self.nodes.get(client)
+        if known is not None and known in connected:
+            why = f"client id {client!r} came from two nodes, {known} and {node}; the second"
+            self._refuse(node, f"{why} is refused; give every device an id of its own", math.inf)
+            self._claims[node] = client
+            return
+        self.nodes[client] = node
+        self.openings[client] = opening
+
+    def _refuse(self, node: int, why: str, again: float = MISFIT_SECONDS) -> None:
+        self.turned_away[node] = why
+        self._again[node] = time.monotonic() + again
+        log.warning("node %d: %s", node, why)

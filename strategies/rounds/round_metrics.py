@@ -1,0 +1,56 @@
+"""The metrics of one round, as clients report them on their own test parts."""
+
+from __future__ import annotations
+
+import torch
+from flwr.app import MetricRecord, RecordDict
+
+from fedsub_core.errors import MessageRefused
+from fedsub_core.metrics import ClientMetrics, MetricRow, mean_over_clients
+from fedsub_core.wire import exchange
+
+
+class Scorebook:
+    """Collects a round's metrics.
+
+    Parameters
+    ----------
+    round : it is about.
+    classes : of the federation.
+    """
+
+    def __init__(self, round: int, classes: int) -> None:
+        self.round, self.classes = round, classes
+        self.found: dict[str, ClientMetrics] = {}
+        self.rows: list[MetricRow] = []
+
+    def take(self, client: str, content: RecordDict) -> None:
+        """Note what `client` reports.
+
+        Raises
+        ------
+        MessageRefused
+            If it reports nothing, or a number outside its range.
+        """
+        record = content.metric_records.get(exchange.METRICS)
+        if record is None:
+            raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
+        metrics = exchange.read_metrics(record, client, self.round, self.classes)
+        self.found[client] = metrics
+        self.rows += metrics.rows(self.round, client)
+        self.rows += [
+            MetricRow(self.round, client, None, name, value)
+            for name, value in exchange.read_report(record).items()
+        ]
+
+    def mean(self) -> MetricRecord | None:
+        """Return the unweighted mean over clients; None where nobody reported."""
+        if not self.found:
+            return None
+        found = [self.found[client] for client in sorted(self.found)]
+        examples = torch.tensor([m.examples for m in found])
+        means: dict[str, int | float | list[int] | list[float]] = {
+            name: mean_over_clients(torch.tensor([getattr(m, name) for m in found]), examples).value
+            for name in ("macro_f1", "loss")
+        }
+        return MetricRecord(means)

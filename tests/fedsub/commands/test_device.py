@@ -1,0 +1,114 @@
+"""``fedsub predict`` and ``fedsub export`` as a person meets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click import Command
+from click.testing import CliRunner, Result
+
+from fedsub.cli import cli
+from fedsub.commands.device import export, predict
+from fedsub_client.parts import Seen
+from fedsub_client.personal import load_model
+from fedsub_client.saved import PersonalModel, Saved
+from fedsub_client.store import STATE_FILE
+from fedsub_core.data.card import Card
+from fedsub_core.data.standardise import Scaling
+from fedsub_core.errors import ConfigError, DataError, RunError
+from fedsub_core.models.chain import build_model
+
+# Names that could be taken for columns, or break one.
+CARD = Card("toy", "test", ("row", "b, c", "class"), ("u", "v"))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A device's folder, its model drawn large enough to say different things."""
+    drawn = build_model("auto", (2,), 3).init(1, seed=7)
+    params = {name: 4 * tensor[0] for name, tensor in drawn.items()}
+    scaling = Scaling(np.float32([20, -3]), np.float32([4, 0.5]))
+    model = PersonalModel(params, "auto", (2,), CARD, scaling)
+    saved = Saved("p", "run", "fedsub", 4, Seen((60,), b"0"), model=model)
+    folder = tmp_path / "state" / "p"
+    folder.mkdir(parents=True)
+    (folder / STATE_FILE).write_bytes(saved.to_bytes())
+    return folder
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    x = np.random.default_rng(0).normal((20, -3), (40, 5), (12, 2))
+    np.savez(tmp_path / "new.npz", x=x, y=np.zeros(12))
+    return tmp_path / "new.npz"
+
+
+def call(command: Command, *args: object) -> Result:
+    return CliRunner().invoke(cli, [command.name, *map(str, args)])
+
+
+def test_predictions_as_csv(state: Path, new: Path, tmp_path: Path) -> None:
+    printed = call(predict, "--state", state, "--input", new)
+    assert printed.exit_code == 0, printed.output
+    header, *rows = csv.reader(io.StringIO(printed.stdout))
+    names = ["row", "b, c", "class"]
+    assert header == ["row", "class", *(f"probability {name}" for name in names)]
+    expected = load_model(state).probabilities(np.load(new)["x"])
+    assert [row[0] for row in rows] == [str(i) for i in range(12)]
+    assert [row[1] for row in rows] == [names[i] for i in expected.argmax(1)]
+    assert len({row[1] for row in rows}) > 1
+    assert np.array_equal(np.array([row[2:] for row in rows], np.float32), expected)
+
+    file = tmp_path / "predictions.csv"
+    written = call(predict, "--state", state.parent, "--input", new, "--output", file)
+    assert file.read_text("utf-8") == printed.stdout
+    assert written.stdout == f"client p, model of round 4: 12 predictions: {file}\n"
+
+
+def test_predictions_as_npz(state: Path, new: Path, tmp_path: Path) -> None:
+    file = tmp_path / "predictions.npz"
+    assert call(predict, "--state", state, "--input", new, "--output", file).exit_code == 0
+    expected = load_model(state).probabilities(np.load(new)["x"])
+    with np.load(file) as found:
+        assert np.array_equal(found["probabilities"], expected)
+        assert np.array_equal(found["label"], expected.argmax(1))
+        assert found["classes"].tolist() == list(CARD.classes)
+
+
+def test_predict_refuses_what_it_cannot_use(state: Path, new: Path, tmp_path: Path) -> None:
+    before = new.read_bytes()
+    for args, kind, words in (
+        (("--state", tmp_path / "x", "--input", new), RunError, "x: no such folder"),
+        (("--state", state, "--input", tmp_path / "x"), DataError, "x: no such file"),
+        (("--state", state, "--input", new, "--output", "a.txt"), ConfigError, ".csv or .npz"),
+        (("--state", state, "--input", new, "--output", new), RunError, "already exists"),
+    ):
+        result = call(predict, *args)
+        assert isinstance(result.exception, kind) and words in str(result.exception)
+        assert "\n" not in str(result.exception) and result.stdout == ""
+    assert new.read_bytes() == before
+    assert (
+        call(predict, "--state", state, "--input", new, "--output", new, "--force").exit_code == 0
+    )
+    assert "probabilities" in np.load(new).files
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_export_says_what_it_wrote(state: Path, tmp_path: Path) -> None:
+    file = tmp_path / "model.pt"
+    args = ("--state", state, "--format", "torchscript", "--output", file)
+    done = call(export, *args)
+    assert done.exit_code == 0, done.output
+    said = "client p, model of round 4, x [batch, 2]: read back, probabilities differ by "
+    assert done.stdout.startswith(said) and done.stdout.endswith(f"{file}\n")
+    x = np.float32([[20, -3], [30, -2]])
+    found = torch.jit.load(file)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, load_model(state).probabilities(x), atol=1e-6)
+    again = call(export, *args)
+    assert isinstance(again.exception, RunError) and "--force" in str(again.exception)
+    assert call(export, *args, "--force").exit_code == 0

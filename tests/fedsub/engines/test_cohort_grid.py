@@ -1,0 +1,192 @@
+"""CohortGrid: how clients are stacked is nobody's business but its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from torch import Tensor
+
+from fedsub.engines import cohort_grid
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import RunError
+from fedsub_core.metrics import MetricRow
+from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.bundles import Download
+from fedsub_core.wire.codec import encode_download
+from strategies.rounds.strategy import State
+
+Town = Callable[..., Federation]
+
+
+def config(method: str, **keys: Any) -> RunConfig:
+    keys = dict[str, Any](rounds=3, device="cpu", threads=1) | keys
+    return RunConfig(method=method, beside="", **keys)
+
+
+@contextmanager
+def grid_of(federation: Federation, method: str, **keys: Any) -> Iterator[CohortGrid]:
+    grid = build_grid(config(method, **keys), method, federation)
+    try:
+        yield grid
+    finally:
+        grid.close()
+
+
+class Outcome:
+    """What is left after a run: server state, client states, metrics, sizes of the stacks."""
+
+    def __init__(self, federation: Federation, method: str, **keys: Any) -> None:
+        rows: list[MetricRow] = []
+        strategy = build_strategy(config(method, **keys), method)
+        strategy.on_round = lambda round, state, new: rows.extend(new)
+        with grid_of(federation, method, **keys) as grid:
+            strategy.start(grid)
+            self.stacks = sorted(len(cohort.clients) for cohort in grid.cohorts)
+            self.groups: dict[str, State] = {"server": strategy.state or {}, **grid.state()}
+        self.metrics = {row[:4]: row.value for row in rows}
+
+
+def assert_close(a: Outcome, b: Outcome) -> None:
+    assert a.groups.keys() == b.groups.keys()
+    for group, tensors in a.groups.items():
+        assert tensors.keys() == b.groups[group].keys()
+        for name, tensor in tensors.items():
+            torch.testing.assert_close(tensor, b.groups[group][name], rtol=0, atol=1e-6)
+    assert a.metrics.keys() == b.metrics.keys()
+    assert all(value == pytest.approx(b.metrics[key], abs=1e-5) for key, value in a.metrics.items())
+
+
+@pytest.mark.parametrize("method", ["fedsub", "local", "fedavg"])
+def test_stack_sizes_and_threads_change_no_result(
+    town: Town, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    outcomes = []
+    for chunk, threads in ((1, 1), (8, 1), (8, 2), (3, 2)):
+        monkeypatch.setitem(cohort_grid.CHUNK, "cpu", chunk)
+        outcomes.append(Outcome(town(7), method, threads=threads))
+    assert [o.stacks for o in outcomes] == [[1] * 7, [7], [3, 4], [1, 2, 2, 2]]
+    for other in outcomes[1:]:
+        assert_close(outcomes[0], other)
+
+
+@pytest.mark.parametrize("method", ["fedsub", "fedavg"])
+def test_the_same_stacks_give_the_same_bits(town: Town, method: str) -> None:
+    a, b = (Outcome(town(9), method, threads=2) for _ in range(2))
+    assert a.metrics == b.metrics
+    for group, tensors in a.groups.items():
+        assert all(torch.equal(tensor, b.groups[group][name]) for name, tensor in tensors.items())
+
+
+def test_drawing_some_clients_gives_what_each_would_do_alone(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = Outcome(town(6), "local", clients_per_round=2, rounds=4)
+    monkeypatch.setitem(cohort_grid.CHUNK, "cpu", 1)
+    assert_close(drawn, Outcome(town(6), "local", clients_per_round=2, rounds=4))
+
+
+def order(
+    grid: CohortGrid, clients: Sequence[str], round: int, kind: str = MessageType.TRAIN
+) -> list[Message]:
+    """Return orders with empty downloads to some clients."""
+    nodes = {cohort.clients[i].client: node for node, (cohort, i) in grid._where.items()}
+    messages = []
+    for client in clients:
+        payload = exchange.pack(encode_download(Download(), client, round))
+        record = ConfigRecord({"round": round})
+        content = RecordDict({exchange.PAYLOAD: payload, exchange.ORDER: record})
+        messages.append(Message(content, nodes[client], kind, group_id="1"))
+    return messages
+
+
+def copied(state: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+    return {group: {k: t.clone() for k, t in tensors.items()} for group, tensors in state.items()}
+
+
+@pytest.mark.parametrize("method", ["fedsub", "local", "fedavg"])
+def test_only_the_addressed_clients_change(town: Town, method: str) -> None:
+    with grid_of(town(5), method) as grid:
+        before = copied(grid.state())
+        replies = list(grid.send_and_receive(order(grid, ["p4", "p2"], 1)))
+        assert len(replies) == 2 and not any(reply.has_error() for reply in replies)
+        for group, tensors in grid.state().items():
+            changed = any(not torch.equal(t, before[group][name]) for name, t in tensors.items())
+            assert changed == (group in ("client/p2", "client/p4"))
+        after = copied(grid.state())
+        everybody = [f"p{i}" for i in range(1, 6)]
+        evaluated = list(grid.send_and_receive(order(grid, everybody, 1, MessageType.EVALUATE)))
+        assert len(evaluated) == 5
+        for group, tensors in grid.state().items():
+            assert all(torch.equal(t, after[group][name]) for name, t in tensors.items())
+
+
+def test_state_goes_out_and_in_again(town: Town) -> None:
+    everybody = ["p1", "p2", "p3"]
+    with grid_of(town(3), "fedsub") as grid, grid_of(town(3), "fedsub", threads=2) as other:
+        list(grid.send_and_receive(order(grid, everybody, 1)))
+        saved = copied(grid.state())
+        list(grid.send_and_receive(order(grid, everybody, 2)))
+        further = copied(grid.state())
+        grid.load_state(saved)
+        other.load_state(dict(reversed(saved.items())))
+        for restored in (grid, other):
+            for group, tensors in restored.state().items():
+                assert all(torch.equal(t, saved[group][name]) for name, t in tensors.items())
+        list(grid.send_and_receive(order(grid, everybody, 2)))
+        for group, tensors in grid.state().items():
+            assert all(torch.equal(t, further[group][name]) for name, t in tensors.items())
+        # What was loaded is not written over by what comes later.
+        assert not torch.equal(
+            saved["client/p1"]["linear1.weight"], further["client/p1"]["linear1.weight"]
+        )
+        del saved["client/p2"]
+        with pytest.raises(RunError, match="lacks clients p2"):
+            grid.load_state(saved)
+
+
+def test_a_download_for_somebody_else_is_answered_with_an_error(town: Town) -> None:
+    with grid_of(town(3), "local") as grid:
+        before = copied(grid.state())
+        first, second, third = order(grid, ["p1", "p2", "p3"], 1)
+        first.content[exchange.PAYLOAD] = second.content[exchange.PAYLOAD]
+        third.content[exchange.PAYLOAD] = exchange.pack(b"\xff\xff")
+        replies = {
+            reply.metadata.reply_to_message_id: reply
+            for reply in grid.send_and_receive([first, second, third])
+        }
+        wrong, right, damaged = (replies[m.metadata.message_id] for m in (first, second, third))
+        assert wrong.has_error() and "client id: got 'p2', expected 'p1'" in str(wrong.error.reason)
+        assert damaged.has_error() and "2 bytes" in str(damaged.error.reason)
+        assert not right.has_error()
+        for group, tensors in grid.state().items():
+            changed = any(not torch.equal(t, before[group][name]) for name, t in tensors.items())
+            assert changed == (group == "client/p2")
+
+
+def test_flowers_grid(town: Town) -> None:
+    """Messages of the older constructor, pushed and pulled; each reply comes once."""
+    with grid_of(town(3), "local") as grid:
+        nodes = list(grid.get_node_ids())
+        assert nodes == [1, 2, 3] and [n.node_id for n in grid.get_nodes()] == nodes
+        asked = [grid.create_message(RecordDict(), MessageType.QUERY, node, "g") for node in nodes]
+        ids = list(grid.push_messages(asked))
+        assert len(set(ids)) == 3
+        replies = list(grid.pull_messages(ids))
+        assert [reply.metadata.reply_to_message_id for reply in replies] == ids
+        assert [reply.metadata.src_node_id for reply in replies] == nodes
+        assert list(grid.pull_messages(ids)) == []
+        records = [reply.content.config_records[handshake.OPENING] for reply in replies]
+        said = [handshake.read_opening(record) for record in records]
+        # The largest first, so that like sizes share a stack.
+        assert [opening.client for opening in said] == ["p3", "p2", "p1"]
+        for opening in said:
+            assert opening.shape == (4,) and opening.classes == ("sit", "walk", "run")
+            assert opening.moments.count == opening.examples > 0

@@ -1,0 +1,241 @@
+"""Exported models: other programs get the very probabilities that the device computes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Context, RecordDict
+from safetensors import safe_open
+
+from fedsub.export import formats as exporting
+from fedsub.export import onnx_file
+from fedsub.export.formats import FORMATS, Format, export
+from fedsub.export.torch_module import PersonalModule
+from fedsub_client.device import Device
+from fedsub_client.personal import LoadedModel, load_model
+from fedsub_core.config.run_config import read_config, to_flat
+from fedsub_core.data import standardise
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import Download
+from fedsub_core.wire.codec import encode_download
+
+CARD = Card("toy", "test", ("a", "b, c", "d"), ("u", "v"), "m/s^2", 50.0, 1.0)
+KINDS = {  # of 77 and 50 samples: the adaptive pooling's windows then differ in length
+    "mlp": ("mlp", (2,), "federation"),
+    "mlp raw": ("mlp", (2,), "none"),
+    "mlp on windows": ("mlp", (2, 40), "client"),
+    "cnn1d": ("cnn1d", (2, 77), "federation"),
+    "cnn1d raw": ("cnn1d", (2, 50), "none"),
+}
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
+    """Train a device for a round, once for each kind, and load its model."""
+    made: dict[str, LoadedModel] = {}
+
+    def train(kind: str) -> LoadedModel:
+        if kind not in made:
+            made[kind] = load_model(device_state(tmp_path_factory.mktemp("device"), *KINDS[kind]))
+        return made[kind]
+
+    return train
+
+
+def device_state(folder: Path, model: str, shape: tuple[int, ...], scale: str) -> Path:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    x = rng.normal(y.reshape(-1, *[1] * len(shape)), 0.5, (60, *shape)) * 3 + 5
+    person = ClientData("p", x.astype(np.float32), y)
+    write_federation(folder / "data", Federation(CARD, {"p": person}))
+    settings = {"data": "toy", "beside": "", "model": model, "standardise": scale}
+    settings |= {"epochs": 30, "lr": 0.05 if scale != "none" else 0.02}
+    config = read_config(None, settings)
+    node = {"client-id": "p", "data": str(folder / "data"), "state-dir": str(folder / "state")}
+    device = Device(Context(1, 1, node, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
+    shared = standardise.scaling(standardise.moments(person.x)) if scale == "federation" else None
+    payload = encode_download(Download(), "p", 1, config.wire.download)
+    order = exchange.order(1, shared)
+    device.train(RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order}))
+    return folder / "state" / "p"
+
+
+def samples(loaded: LoadedModel, n: int) -> np.ndarray:
+    """Samples like those of all classes, in turn."""
+    means = (5 + 3 * (np.arange(n) % 3)).reshape(-1, *[1] * len(loaded.model.shape))
+    noise = np.random.default_rng(n).normal(size=(n, *loaded.model.shape))
+    return (means + 1.5 * noise).astype(np.float32)
+
+
+def by_pytorch(loaded: LoadedModel, x: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        return PersonalModule(loaded)(torch.from_numpy(x)).numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_module_is_the_model(trained: Callable[[str], LoadedModel], kind: str) -> None:
+    loaded = trained(kind)
+    x = samples(loaded, 9)
+    found = loaded.probabilities(x)
+    assert np.ptp(found, axis=0).max() > 0.1, "a model that says the same of all proves nothing"
+    np.testing.assert_allclose(by_pytorch(loaded, x), found, atol=1e-6)
+    assert (loaded.model.scaling is None) == kind.endswith("raw")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [k if k in ("mlp", "cnn1d") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS],
+)
+def test_onnx(trained: Callable[[str], LoadedModel], kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    loaded, file = trained(kind), tmp_path / "model.onnx"
+    difference = export(loaded, "onnx", file)
+    assert difference is not None and difference < 1e-5
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    (put,), (got,) = session.get_inputs(), session.get_outputs()
+    assert (put.name, put.shape, put.type) == ("x", ["batch", *loaded.model.shape], "tensor(float)")
+    assert (got.name, got.shape) == ("probabilities", ["batch", 3])
+    for n in (1, 2, 30):
+        x = samples(loaded, n)
+        (found,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(found, by_pytorch(loaded, x), atol=1e-5)
+    told = {p.key: p.value for p in onnx.load(file).metadata_props}
+    assert json.loads(told["classes"]) == ["a", "b, c", "d"]
+    assert json.loads(told["features"]) == ["u", "v"] and told["client"] == "p"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_torchscript(trained: Callable[[str], LoadedModel], kind: str, tmp_path: Path) -> None:
+    loaded, file = trained(kind), tmp_path / "model.pt"
+    difference = export(loaded, "torchscript", file)
+    assert difference is not None and difference < 1e-5
+    told = {exporting.FACTS: ""}
+    module = torch.jit.load(file, _extra_files=told)
+    for n in (1, 2, 30):
+        x = samples(loaded, n)
+        found = module(torch.from_numpy(x)).numpy()
+        np.testing.assert_allclose(found, by_pytorch(loaded, x), atol=1e-5)
+    assert json.loads(json.loads(told[exporting.FACTS])["classes"]) == ["a", "b, c", "d"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_safetensors_suffice_alone(
+    trained: Callable[[str], LoadedModel], kind: str, tmp_path: Path
+) -> None:
+    loaded, file = trained(kind), tmp_path / "model.safetensors"
+    assert export(loaded, "safetensors", file) == 0
+    with safe_open(file, "np") as opened:
+        told = opened.metadata()
+        t = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    assert set(t) == {*loaded.model.params, "standardise.mean", "standardise.std"}
+    for name, tensor in loaded.model.params.items():
+        assert np.array_equal(t[name], tensor.numpy())
+    assert told["kind"] == kind.split()[0] and told["units"] == "m/s^2"
+    assert tuple(json.loads(told["shape"])) == loaded.model.shape
+    layers = json.loads(told["layers"])
+    units = {layer["name"]: layer["units"] for layer in layers if "units" in layer}
+    assert units == {name[:-5]: len(bias) for name, bias in t.items() if name.endswith(".bias")}
+    if kind == "mlp":
+        x = samples(loaded, 8)
+        h = (x - t["standardise.mean"]) / t["standardise.std"]
+        for layer in layers:
+            if layer["type"] == "ReLU":
+                h = np.maximum(h, 0)
+            else:
+                h = h @ t[f"{layer['name']}.weight"].T + t[f"{layer['name']}.bias"]
+        found = np.exp(h) / np.exp(h).sum(1, keepdims=True)
+        np.testing.assert_allclose(found, by_pytorch(loaded, x), atol=1e-5)
+
+
+@pytest.mark.parametrize("format", ["torchscript", "safetensors"])
+def test_a_file_that_is_there_is_kept(
+    trained: Callable[[str], LoadedModel], format: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "model"
+    file.write_bytes(b"mine")
+    with pytest.raises(RunError, match=r"model: already exists; it is kept\. .*--force"):
+        export(trained("mlp"), format, file)
+    assert file.read_bytes() == b"mine"
+    export(trained("mlp"), format, file, force=True)
+    assert len(file.read_bytes()) > 4 * 512 * 128
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("wrong", [3e-4, np.nan])
+def test_a_file_that_computes_something_else_is_not_written(
+    trained: Callable[[str], LoadedModel],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    wrong: float,
+) -> None:
+    loaded, whole = trained("mlp"), FORMATS["safetensors"]
+    broken = Format(whole.encode, lambda path, _: lambda x: loaded.probabilities(x) + wrong)
+    monkeypatch.setitem(FORMATS, "safetensors", broken)
+    file = tmp_path / "model.safetensors"
+    with pytest.raises(RunError, match=r"client 'p': got probabilities that differ .* 0\.0001 at"):
+        export(loaded, "safetensors", file)
+    assert list(tmp_path.iterdir()) == []
+    file.write_bytes(b"before")
+    with pytest.raises(RunError, match="not written"):
+        export(loaded, "safetensors", file, force=True)
+    assert file.read_bytes() == b"before" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_damaged_parameter_in_the_file_would_show(
+    trained: Callable[[str], LoadedModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The check runs what was written: a file of another model is refused, in each format."""
+    loaded = trained("mlp")
+    params = loaded.model.params | {"linear3.bias": loaded.model.params["linear3.bias"] + 1}
+    params["linear3.bias"][0] += 1
+    other = replace(loaded, model=replace(loaded.model, params=params))
+    for name in ("torchscript", "safetensors"):
+        whole = FORMATS[name]
+        swapped = Format(lambda _, whole=whole: whole.encode(other), whole.run)  # type: ignore[misc]
+        monkeypatch.setitem(FORMATS, name, swapped)
+        with pytest.raises(RunError, match="differ by"):
+            export(loaded, name, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written(
+    trained: Callable[[str], LoadedModel], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    for place, words in (
+        (tmp_path / "none" / "model", "could not be written"),
+        (tmp_path / "file" / "model", "could not be written"),
+        (tmp_path, "got a folder"),
+    ):
+        with pytest.raises(RunError, match=words):
+            export(trained("mlp"), "safetensors", place, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    with pytest.raises(ConfigError, match="'tflite': expected onnx, torchscript, safetensors"):
+        export(trained("mlp"), "tflite", tmp_path / "model")
+
+
+def test_without_the_packages_of_onnx(
+    trained: Callable[[str], LoadedModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=r"onnx and onnxscript not .* 'fedsub\[export\]'"):
+        export(trained("mlp"), "onnx", tmp_path / "model.onnx")
+    assert onnx_file.run_onnx(tmp_path / "model.onnx") is None
+    monkeypatch.setitem(FORMATS, "onnx", Format(lambda _: b"bytes", FORMATS["onnx"].run))
+    assert export(trained("mlp"), "onnx", tmp_path / "model.onnx") is None
+    assert (tmp_path / "model.onnx").read_bytes() == b"bytes"

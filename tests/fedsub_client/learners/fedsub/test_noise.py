@@ -1,0 +1,107 @@
+"""Noise has the stated size and seed; what it spends agrees with closed forms."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+from statistics import NormalDist
+
+import pytest
+import torch
+
+from fedsub_client.learners.fedsub.noise import PrototypeNoise, privatised, spent_epsilon
+from fedsub_core.errors import ConfigError
+
+
+@pytest.mark.parametrize(("kind", "order"), [("gaussian", 2), ("laplace", 1)])
+def test_prototypes_are_clipped_to_the_bound(kind: str, order: int) -> None:
+    rho = torch.tensor([[[3.0, 4.0], [0.03, -0.04]]])
+    almost_silent = PrototypeNoise(kind, 1.0, 1e-9)
+    got = privatised(rho, almost_silent, ["a"], 0, ["x"])
+    assert torch.linalg.vector_norm(got[0, 0], ord=order).item() == pytest.approx(1, abs=1e-5)
+    assert (got[0, 0, 1] / got[0, 0, 0]).item() == pytest.approx(4 / 3, abs=1e-5)
+    torch.testing.assert_close(got[0, 1], rho[0, 1])
+
+
+@pytest.mark.parametrize(("kind", "excess"), [("gaussian", 0.0), ("laplace", 3.0)])
+def test_noise_has_the_stated_deviation_and_shape(kind: str, excess: float) -> None:
+    noise = PrototypeNoise(kind, 1.0, 0.7)
+    drawn = privatised(torch.zeros(1, 4, 50_000), noise, ["a"], 0, ["x"]).double()
+    assert drawn.mean().item() == pytest.approx(0, abs=0.01)
+    assert drawn.std().item() == pytest.approx(0.7, rel=0.01)
+    assert ((drawn / 0.7) ** 4).mean().item() - 3 == pytest.approx(excess, abs=0.2)
+
+
+def test_the_same_release_has_the_same_noise_and_no_other_has_it() -> None:
+    rho, noise = torch.zeros(2, 3, 4), PrototypeNoise("gaussian", 1.0, 1.0)
+    first = privatised(rho, noise, ["a", "b"], 0, ["x", "x"])
+    assert torch.equal(privatised(rho[:1], noise, ["b"], 0, ["x"])[0], first[1])
+    others = [
+        first[1],
+        privatised(rho, noise, ["a", "b"], 0, ["y", "x"])[0],
+        privatised(rho, noise, ["a", "b"], 1, ["x", "x"])[0],
+    ]
+    assert all((first[0] - other).abs().min() > 0 for other in others)
+
+
+@pytest.mark.parametrize("releases", [1, 4])
+def test_gaussian_spending_agrees_with_the_closed_form(releases: int) -> None:
+    # k releases of sensitivity 2 * clip are one of sensitivity sqrt(k) * 2 * clip; its delta:
+    # Balle and Wang, Improving the Gaussian Mechanism for Differential Privacy, 2018, theorem 5.
+    noise = PrototypeNoise("gaussian", 0.5, 2.0)
+    epsilon = spent_epsilon(noise, releases, 1e-5)
+    ratio, phi = sqrt(releases) * 2 * 0.5 / 2.0, NormalDist().cdf
+    below, above = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
+    assert phi(below) - exp(epsilon) * phi(above) == pytest.approx(1e-5, rel=0.01)
+
+
+def test_laplace_spending_is_the_ratio_of_sensitivity_to_scale() -> None:
+    noise = PrototypeNoise("laplace", 0.5, sqrt(2) * 2.0)
+    assert spent_epsilon(noise, 1, 1e-9) == pytest.approx(2 * 0.5 / 2.0, abs=1e-3)
+    assert spent_epsilon(noise, 3, 1e-9) == pytest.approx(3 * 2 * 0.5 / 2.0, abs=1e-3)
+    assert spent_epsilon(noise, 0, 1e-5) == 0
+
+
+def test_settings_without_a_guarantee_are_refused() -> None:
+    with pytest.raises(ConfigError, match="uniform"):
+        PrototypeNoise("uniform", 1.0, 1.0)
+    with pytest.raises(ConfigError, match="prototype-clip: got 0"):
+        PrototypeNoise("gaussian", 0.0, 1.0)
+    with pytest.raises(ConfigError, match="prototype-sigma: got -1"):
+        PrototypeNoise("laplace", 1.0, -1.0)
+    with pytest.raises(ConfigError, match="delta: got 1"):
+        spent_epsilon(PrototypeNoise("gaussian", 1.0, 1.0), 1, 1.0)
+
+
+def test_a_missing_accountant_is_said_before_the_first_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fedsub_client.learners.fedsub.noise.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"fedsub\[privacy\]"):
+        PrototypeNoise("gaussian", 1.0, 1.0)
+
+
+def test_the_learner_releases_each_version_once_and_reports_what_it_spent() -> None:
+    from fedsub_client.cohort import build_learner
+    from fedsub_core.config.run_config import read_config
+    from fedsub_core.data.card import Card
+    from fedsub_core.data.stacks import stack
+    from fedsub_core.wire.bundles import Download
+
+    keys = {"prototype-noise": "gaussian", "prototype-clip": 1.0, "prototype-sigma": 4.0}
+    config = read_config(None, {f"fedsub.{key}": value for key, value in keys.items()})
+    learner = build_learner(config, "fedsub", Card("n", "t", ("a", "b"), ("x",)), (1,))
+    rng = torch.Generator().manual_seed(0)
+
+    def data(shift: float) -> object:
+        x = torch.randn(40, 1, generator=rng).numpy() + shift
+        return stack(["p"], [x], [(x[:, 0] > shift).astype("int64")])
+
+    state, first = learner.init(1), data(0.0)
+    state, (one,) = learner.fit(state, [Download()], first, 1)
+    state, (again,) = learner.fit(state, [Download()], first, 2)
+    for label, prototype in one.prototypes.items():
+        assert (again.prototypes[label] == prototype).all(), "the same release, the same noise"
+    epsilon = learner.report(state)[0]["epsilon"]
+    assert epsilon == spent_epsilon(learner.noise, 1, 1e-5) > 0
+    state, _ = learner.fit(state, [Download()], data(1.0), 3)
+    assert learner.report(state)[0]["epsilon"] == spent_epsilon(learner.noise, 2, 1e-5) > epsilon

@@ -1,0 +1,227 @@
+"""The run's configuration: defaults, what overrides what, round trips, and every refusal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from fedsub_core.config.run_config import (
+    RunConfig,
+    differences,
+    dump_toml,
+    from_flat,
+    read_config,
+    to_flat,
+)
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS, FedSubHyperparameters, NoHyperparameters
+from fedsub_core.options import Option, describe
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults() -> None:
+    config = read_config()
+    assert config == RunConfig() == from_flat({})
+    assert (config.method, config.split, config.rounds) == ("fedsub", "auto", 60)
+    assert (config.lr, config.momentum, config.batch_size) == (0.005, 0.9, 32)
+    assert config.methods == ("fedsub", "local", "fedavg")
+    assert config.hyper == {
+        "fedsub": FedSubHyperparameters(),
+        "local": NoHyperparameters(),
+        "fedavg": NoHyperparameters(),
+    }
+    with pytest.raises(FrozenInstanceError):
+        config.rounds = 1  # type: ignore[misc]
+
+
+def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
+    path = written(tmp_path, 'rounds = 7\nlr = 1\n[fedsub]\nfusion = "avg"\nimpute = true\n')
+    overrides = {"rounds": "9", "fedsub.impute": "FALSE", "momentum": 0, "beside": ""}
+    config = read_config(path, overrides)
+    assert (config.rounds, config.lr, config.momentum, config.epochs) == (9, 1.0, 0.0, 1)
+    assert (type(config.lr), type(config.momentum)) == (float, float)
+    assert config.hyper == {"fedsub": FedSubHyperparameters(fusion="avg", impute=False)}
+
+
+def test_hyperparameters_of_unused_methods_are_checked_and_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, 'method = "local"\nbeside = ""\n[fedsub]\nfusion = "avg"\n[fedavg]\n')
+    assert read_config(path).hyper == {"local": NoHyperparameters()}
+    assert read_config(path, {"method": "fedsub"}).hyper == {
+        "fedsub": FedSubHyperparameters(fusion="avg")
+    }
+    with pytest.raises(ConfigError, match="fusion: got 'avgg'"):
+        read_config(path, {"fedsub.fusion": "avgg"})
+
+
+def test_methods_are_listed_once_the_main_one_first() -> None:
+    assert RunConfig(method="fedavg").methods == ("fedavg", "local")
+    assert RunConfig(beside=" local, ,local ").methods == ("fedsub", "local")
+
+
+UNKNOWN_AND_WRONG = [
+    ("round = 3", "unknown key 'round'. Did you mean 'rounds'?"),
+    ("batch_size = 3", "unknown key 'batch_size'. Did you mean 'batch-size'?"),
+    ('fusion = "avg"', "Did you mean 'fedsub.fusion'?"),
+    ("[fedsub]\ndepht = 1", "unknown key 'fedsub.depht'. Did you mean 'fedsub.depth'?"),
+    ("[local]\nmu = 1.0", "Known keys of method 'local': none."),
+    ("[ditto]\nmu = 1.0", "unknown key 'ditto.mu'."),
+    ("[ditto]", "unknown key 'ditto'."),
+    ("fedsub = 3", "unknown key 'fedsub'."),
+    ("[fedsub.fusion]\nx = 1", "unknown key 'fedsub.fusion.x'."),
+    ('method = "fedsubb"', "method: unknown method 'fedsubb'. Did you mean 'fedsub'?"),
+    ('method = ""', "method: got ''"),
+    ('beside = "local,fedagv"', "beside: unknown method 'fedagv'. Did you mean 'fedavg'?"),
+    ('rounds = "60"', "rounds: got '60', expected a whole number of at least 1"),
+    ("rounds = 0", "rounds: got 0, expected a whole number of at least 1"),
+    ("rounds = -1", "rounds: got -1"),
+    ("rounds = 60.0", "rounds: got 60.0"),
+    ("rounds = true", "rounds: got True"),
+    ("rounds = [1]", "rounds: got [1]"),
+    ("rounds = {}", "rounds: got {}"),
+    ("rounds = 1979-05-27", "rounds: got datetime.date"),
+    (f"rounds = 1{'0' * 400}", "rounds: got 1000"),
+    (f"seed = {2**63}", "seed: got 9223372036854775808"),
+    ("seed = -1", "seed: got -1"),
+    ("lr = 0", "lr: got 0.0, expected a number above 0"),
+    ("lr = nan", "lr: got nan"),
+    ("lr = inf", "lr: got inf"),
+    (f"lr = 1{'0' * 400}", "lr: got 1000"),
+    ("lr = true", "lr: got True"),
+    ("momentum = 1.0", "expected a number of at least 0 and below 1"),
+    ("test-share = 0", "expected a number above 0 and below 1"),
+    ("test-share = 1", "test-share: got 1.0"),
+    ("unseen-share = 1.5", "unseen-share: got 1.5"),
+    ('split = "unseen"\nrounds = 5', "unseen-rounds: got 5 of 5 rounds, expected fewer"),
+    ("batch-size = 0", "batch-size: got 0"),
+    ("epochs = 0", "epochs: got 0"),
+    ("clients-per-round = -1", "clients-per-round: got -1"),
+    ("evaluate-every = 0", "evaluate-every: got 0"),
+    ("round-timeout = 0", "round-timeout: got 0.0"),
+    ("checkpoint-seconds = -0.1", "checkpoint-seconds: got -0.1"),
+    ('split = "blockd"', "one of auto, stratified, blocked, unseen. Did you mean 'blocked'?"),
+    ('model = "resnet"', "one of auto, mlp, cnn1d"),
+    ("device = 0", "device: got 0, expected one of auto, cpu, cuda"),
+    ('out = ""', "out: got ''"),
+    ("[fedsub]\nimpute = 1", "[fedsub]: impute: got 1, expected true or false"),
+    ('[fedsub]\nk-selection = "fixed:0"', "[fedsub]: k-selection: got 'fixed:0'"),
+    ('[fedsub]\nrelevance = "lrp"', "[fedsub]: relevance: got 'lrp', expected one of lrp-a2b1"),
+    ("[fedsub]\ndepth = -1", "[fedsub]: depth: got -1"),
+    ("rounds = 1\nrounds = 2", "cannot be read as TOML"),
+    ("rounds == 1", "cannot be read as TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), UNKNOWN_AND_WRONG)
+def test_refused_in_a_file(tmp_path: Path, text: str, expected: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError, match=re.escape(expected)) as error:
+        read_config(path)
+    assert str(error.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("rounds", "0", "command line: rounds: got 0"),
+        ("rounds", "six", "command line: rounds: got 'six', expected a whole number"),
+        ("rounds", "6.0", "rounds: got '6.0'"),
+        ("lr", "fast", "lr: got 'fast', expected a number above 0"),
+        ("lr", "nan", "lr: got nan"),
+        ("lr", "1e999", "lr: got inf"),
+        ("seed", "9" * 5000, "seed: got '999"),
+        ("fedsub.impute", "yes", "command line: [fedsub]: impute: got 'yes'"),
+        ("method", "fedsbu", "command line: method: unknown method 'fedsbu'"),
+        ("no-such", "1", "command line: unknown key 'no-such'"),
+    ],
+)
+def test_refused_on_the_command_line(key: str, value: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        read_config(None, {key: value})
+
+
+def test_a_flat_config_is_typed() -> None:
+    with pytest.raises(ConfigError, match="run config: rounds: got '3'"):
+        from_flat({"rounds": "3"})
+    assert from_flat({"rounds": 3, "fedsub.depth": 1}).rounds == 3
+
+
+def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml: cannot be read"):
+        read_config(tmp_path / "absent.toml")
+    (tmp_path / "run.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="cannot be read as TOML"):
+        read_config(tmp_path / "run.toml")
+
+
+def values_of(o: Option) -> st.SearchStrategy[Any]:
+    if o.key == "method":
+        return st.sampled_from(list(METHODS))
+    if o.key == "beside":
+        return st.lists(st.sampled_from(list(METHODS))).map(",".join)
+    if o.key == "k-selection":
+        return st.sampled_from(["dbi", "dbi-capped", "silhouette", "fixed:12"])
+    if o.choices:
+        return st.sampled_from(o.choices)
+    if o.type is str:
+        return st.from_regex(o.pattern or "", fullmatch=True).filter(
+            lambda s: not any("\ud800" <= c <= "\udfff" for c in s)
+        )
+    if o.type is int:
+        return st.integers(int(o.minimum or 0), 2**63 - 1)
+    if o.type is float:
+        low = o.minimum if o.minimum is not None else o.above
+        high = o.maximum if o.maximum is not None else o.below
+        outside = {"exclude_min": o.above is not None, "exclude_max": o.below is not None}
+        return st.floats(low, high if high is not None else 1e18, **outside)  # type: ignore[arg-type]
+    return st.booleans()
+
+
+KEYS = {o.key: values_of(o) for o in describe(RunConfig)} | {
+    f"fedsub.{o.key}": values_of(o) for o in describe(FedSubHyperparameters)
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(flat=st.fixed_dictionaries({}, optional=KEYS))
+def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, Any]) -> None:
+    held_out = flat.get("split") == "unseen"
+    assume(not held_out or flat.get("unseen-rounds", 5) < flat.get("rounds", 60))
+    config = from_flat(flat)
+    assert from_flat(to_flat(config)) == config
+    path = tmp_path_factory.getbasetemp() / "round_trip.toml"
+    path.write_text(dump_toml(config), encoding="utf-8")
+    assert read_config(path) == config
+    assert differences(config, read_config(path)) == []
+    text = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in flat.items()}
+    assert read_config(None, text) == config
+
+
+def test_differences() -> None:
+    a, b = read_config(), read_config(None, {"rounds": 61, "fedsub.fusion": "avg"})
+    assert differences(a, b) == ["rounds: 60 -> 61", "fedsub.fusion: 'overlapping' -> 'avg'"]
+    assert differences(a, a) == []
+    alone = read_config(None, {"method": "local", "beside": ""})
+    assert "fedsub.depth: 0 -> '(none)'" in differences(a, alone)
+
+
+def test_describe() -> None:
+    options = {o.key: o for o in describe(RunConfig)}
+    assert list(options)[:4] == ["data", "method", "beside", "rounds"]
+    assert options["test-share"].type is float
+    assert options["split"].choices == ("auto", "stratified", "blocked", "unseen")
+    assert options["split"].default == "auto"
+    assert "hyper" not in options
+    for listed in (RunConfig, *(m.hyperparameters for m in METHODS.values())):
+        for o in describe(listed):
+            assert o.doc and o.check(o.default, "default") == o.default

@@ -1,0 +1,202 @@
+"""The data sets' cards: complete, true to the preparers, and strictly read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from fedsub_core.errors import DataError
+from fedsub_data.catalogue import catalogue
+from fedsub_data.catalogue.catalogue import datasets_folder, names, read_dataset_card
+from fedsub_data.preparing import dreamt, pamap2
+from fedsub_data.preparing.hhar import preparer as hhar
+from fedsub_data.preparing.preparers import PREPARERS
+from fedsub_data.preparing.uci_har import preparer as uci_har
+from fedsub_data.preparing.wesad import preparer as wesad
+from fedsub_data.preparing.wisdm import preparer as wisdm
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMES = ["dreamt", "hhar", "pamap2", "uci-har", "watch", "wesad", "wisdm"]
+
+
+def test_every_folder_has_a_card_and_a_readme_and_no_python() -> None:
+    assert datasets_folder() == ROOT / "datasets"
+    assert names() == NAMES
+    for folder in (ROOT / "datasets").iterdir():
+        assert folder.name in NAMES
+        assert {"card.toml", "README.md"} <= {path.name for path in folder.iterdir()}
+        assert not list(folder.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_is_complete(name: str) -> None:
+    card = read_dataset_card(name)
+    assert card.name == name
+    urls = [card.source.page, *(file.url for file in card.files)]
+    assert all(url.startswith("https://") for url in urls)
+    sums = [s for s in (card.source.sha256, *(f.sha256 for f in card.files)) if s is not None]
+    assert all(re.fullmatch("[0-9a-f]{64}", s) for s in sums)
+    assert (card.prepare is None) == (card.source.access == "installed")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_readme_names_licence_citation_and_every_file(name: str) -> None:
+    card = read_dataset_card(name)
+    readme = (ROOT / "datasets" / name / "README.md").read_text(encoding="utf-8")
+    assert readme.startswith(f"# {name}: ")
+    assert card.source.page in readme
+    for heading in ("**Licence.**", "**Cite.**", "**As a federation.**", "**Mind.**"):
+        assert heading in readme
+    for file in card.files:
+        assert f"[{file.name}]({file.url})" in readme
+        assert file.sha256 is None or file.sha256 in readme
+        assert file.bytes is None or f"{file.bytes:,}" in readme
+    authors = card.source.citation.split(" and ")[0].split(",")[0].split()[-1]
+    assert authors in readme
+    for word in card.labels.classes:
+        assert word in readme
+
+
+def test_the_checksums_known() -> None:
+    known = {name: [(f.bytes, f.sha256) for f in read_dataset_card(name).files] for name in NAMES}
+    assert {name for name, files in known.items() if any(s for _, s in files)} == {
+        *("hhar", "uci-har", "wisdm")
+    }
+    assert known["wisdm"][0][0] == 11_404_612
+    assert known["pamap2"] == [(None, None)]
+    access = {name: read_dataset_card(name).source.access for name in NAMES}
+    assert access == dict.fromkeys(NAMES, "open") | {"dreamt": "credentialed", "watch": "installed"}
+
+
+def test_the_cards_say_what_the_preparers_do() -> None:
+    assert sorted(PREPARERS) == NAMES
+    classes: dict[str, tuple[str, ...]] = {
+        "dreamt": dreamt.CLASSES["sleep-wake"][0],
+        "hhar": hhar.CLASSES,
+        "pamap2": tuple(pamap2.ACTIVITIES.values()),
+        "uci-har": uci_har.CLASSES,
+        "wesad": tuple(wesad.CLASSES.values()),
+        "wisdm": wisdm.CLASSES,
+    }
+    windows = {
+        "dreamt": (dreamt.Options().window_s, dreamt.Options().overlap),
+        "hhar": (hhar.Options().window_s, 0.0),
+        "pamap2": (pamap2.Options().window_s, pamap2.Options().overlap),
+        "uci-har": (uci_har.WINDOW / uci_har.RATE_HZ, 0.5),
+        "wesad": (wesad.WINDOW_S[wesad.Options().signals], wesad.Options().overlap),
+        "wisdm": (wisdm.Options().window_s, wisdm.Options().overlap),
+    }
+    for name in classes:
+        card = read_dataset_card(name)
+        assert card.labels.classes == classes[name], name
+        assert (card.windowing.window_s, card.windowing.overlap) == windows[name], name
+    assert read_dataset_card("pamap2").signals.channels == pamap2.CHANNELS
+    assert read_dataset_card("uci-har").signals.channels == uci_har.SIGNALS
+    assert read_dataset_card("dreamt").signals.channels == dreamt.SIGNALS
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(DataError, match=r"'wisdom'; known are dreamt, .*Did you mean 'wisdm'\?"):
+        read_dataset_card("wisdom")
+    with pytest.raises(DataError, match=r"unknown data set '\.\./watch'"):
+        read_dataset_card("../watch")
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The table of wisdm's card; `written` reads it back from a folder of its own."""
+    (tmp_path / "wisdm").mkdir()
+    monkeypatch.setattr(catalogue, "datasets_folder", lambda: tmp_path)
+    return tomllib.loads((ROOT / "datasets" / "wisdm" / "card.toml").read_text(encoding="utf-8"))
+
+
+def written(tmp_path: Path, table: dict[str, Any]) -> Path:
+    path = tmp_path / "wisdm" / "card.toml"
+    path.write_text(tomli_w.dumps(table), encoding="utf-8")
+    return path
+
+
+CHANGES: list[tuple[list[str | int], object, str]] = [
+    (["task"], None, "key 'task' is missing"),
+    (["source", "licence"], None, "key 'source.licence' is missing"),
+    (["files", 0, "url"], None, r"key 'files\[0\]\.url' is missing"),
+    (["source", "license"], "MIT", r"unknown key 'source\.license'.*Did you mean 'licence'"),
+    (["files", 0, "sha25"], "0", r"unknown key 'files\[0\]\.sha25'.*Did you mean 'sha256'"),
+    (["people"], "36", "people: got '36', expected a whole number"),
+    (["people"], True, "people: got True, expected a whole number"),
+    (["people"], 0, "people: got 0, expected a number above 0"),
+    (["name"], "wisdom", "name: got 'wisdom', expected the folder's name 'wisdm'"),
+    (["source", "terms"], "  ", "source.terms: got '  ', expected text"),
+    (["source"], "the web", "source: got 'the web', expected a table"),
+    (["source", "access"], "free", "source.access: got 'free', expected one of open"),
+    (["source", "access"], "installed", "source.package: got None, expected a value where"),
+    (["source", "access"], "credentialed", "source.apply: got None, expected a value where"),
+    (["source", "apply"], "https://a.b", "source.apply: got 'https://a.b', expected a value"),
+    (["source", "page"], "http://a.b", "source.page: got 'http://a.b', expected an address"),
+    (["files"], None, "files: got 0, expected some if access is open"),
+    (["files"], {}, r"files: got \{\}, expected a list"),
+    (["files", 0, "name"], "../x", r"files\[0\]\.name: got '../x', expected a plain file name"),
+    (["files", 0, "url"], "file:///x", r"files\[0\]\.url: got 'file:///x', expected an address"),
+    (["files", 0, "sha256"], "A" * 64, r"files\[0\]\.sha256: got 'A+', expected 64 hex digits"),
+    (["files", 0, "bytes"], -1, r"files\[0\]\.bytes: got -1, expected a number above 0"),
+    (["signals", "channels"], ["x", "x"], r"signals\.channels: got .*, expected no entry twice"),
+    (["signals", "channels"], [1], r"signals\.channels\[0\]: got 1, expected text"),
+    (["signals", "sampling_rate_hz"], 0, "sampling_rate_hz: got 0.0, expected a number above 0"),
+    (["labels", "classes"], ["a"], r"labels\.classes: got \('a',\), expected two or more"),
+    (["windowing", "overlap"], 1, r"windowing\.overlap: got 1\.0, expected a share"),
+    (["windowing", "window_s"], float("nan"), r"windowing\.window_s: got nan, expected a number"),
+    (["windowing", "time_ordered"], 1, r"windowing\.time_ordered: got 1, expected true or false"),
+]
+
+
+@pytest.mark.parametrize(("where", "value", "message"), CHANGES)
+def test_a_wrong_card_is_refused(
+    table: dict[str, Any], tmp_path: Path, where: list[str | int], value: object, message: str
+) -> None:
+    inner: Any = table
+    for key in where[:-1]:
+        inner = inner[key]
+    if value is None:
+        del inner[where[-1]]
+    else:
+        inner[where[-1]] = value
+    path = written(tmp_path, table)
+    with pytest.raises(DataError, match=f"^{re.escape(str(path))}: {message}"):
+        read_dataset_card("wisdm")
+
+
+def test_the_card_that_the_changes_start_from_is_read(
+    table: dict[str, Any], tmp_path: Path
+) -> None:
+    table["signals"]["sampling_rate_hz"] = 20
+    written(tmp_path, table)
+    card = read_dataset_card("wisdm")
+    assert card.signals.sampling_rate_hz == 20.0
+    assert (card.files[0].name, len(card.files)) == ("WISDM_ar_latest.tar.gz", 1)
+
+
+def test_what_is_no_toml_is_refused(table: dict[str, Any], tmp_path: Path) -> None:
+    written(tmp_path, table).write_bytes(b"name = \xff")
+    with pytest.raises(DataError, match=r"card\.toml: cannot be read as TOML"):
+        read_dataset_card("wisdm")
+
+
+def test_cards_are_found_beside_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "lib" / "site-packages"
+    (packages / "datasets").mkdir(parents=True)  # another project's package of that name
+    monkeypatch.setattr(catalogue, "__file__", str(packages / "fedsub" / "data" / "catalogue.py"))
+    monkeypatch.setattr(catalogue.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(catalogue.site, "getuserbase", lambda: str(tmp_path / "user"))
+    with pytest.raises(DataError, match=r"cards are at none of .*Reinstall fedsub"):
+        names()
+    shutil.copytree(ROOT / "datasets", tmp_path / "share" / "fedsub" / "datasets")
+    assert names() == NAMES
+    assert read_dataset_card("watch").source.package == "seglearn"

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from fedsub_client.parts import split_client
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
+from fedsub_core.data.splits import split
+from fedsub_data.inspection.timing import inspect_timing
+
+
+def federation(t=None, ids=("a", "b"), **card):
+    x = np.arange(40, dtype=np.float32)[:, None]
+    y = np.arange(40) // 20
+    clients = {i: ClientData(i, x, y, None if t is None else np.array(t, float)) for i in ids}
+    return Federation(Card("f", "t", ("one", "two"), ("f",), **card), clients)
+
+
+def test_overlap_is_measured_from_times():
+    timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=60.0, overlap=0.92))
+    assert timing.known == "seconds from t"
+    assert timing.measured_overlap == pytest.approx(11 / 12)
+    assert timing.overlapping_windows == pytest.approx(39 / 40)
+    assert timing.auto_split == "blocked"
+    assert len(timing.warnings) == 1 and "stratified split leaks" in timing.warnings[0]
+
+
+def test_windows_that_only_touch_do_not_overlap():
+    timing = inspect_timing(federation(np.arange(40) * 0.1, window_s=0.1))
+    assert (timing.measured_overlap, timing.overlapping_windows) == (0.0, 0.0)
+    assert timing.warnings == () and timing.auto_split == "stratified"
+
+
+def test_the_order_of_times_in_the_file_does_not_matter():
+    shuffled = np.random.default_rng(0).permutation(40) * 5.0
+    timing = inspect_timing(federation(shuffled, window_s=10.0, overlap=0.5))
+    assert timing.measured_overlap == pytest.approx(0.5)
+
+
+def test_a_card_that_forgets_its_overlap_is_told_and_auto_is_not_fooled():
+    timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=10.0))
+    assert timing.auto_split == "blocked" and timing.overlap == pytest.approx(0.5)
+    text = " ".join(timing.warnings)
+    assert len(timing.warnings) == 2
+    assert "The card says overlap = 0, but the times t of the windows show 0.50" in text
+
+
+@pytest.mark.parametrize(
+    ("t", "card", "known"),
+    [
+        (np.arange(40.0), {}, "order of t"),
+        (None, {"time_ordered": True, "window_s": 1.0}, "order of the file"),
+        (None, {"window_s": 1.0}, "unknown"),
+    ],
+)
+def test_without_times_or_a_length_nothing_is_measured(t, card, known):
+    timing = inspect_timing(federation(t, **card))
+    assert timing.known == known
+    assert timing.measured_overlap is None and timing.overlapping_windows is None
+
+
+def test_times_that_one_client_lacks_are_not_known():
+    both = federation(np.arange(40) * 5.0, window_s=60.0, overlap=0.9)
+    one = ClientData("c", both.clients["a"].x, both.clients["a"].y)
+    timing = inspect_timing(Federation(both.card, {**both.clients, "c": one}))
+    assert timing.known == "unknown"
+    assert "only as good as the order of the files" in timing.warnings[-1]
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.5])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_auto_is_what_a_run_does(overlap, ordered):
+    made = federation(window_s=1.0, overlap=overlap, time_ordered=ordered)
+    client, config = made.clients["a"], RunConfig(split="auto")
+    kind = inspect_timing(made).auto_split
+    train, test = split(client, made.card, kind, config.test_share, config.seed)
+    ran = split_client(client, made.card, config)
+    assert np.array_equal(ran.train_x, client.x[train])
+    assert np.array_equal(ran.test_x, client.x[test])
+
+
+def test_real_federations(real_data):
+    wesad = inspect_timing(read_federation(real_data / "wesad"))
+    assert wesad.measured_overlap == pytest.approx(11 / 12) and wesad.auto_split == "blocked"
+    assert inspect_timing(read_federation(real_data / "wisdm")).warnings == ()
