@@ -22,9 +22,9 @@ from fedsub_client.parts import Seen, split_client
 from fedsub_client.saved import PersonalModel, Saved
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.config.run_config import from_flat
-from fedsub_core.data.client_data import CLIENT_ID
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.errors import DataError
+from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.wire import exchange, handshake
 
 log = logging.getLogger("fedsub")
@@ -165,11 +165,8 @@ def _arrays(content: RecordDict) -> list[Any]:
 def _client_id(node: Mapping[str, Any], source: str) -> str:
     if "client-id" in node:
         client = str(node["client-id"])
-        if not CLIENT_ID.fullmatch(client):
-            raise DataError(
-                f"node config: client-id {client!r}: expected letters, digits, '.', '_' and '-', "
-                "the first a letter or digit"
-            )
+        if not is_client_id(client):
+            raise DataError(f"node config: client-id {client!r}: expected {CLIENT_ID_RULE}")
         return client
     if "partition-id" not in node:
         raise DataError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Protocol, cast
 
@@ -13,6 +13,7 @@ from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_client.saved import Saved
 from fedsub_core.errors import RunError
+from fedsub_core.files import DRAFT, replace_file
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
@@ -145,21 +146,17 @@ class FolderStore:
         RunError
             Where it cannot be written, as on a full disk. The old file stays as it was.
         """
-        new = self.folder / f".{STATE_FILE}.new"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with new.open("wb") as file:
-                file.write(saved.to_bytes())
-                file.flush()
-                os.fsync(file.fileno())
+        def keep_previous(_: Path) -> None:
             if new_run and self.path.exists():
                 os.replace(self.path, self.folder / PREVIOUS_FILE)
                 log.warning("client %s: new run; kept the last as %s", self.client, PREVIOUS_FILE)
-            os.replace(new, self.path)
-            _sync_folder(self.folder)
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for left in self.folder.glob(f"{DRAFT}*"):  # by a process that was killed
+                left.unlink()
+            replace_file(self.path, saved.to_bytes(), keep_previous)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
             raise RunError(
                 f"client {self.client!r}, round {saved.round}: {self.path} could not be written "
                 f"({error}); the state before it is kept. Free some space"
@@ -183,13 +180,3 @@ def _lock(file: IO[str]) -> None:
     except ImportError:  # Windows: nothing but Flower's own order protects there
         return
     fcntl.flock(file, fcntl.LOCK_EX)
-
-
-def _sync_folder(folder: Path) -> None:
-    # The new name survives power loss once its folder is synced; Windows has no such call.
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

@@ -1,14 +1,19 @@
-"""What a command writes: new, whole, or not at all."""
+"""Writing files and folders new and whole, or not at all: the one place that does it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from fedsub_core.errors import RunError
+from fedsub_core.errors import FedSubError, RunError
+
+#: How a file's name begins before it is whole.
+DRAFT = ".new-"
 
 
 def check_new(path: Path, force: bool) -> None:
@@ -22,17 +27,20 @@ def check_new(path: Path, force: bool) -> None:
         raise RunError(f"{path}: already exists; it is kept. Choose another name, or add --force")
 
 
-def write_whole(path: Path, data: bytes, check: Callable[[Path], None] | None = None) -> None:
-    """Write `data` beside `path`, let `check` read it there, and only then give it its name.
+def replace_file(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
+    """Write `data` beside `path`, let `check` see it there, and only then give it its name.
+
+    What stands at `path` is at any moment the old content or the new, also after power loss.
 
     Raises
     ------
-    RunError
+    OSError
         Where it cannot be written. Then, and where `check` raises, `path` stays as it was.
     """
     # The suffix stays last: readers go by it.
-    new = path.with_name(f".new-{os.getpid()}-{path.name}")
+    new = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
     try:
+        new.unlink(missing_ok=True)  # of a process that was killed and had the same number
         with new.open("xb") as file:
             file.write(data)
             file.flush()
@@ -41,14 +49,84 @@ def write_whole(path: Path, data: bytes, check: Callable[[Path], None] | None = 
             check(new)
         os.replace(new, path)
         _sync_folder(path.parent)
+    finally:
+        with suppress(OSError):
+            new.unlink()
+
+
+def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
+    """Do as :func:`replace_file`, with an error that says what to do.
+
+    Raises
+    ------
+    RunError
+        Where it cannot be written.
+    """
+    try:
+        replace_file(path, data, check)
     except OSError as error:
         raise RunError(
             f"{path}: could not be written ({error}); nothing of it was kept. Make its folder, "
             "make room, or choose another place"
         ) from error
+
+
+def write_new(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file that from its first moment has the permissions `mode`.
+
+    Raises
+    ------
+    RunError
+        If it exists already or cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error}); choose another folder") from error
+
+
+def check_new_folder(folder: Path, refusal: type[FedSubError]) -> None:
+    """Raise `refusal` where `folder` exists and holds something: before long work, not after."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise refusal(
+            f"{folder}: already holds something; expected a new or empty folder. Choose another "
+            "name or remove it."
+        )
+
+
+@contextmanager
+def whole_folder(folder: Path, refusal: type[FedSubError]) -> Iterator[Path]:
+    """Yield a draft folder to write into; at the block's end it becomes `folder`.
+
+    Raises
+    ------
+    refusal
+        Where `folder` already holds something or something cannot be written. Whatever is raised
+        in the block, nothing of it is kept.
+    """
+    check_new_folder(folder, refusal)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise refusal(f"{folder}: cannot be made ({error}). Choose another place.") from error
+    try:
+        yield draft
+        draft.chmod(0o755)  # mkdtemp's folders are its owner's alone
+        if folder.exists():
+            folder.rmdir()  # only some systems let os.replace take an empty folder's place
+        os.replace(draft, folder)
+    except OSError as error:
+        raise refusal(
+            f"{folder}: could not be written ({error}); nothing of it was kept. Make room or "
+            "choose another place."
+        ) from error
     finally:
-        with suppress(OSError):
-            new.unlink()
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def stamped_folder(out: Path, name: str) -> Path:

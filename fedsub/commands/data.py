@@ -22,8 +22,8 @@ from fedsub.commands.terminal import (
     print_options,
     settings_of,
 )
-from fedsub_core.data.federation import check_new_folder
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.files import check_new_folder
 from fedsub_core.options import read_options
 
 
@@ -163,7 +163,7 @@ def inspect(folder: str, out: Path | None, seed: int) -> None:
 
     federation = load_federation(folder)
     target = out if out is not None else _free(Path("inspections", Path(folder).resolve().name))
-    check_new_folder(target)
+    check_new_folder(target, DataError)
     inspection = inspect_federation(federation, seed)
     write_inspection(inspection, target)
     console.print(tables(inspection))

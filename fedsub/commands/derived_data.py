@@ -16,7 +16,9 @@ from fedsub.commands.terminal import (
     print_federation,
     settings_of,
 )
-from fedsub_core.data.federation import check_new_folder, write_federation
+from fedsub_core.data.federation import write_federation
+from fedsub_core.errors import DataError
+from fedsub_core.files import check_new_folder
 from fedsub_core.options import option_values, read_options
 from fedsub_data.preparing.preparation import REPORT_FILE, Counts, Prepared
 
@@ -46,7 +48,7 @@ def partition(folder: str, kind: str, out: Path, settings: tuple[str, ...], seed
     from fedsub_data.partitions.partitions import counted_partition, partition_options
 
     options = read_options(partition_options(kind), settings_of(settings), f"partition {kind}")
-    check_new_folder(out)
+    check_new_folder(out, DataError)
     made = counted_partition(load_federation(folder), kind, options, seed)
     _write_derived(out, made, folder, f"partition {kind}", options, seed)
 
@@ -67,7 +69,7 @@ def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None
     from fedsub_data.evolution import evolve as lose_classes
 
     options = read_options(EvolutionOptions, settings_of(settings), "evolve")
-    check_new_folder(out)
+    check_new_folder(out, DataError)
     federation = lose_classes(load_federation(folder), options, seed)
     counts = Counts()
     for round, (samples, clients) in arrivals(federation).items():

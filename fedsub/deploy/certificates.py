@@ -23,8 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedsub.deploy.keys import private_bytes, refuse_existing, write_new
+from fedsub.deploy.keys import private_bytes, refuse_existing
 from fedsub_core.errors import RunError
+from fedsub_core.files import write_new
 
 #: A new server certificate touches the server alone, a new CA every device.
 SERVER_DAYS, CA_DAYS = 825, 3650

@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from fedsub_core.data.client_data import CLIENT_ID
 from fedsub_core.errors import RunError
+from fedsub_core.files import write_new
+from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 
 
 def node_key_files(folder: Path, name: str) -> tuple[Path, Path]:
@@ -27,11 +28,8 @@ def node_key_files(folder: Path, name: str) -> tuple[Path, Path]:
     RunError
         If `name` is no name of a device.
     """
-    if not CLIENT_ID.fullmatch(name):
-        raise RunError(
-            f"key: got the name {name!r}, expected letters, digits, '.', '_' and '-', the first a "
-            "letter or digit"
-        )
+    if not is_client_id(name):
+        raise RunError(f"key: got the name {name!r}, expected {CLIENT_ID_RULE}")
     return folder / "nodes" / name, folder / "nodes" / f"{name}.pub"
 
 
@@ -78,21 +76,3 @@ def refuse_existing(paths: Sequence[Path]) -> None:
                 f"{path}: exists already and is not overwritten, devices may trust it; choose "
                 "another folder or move it away"
             )
-
-
-def write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file that from its first moment has the permissions `mode`.
-
-    Raises
-    ------
-    RunError
-        If it exists already or cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error}); choose another folder") from error

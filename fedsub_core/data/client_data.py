@@ -7,7 +7,6 @@ a run (a scenario) also has ``since [n]``, the round from which on it has each s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import DataError
-
-#: What a client id looks like: it becomes a file name and a key of the server's database.
-CLIENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 
 #: What a client's file may hold; other arrays are ignored.
 ARRAYS = ("x", "y", "t", "since")
@@ -108,9 +105,8 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
     def refused(what: str, got: object, expected: str, do: str) -> DataError:
         return DataError(f"{path}: client {client!r}: {what}: got {got}, expected {expected}. {do}")
 
-    if not CLIENT_ID.fullmatch(client):
-        expected = "letters, digits, '.', '_' and '-', the first a letter or digit"
-        raise refused("client id", repr(client), expected, "Rename the file.")
+    if not is_client_id(client):
+        raise refused("client id", repr(client), CLIENT_ID_RULE, "Rename the file.")
     for name in ("x", "y"):
         if name not in arrays:
             expected = "x, y and optionally t and since"

@@ -6,9 +6,6 @@ The card and the clients' files are checked where they enter (:mod:`fedsub_core.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +16,12 @@ import tomli_w
 from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card, read_card
 from fedsub_core.data.client_data import ClientData, check_client, read_client
 from fedsub_core.errors import DataError
+from fedsub_core.files import check_new_folder, whole_folder
 
 __all__ = [
     "Card",
     "ClientData",
     "Federation",
-    "check_new_folder",
     "read_card",
     "read_client",
     "read_federation",
@@ -60,15 +57,6 @@ def read_federation(folder: Path | str) -> Federation:
     return federation
 
 
-def check_new_folder(folder: Path) -> None:
-    """Raise DataError where `folder` exists and holds something: before long work, not after."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(
-            f"{folder}: already holds something; expected a new or empty folder. Choose another "
-            "name or remove it."
-        )
-
-
 def write_federation(
     folder: Path | str, federation: Federation, files: Mapping[str, str] | None = None
 ) -> None:
@@ -86,16 +74,11 @@ def write_federation(
         not be read back.
     """
     folder = Path(folder)
-    check_new_folder(folder)
+    check_new_folder(folder, DataError)
     check_card(federation.card, folder / CARD_FILE)
     clients = [_checked(folder, name, federation) for name in federation.clients]
     _check_together(folder, federation)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be made ({error}). Choose another place.") from error
-    try:
+    with whole_folder(folder, DataError) as draft:
         (draft / "clients").mkdir()
         (draft / CARD_FILE).write_text(tomli_w.dumps(card_table(federation.card)), "utf-8")
         for data in clients:
@@ -103,17 +86,6 @@ def write_federation(
                 np.savez_compressed(file, **data.arrays())  # type: ignore[arg-type]
         for name, text in (files or {}).items():
             (draft / name).write_text(text, "utf-8")
-        draft.chmod(0o755)  # mkdtemp's folders are its owner's alone
-        if folder.exists():
-            folder.rmdir()  # only some systems let os.replace take an empty folder's place
-        os.replace(draft, folder)
-    except OSError as error:
-        raise DataError(
-            f"{folder}: could not be written ({error}); nothing of it was kept. Make room or "
-            "choose another place."
-        ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _checked(folder: Path, name: str, federation: Federation) -> ClientData:

@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 from flwr.app import ConfigRecord
 
-from fedsub_core.data.client_data import CLIENT_ID
 from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import MessageRefused
+from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.version import VERSION
 from fedsub_core.wire.exchange import STYPE
 
@@ -86,9 +86,8 @@ def read_opening(record: ConfigRecord) -> Opening:
         features, or if the client's id is none.
     """
     client = str(record.get("client", "?"))
-    if not CLIENT_ID.fullmatch(client):
-        expected = "letters, digits, '.', '_' and '-', the first a letter or digit"
-        raise MessageRefused(client, 0, "client id", repr(client), expected)
+    if not is_client_id(client):
+        raise MessageRefused(client, 0, "client id", repr(client), CLIENT_ID_RULE)
     try:
         opening = Opening(
             client=client,

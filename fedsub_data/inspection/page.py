@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import shutil
 import struct
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from fedsub_core.data.federation import check_new_folder
 from fedsub_core.errors import DataError
+from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_data.inspection.inspection import Inspection
 from fedsub_data.inspection.page_style import STYLE
 from fedsub_data.inspection.plots import DOTS_PER_INCH, figures
@@ -66,30 +63,14 @@ def write_inspection(inspection: Inspection, folder: Path | str) -> None:
         Where the folder already holds something or cannot be written.
     """
     folder = Path(folder)
-    check_new_folder(folder)
+    check_new_folder(folder, DataError)
     images = figures(inspection)
     text = json.dumps(inspection.as_dict(), allow_nan=False, ensure_ascii=False)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be made ({error}). Choose another place.") from error
-    try:
+    with whole_folder(folder, DataError) as draft:
         for name, image in images.items():
             (draft / name).write_bytes(image)
         (draft / "inspection.json").write_text(text + "\n", "utf-8")
         (draft / "report.html").write_text(page(inspection, images), "utf-8")
-        draft.chmod(0o755)  # mkdtemp's folders are its owner's alone
-        if folder.exists():
-            folder.rmdir()  # only some systems let os.replace take an empty folder's place
-        os.replace(draft, folder)
-    except OSError as error:
-        raise DataError(
-            f"{folder}: could not be written ({error}); nothing of it was kept. Make room or "
-            "choose another place."
-        ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def page(inspection: Inspection, images: Mapping[str, bytes]) -> str:

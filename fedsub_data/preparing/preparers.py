@@ -9,8 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from fedsub_core.data.federation import check_new_folder, write_federation
+from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import DataError
+from fedsub_core.files import check_new_folder
 from fedsub_core.options import option_values, suggestion
 from fedsub_core.version import VERSION
 from fedsub_data.preparing.preparation import REPORT_FILE, Prepared, Progress
@@ -57,7 +58,7 @@ def prepare(
     DataError
         Where `out` holds something, or `source` is not what the data set's official files are.
     """
-    check_new_folder(out)
+    check_new_folder(out, DataError)
     if not source.exists():
         raise DataError(
             f"{source}: no such file or folder; expected {name}'s official files. Get them with "
