@@ -17,7 +17,7 @@ from fedsub.report.results import MethodSummary, summarise_method
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
-from fedsub_core.methods.table import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS
 from fedsub_server.rundb import RunDatabase
 
 BYTES = [

@@ -8,34 +8,26 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from fedsub_client.learners.base import Learner, State
-from fedsub_client.parts import SplitClient
-from fedsub_core.config.run_config import RunConfig
+from fedsub_client.learners.base import Learner, Report, State
+from fedsub_client.split_client import SplitClient
+from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, select_params, stack
 from fedsub_core.data.standardise import Scaling, apply, moments
 from fedsub_core.data.standardise import scaling as own_scaling
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import Evaluation, evaluate
-from fedsub_core.models.chain import build_model
-from fedsub_core.training.loop import TrainingSettings
+from fedsub_core.models.kinds import build_model
+from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
-from fedsub_core.wire.bundles import Download, Upload
-from fedsub_core.wire.codec import decode_download, encode_upload
+from fedsub_core.wire.bundles import Bundle, Declaration
+from fedsub_core.wire.codec import Address, decode_download, encode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.handshake import Opening
-from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.handshake import Facts, Introduction
+from fedsub_core.wire.references import Reference
 
-
-def build_learner(config: RunConfig, name: str, card: Card, shape: tuple[int, ...]) -> Learner:
-    """Return the device half of method `name` for samples of `shape`."""
-    settings = TrainingSettings(
-        config.epochs, config.lr, config.momentum, config.batch_size, config.seed
-    )
-    model = build_model(config.model, shape, len(card.classes))
-    learner: Learner = method(name).load_learner()(model, settings, config.hyper[name])
-    return learner
+NOTHING = Bundle()
 
 
 @dataclass
@@ -45,40 +37,46 @@ class Cohort:
     Parameters
     ----------
     learner : the device half of a method.
+    receives : the tensors that the method's card says a device receives.
     card : of the federation the clients belong to.
     clients : their data, split.
     standardise : ``federation``, ``client`` or ``none``.
+    seed : of the run, from which the first model is drawn.
     device : where the stack lives.
     wire : how messages are written.
     """
 
     learner: Learner
+    receives: Declaration
     card: Card
     clients: Sequence[SplitClient]
     standardise: str = "federation"
+    seed: int = 0
     device: str = "cpu"
     wire: WireSettings = field(default_factory=WireSettings)
     state: State = field(init=False)
-    memories: list[Memory | None] = field(init=False)
+    references: list[Reference | None] = field(init=False)
     _scaled: tuple[object, Stack, Stack] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        initial = self.learner.init(len(self.clients))
+        initial = self.learner.init(len(self.clients), self.seed)
         self.state = {name: tensor.to(self.device) for name, tensor in initial.items()}
         remembers = self.wire.upload.feeds_back
-        self.memories = [
-            Memory.empty(self.learner.model) if remembers else None for _ in self.clients
+        self.references = [
+            Reference.empty(self.learner.sends) if remembers else None for _ in self.clients
         ]
 
-    def openings(self) -> list[Opening]:
+    # What a client says and keeps.
+
+    def introductions(self) -> list[Introduction]:
         """Return what each client says of itself, and what it has, before the first round."""
         return [
-            Opening(
+            Introduction(
                 c.client,
                 VERSION,
                 self.card.classes,
                 c.train_x.shape[1:],
-                len(c.train_y),
+                Facts(len(c.train_y), c.capacity),
                 moments(c.train_x),
             )
             for c in (client.at(0) for client in self.clients)
@@ -86,8 +84,8 @@ class Cohort:
 
     def client_state(self, i: int) -> State:
         """Return all that the `i`-th client keeps, as named tensors without a client axis."""
-        memory = self.memories[i]
-        wire = {} if memory is None else memory.copy().tensors()
+        reference = self.references[i]
+        wire = {} if reference is None else reference.copy().state()
         return {name: tensor[i].cpu() for name, tensor in self.state.items()} | wire
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
@@ -95,81 +93,89 @@ class Cohort:
         self.state = {
             name: torch.stack([own[name] for own in states]).to(self.device) for name in self.state
         }
-        self.memories = [
-            None if memory is None else Memory.of(own)
-            for own, memory in zip(states, self.memories, strict=True)
+        self.references = [
+            None if reference is None else Reference.of(own)
+            for own, reference in zip(states, self.references, strict=True)
         ]
 
-    def open(self, i: int, payload: bytes, round: int) -> Download:
+    # What goes over the wire.
+
+    def decode(self, i: int, payload: bytes, round: int) -> Bundle:
         """Decode the `i`-th client's download.
 
         Raises
         ------
         MessageRefused
-            If it does not fit this client, round and model.
+            If it does not fit this client, round and method.
         """
-        client, model = self.clients[i].client, self.learner.model
-        memory = self.memories[i] if self.wire.upload.delta else None
+        reference = self.references[i] if self.wire.upload.delta else None
         envelope = Envelope(
-            client,
+            self.clients[i].client,
             round,
-            model,
-            memory=memory,
-            limit=self.wire.limit,
-            largest=self.wire.largest,
+            self.receives,
+            reference,
+            self.wire.limit,
+            self.wire.largest,
         )
         return decode_download(payload, envelope)
 
-    def seal(self, i: int, upload: Upload, download: Download, round: int) -> bytes:
+    def encode(self, i: int, upload: Bundle, received: Bundle, round: int) -> bytes:
         """Encode the `i`-th client's upload, and remember what the server will then hold."""
-        memory = self.memories[i]
-        if memory is not None and self.wire.upload.delta and download.reference != memory.round:
-            memory.forget()  # server and device do not hold the same: start anew
-        return encode_upload(upload, self.clients[i].client, round, self.wire.upload, memory)
+        reference = self.references[i]
+        if (
+            reference is not None
+            and self.wire.upload.delta
+            and received.reference != reference.round
+        ):
+            reference.forget()  # server and device do not hold the same: start anew
+        address = Address(self.clients[i].client, round)
+        return encode_upload(upload, address, self.learner.sends, self.wire.upload, reference)
+
+    # What is computed.
 
     def fit(
         self,
-        round: int,
+        turn: Turn,
         scaling: Scaling | None,
         index: Sequence[int],
-        downloads: Sequence[Download],
-    ) -> list[Upload]:
-        """Let the clients at `index` do their round, and keep their new state."""
-        train, _ = self._stacks(round, scaling)
+        received: Sequence[Bundle],
+    ) -> tuple[list[Bundle], list[Report]]:
+        """Let the clients at `index` do their round, keep their new state; what they say of it."""
+        train, _ = self._stacks(turn.round, scaling)
         if len(index) == len(self.clients):
-            self.state, uploads = self.learner.fit(self.state, downloads, train, round)
-            return uploads
-        some, uploads = self.learner.fit(
-            select_params(self.state, index), downloads, train.select(index), round
+            self.state, uploads, reports = self.learner.fit(self.state, received, train, turn)
+            return uploads, reports
+        some, uploads, reports = self.learner.fit(
+            select_params(self.state, index), received, train.select(index), turn
         )
         rows = torch.tensor(list(index), device=self.device)
         self.state = {
             name: tensor.index_copy(0, rows, some[name]) for name, tensor in self.state.items()
         }
-        return uploads
+        return uploads, reports
 
-    def receive(self, downloads: Sequence[Download]) -> State:
-        """Return what the clients' state would be with `downloads`, in the order of clients."""
-        return self.learner.receive(self.state, downloads)
-
-    def evaluate(
+    def personalised(
         self,
-        round: int,
+        turn: Turn,
         scaling: Scaling | None,
         index: Sequence[int],
-        downloads: Sequence[Download],
-    ) -> Evaluation:
-        """Evaluate the clients at `index` on their test parts; nothing is kept of it."""
-        _, test = self._stacks(round, scaling)
+        received: Sequence[Bundle],
+    ) -> State:
+        """Return the state in which the clients at `index` are tested; nothing is kept of it."""
+        train, _ = self._stacks(turn.round, scaling)
         state = self.state
         if len(index) < len(self.clients):
-            state, test = select_params(state, index), test.select(index)
-        logits = self.learner.predict(self.learner.receive(state, downloads), test.x)
-        return evaluate(logits, test.y, test.valid)
+            state, train = select_params(state, index), train.select(index)
+        return self.learner.personalise(state, received, train, turn)
 
-    def reports(self) -> list[dict[str, float]]:
-        """Return what each client's metrics say beside its evaluation."""
-        return self.learner.report(self.state)
+    def evaluate(
+        self, turn: Turn, scaling: Scaling | None, index: Sequence[int], state: State
+    ) -> Evaluation:
+        """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
+        _, test = self._stacks(turn.round, scaling)
+        if len(index) < len(self.clients):
+            test = test.select(index)
+        return evaluate(self.learner.predict(state, test.x), test.y, test.valid)
 
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
         """Return what the `i`-th client's features are standardised with in `round`."""
@@ -189,10 +195,35 @@ class Cohort:
                 own = self._own_scaling(c, scaling)
                 train.append(c.train_x if own is None else apply(own, c.train_x))
                 test.append(c.test_x if own is None else apply(own, c.test_x))
-            ids = [c.client for c in held]
+            ids, capacities = [c.client for c in held], [c.capacity for c in held]
             self._scaled = (
                 key,
-                stack(ids, train, [c.train_y for c in held], self.device),
-                stack(ids, test, [c.test_y for c in held], self.device),
+                stack(ids, train, [c.train_y for c in held], self.device, capacities),
+                stack(ids, test, [c.test_y for c in held], self.device, capacities),
             )
         return self._scaled[1], self._scaled[2]
+
+
+def make_cohort(
+    settings: DeviceSettings, card: Card, clients: Sequence[SplitClient], device: str = "cpu"
+) -> Cohort:
+    """Return the clients of a method's run, in the state before its first round.
+
+    Raises
+    ------
+    ConfigError
+        If the method's hyperparameters do not fit the model.
+    """
+    of, hyper = method(settings.method), settings.hyper
+    model = build_model(settings.model, clients[0].train_x.shape[1:], len(card.classes))
+    learner = of.load_learner()(model, settings.training, hyper, of.sends(model, hyper))
+    return Cohort(
+        learner,
+        of.receives(model, hyper),
+        card,
+        clients,
+        settings.standardise,
+        settings.seed,
+        device,
+        settings.wire,
+    )

@@ -14,18 +14,21 @@ from typing import Any, cast
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
+from safetensors.torch import save as save_tensors
 
 from fedsub_client.client import FedSubClient
-from fedsub_client.cohort import Cohort, build_learner
-from fedsub_client.learners.fedsub.noise import SECRET, own_secret
-from fedsub_client.parts import Seen, split_client
-from fedsub_client.saved import PersonalModel, Saved
+from fedsub_client.cohort import make_cohort
+from fedsub_client.file_history import FileHistory
+from fedsub_client.saved_state import PersonalModel, Saved
+from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.sources import client_ids, load_client
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
+from fedsub_core.models.kinds import resolve_kind
 from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.exchange import Instructions
 
 log = logging.getLogger("fedsub")
 
@@ -35,7 +38,8 @@ class Device:
 
     Which person: ``client-id`` and ``data`` (a federation's folder with that client's file) of
     the node's config; ``partition-id`` in Flower's simulation, the n-th client of the run
-    config's ``data``. With ``state-dir`` its state lasts on disk, else as long as the node.
+    config's ``data``. With ``state-dir`` its state lasts on disk, else as long as the node. With
+    ``capacity`` it says which share of a layer's units it can hold.
 
     Raises
     ------
@@ -45,62 +49,77 @@ class Device:
 
     def __init__(self, context: Context) -> None:
         self.config = from_flat(context.run_config)
-        node = context.node_config
-        source = str(node.get("data", self.config.data))
-        self.client = _client_id(node, source)
+        self.node = context.node_config
+        source = str(self.node.get("data", self.config.data))
+        self.simulated = "client-id" not in self.node
+        self.people = client_ids(source) if self.simulated else []
+        self.client = _client_id(self.node, self.people, source)
+        self.capacity = _capacity(self.node)
         self.store: Store = ContextStore(context.state)
-        if "state-dir" in node:
-            self.store = FolderStore(Path(str(node["state-dir"])), self.client)
+        if "state-dir" in self.node:
+            self.store = FolderStore(Path(str(self.node["state-dir"])), self.client)
         self.card, self.data = load_client(source, self.client)
 
     def query(self, content: RecordDict) -> RecordDict:
-        """Say who this is and what its training part looks like.
+        """Answer a question: who this is, or in a simulation what its model is.
 
         Raises
         ------
         MessageRefused
             Where the server is of another version.
+        RunError
+            Where a server asks a person's device for the person's model.
         """
-        if handshake.OPENING in content:
-            record = cast(ConfigRecord, content[handshake.OPENING])
+        if exchange.MODEL in content:
+            return self._model()
+        if handshake.HANDSHAKE in content:
+            record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             handshake.check_versions(record, self.client)
         # Of the file alone: what is saved may belong to a run of other settings.
-        client = self._numpy_client(Seen.first(self.data), None)
-        return RecordDict({handshake.OPENING: ConfigRecord(client.get_properties({}))})
+        client = self._numpy_client(self.config.method, FileHistory.first(self.data), None)
+        said = client.cohort.introductions()[0]
+        if self.simulated:
+            nodes = int(self.node["num-partitions"])
+            said = replace(said, people=len(self.people), nodes=nodes)
+        return RecordDict({handshake.HANDSHAKE: said.record()})
 
     def train(self, content: RecordDict) -> RecordDict:
         """Do a round of local work and keep its outcome, before anybody hears of it."""
+        told = _instructions(content)
         with self.store.lock():
-            payload, metrics = self._train(content)
+            payload, report, metrics = self._train(_arrays(content), told)
         reply = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
+        if report:
+            reply[exchange.REPORT] = MetricRecord(dict(report))
         if metrics:
             reply[exchange.METRICS] = MetricRecord(metrics)
         return reply
 
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Evaluate the personal model on this person's test part."""
-        arrays, order = _arrays(content), content.config_records[exchange.ORDER]
+        told = _instructions(content)
         with self.store.lock():
-            _, saved = self._load(order)
-            client = self._numpy_client(self._seen(saved), saved)
-            _, _, metrics = client.evaluate(arrays, dict(order))
-            # Where the server's model is the one that is used, it is kept for use.
-            if client.received is not None and saved is not None and saved.model is not None:
-                own = {name: tensor[0] for name, tensor in client.received.items()}
+            saved = self._load(told)
+            client = self._numpy_client(told.method, self._file(saved), saved)
+            _, _, metrics = client.evaluate(_arrays(content), dict(told.record()))
+            if saved is not None and saved.model is not None:
+                # What was tested is what is used: the server's newest, or adapted to this person.
+                own = {name: tensor[0].cpu() for name, tensor in client.model.items()}
                 self.store.save(replace(saved, model=replace(saved.model, params=own)))
         return RecordDict({exchange.METRICS: MetricRecord(metrics)})
 
-    def _train(self, content: RecordDict) -> tuple[bytes, dict[str, Any]]:
-        """Return the upload, and metrics where they are asked for."""
-        arrays, order = _arrays(content), content.config_records[exchange.ORDER]
-        round, scaling = exchange.read_order(order)
-        run, saved = self._load(order)
+    def _train(
+        self, arrays: list[Any], told: Instructions
+    ) -> tuple[bytes, Mapping[str, float], dict[str, Any]]:
+        """Return upload and report, and metrics where they are asked for."""
+        round, saved = told.turn.round, self._load(told)
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
-            if exchange.EVALUATE not in order:
-                return saved.reply, {}
-            before = self._numpy_client(self._seen(saved), saved)
-            return saved.reply, before.assess(round, scaling)[1]
+            if not told.also_evaluate:
+                return saved.reply, saved.report, {}
+            before = self._numpy_client(told.method, self._file(saved), saved)
+            again = exchange.metrics_record(before.assess(told))
+            return saved.reply, saved.report, dict(again)
         if saved is not None and saved.round > round:
             log.warning(
                 "client %s: asked for round %d after %d: the server went back, as after restoring "
@@ -109,60 +128,87 @@ class Device:
                 round,
                 saved.round,
             )
-        seen = self._seen(saved)
-        client = self._numpy_client(seen, saved)
-        answer, _, metrics = client.fit(arrays, dict(order))
+        file = self._file(saved)
+        client = self._numpy_client(told.method, file, saved)
+        answer, _, metrics = client.fit(arrays, dict(told.record()))
         payload = answer[0].tobytes()
-        cohort = client.cohort
-        params = {name: t[0].cpu() for name, t in cohort.learner.params(cohort.state).items()}
-        used = cohort.scaling(0, round, scaling)
+        params = {name: tensor[0].cpu() for name, tensor in client.model.items()}
+        used = client.cohort.scaling(0, round, told.scaling)
         shape = self.data.x.shape[1:]
-        model = PersonalModel(params, self.config.model, shape, self.card, used)
-        state = cohort.client_state(0)
-        method = self.config.method
-        new = Saved(self.client, run, method, round, seen, state, payload, model)
+        kind = resolve_kind(self.config.model, shape)
+        new = Saved(
+            self.client,
+            told.run,
+            told.method,
+            round,
+            file,
+            client.cohort.client_state(0),
+            payload,
+            client.report,
+            PersonalModel(params, kind, shape, self.card, used),
+        )
         self.store.save(new, new_run=saved is None)
-        return payload, metrics
+        return payload, client.report, metrics
 
-    def _load(self, order: ConfigRecord) -> tuple[str, Saved | None]:
-        """Return the order's run and this device's state of it; None where it is new here."""
-        run, saved = str(order.get("run", "")), self.store.load()
-        return run, saved if saved is not None and saved.run == run else None
+    def _model(self) -> RecordDict:
+        if not self.simulated:
+            raise RunError(
+                f"client {self.client!r}: a person's model does not leave the device: use "
+                "`fedsub predict` or `fedsub export` there"
+            )
+        saved = self.store.load()
+        if saved is None or saved.model is None:
+            raise RunError(f"client {self.client!r}: it has trained no round of this run")
+        tensors = {name: tensor.contiguous() for name, tensor in saved.model.params.items()}
+        return RecordDict({exchange.PAYLOAD: exchange.pack(save_tensors(tensors))})
 
-    def _seen(self, saved: Saved | None) -> Seen:
+    def _load(self, told: Instructions) -> Saved | None:
+        """Return this device's state of the run; None where the run is new here."""
+        saved = self.store.load()
+        return saved if saved is not None and saved.run == told.run else None
+
+    def _file(self, saved: Saved | None) -> FileHistory:
         """Notice whether the device's file grew since the last round."""
         if saved is None:
-            return Seen.first(self.data)
-        continued = saved.seen.look(self.data)
+            return FileHistory.first(self.data)
+        continued = saved.file.continued(self.data)
         if continued is None:
             log.warning(
                 "client %s: its file no longer begins with the %d samples it had; split anew, "
                 "so what was trained on may be tested now",
                 self.client,
-                saved.seen.sizes[-1],
+                saved.file.sizes[-1],
             )
-            return Seen.first(self.data)
-        if continued is not saved.seen:
+            return FileHistory.first(self.data)
+        if continued is not saved.file:
             log.info("client %s: %d samples, %d before", self.client, *continued.sizes[:-3:-1])
         return continued
 
-    def _numpy_client(self, seen: Seen, saved: Saved | None) -> FedSubClient:
-        config = self.config
-        parts = split_client(self.data, self.card, config, seen.sizes)
-        learner = build_learner(config, config.method, self.card, self.data.x.shape[1:])
-        cohort = Cohort(learner, self.card, [parts], config.standardise, wire=config.wire)
+    def _numpy_client(self, method: str, file: FileHistory, saved: Saved | None) -> FedSubClient:
+        if method not in self.config.methods:
+            expected = ", ".join(self.config.methods)
+            raise RunError(
+                f"client {self.client!r}: asked to train {method!r}, expected {expected}"
+            )
+        settings = self.config.device_settings(method)
+        parts = split_client(self.data, self.card, settings.split, file.sizes, self.capacity)
+        cohort = make_cohort(settings, self.card, [parts])
         if saved is not None and saved.state:
             cohort.load_states([saved.state])
-        elif SECRET in cohort.state:
-            cohort.state = cohort.state | {SECRET: own_secret()}
+        elif not self.simulated:
+            cohort.state = cohort.state | cohort.learner.own_secrets()
         return FedSubClient(cohort)
+
+
+def _instructions(content: RecordDict) -> Instructions:
+    return exchange.read_instructions(content.config_records[exchange.TURN])
 
 
 def _arrays(content: RecordDict) -> list[Any]:
     return [np.frombuffer(exchange.unpack(content), np.uint8)]
 
 
-def _client_id(node: Mapping[str, Any], source: str) -> str:
+def _client_id(node: Mapping[str, Any], people: list[str], source: str) -> str:
     if "client-id" in node:
         client = str(node["client-id"])
         if not is_client_id(client):
@@ -173,10 +219,17 @@ def _client_id(node: Mapping[str, Any], source: str) -> str:
             "node config: no client-id; expected client-id and data, as in "
             '--node-config \'client-id="01" data="/data/mine"\''
         )
-    ids, partition = client_ids(source), int(node["partition-id"])
-    if partition >= len(ids):
+    partition = int(node["partition-id"])
+    if partition >= len(people):
         raise DataError(
-            f"{source}: {len(ids)} clients, but this is node {partition + 1} of "
+            f"{source}: {len(people)} clients, but this is node {partition + 1} of "
             f"{node.get('num-partitions')}: start as many SuperNodes as clients"
         )
-    return ids[partition]
+    return people[partition]
+
+
+def _capacity(node: Mapping[str, Any]) -> float:
+    capacity = node.get("capacity", 1.0)
+    if not isinstance(capacity, int | float) or not 0 < capacity <= 1:
+        raise DataError(f"node config: capacity: got {capacity!r}, expected a share in (0, 1]")
+    return float(capacity)

@@ -11,7 +11,7 @@ from typing import IO, Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
-from fedsub_client.saved import Saved
+from fedsub_client.saved_state import Saved
 from fedsub_core.errors import RunError
 from fedsub_core.files import DRAFT, replace_file
 from fedsub_core.wire import exchange
@@ -146,6 +146,7 @@ class FolderStore:
         RunError
             Where it cannot be written, as on a full disk. The old file stays as it was.
         """
+
         def keep_previous(_: Path) -> None:
             if new_run and self.path.exists():
                 os.replace(self.path, self.folder / PREVIOUS_FILE)

@@ -153,6 +153,23 @@ def read_options(options: type[T], texts: Mapping[str, str], where: str) -> T:
     return options(**values)
 
 
+def key_values(texts: Iterable[str], where: str, example: str) -> dict[str, str]:
+    """Return the keys and values of texts ``KEY=VALUE``, such as `example`.
+
+    Raises
+    ------
+    ConfigError
+        Where a text has no key; it names `where`.
+    """
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"{where} {text}: expected KEY=VALUE, such as {example}")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)

@@ -1,1 +1,1 @@
-"""The server process: ServerApp and the database of a run."""
+"""The server process: ServerApp, the database of a run, its results."""

@@ -1,19 +1,32 @@
-"""The ServerApp: Flower's simulation and deployment run the same strategy as ``fedsub run``."""
+"""The ServerApp: Flower's simulation and deployment run the same strategies as ``fedsub run``."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat, to_flat
+from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
+from fedsub_core.files import stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
-from fedsub_core.options import Value
+from fedsub_server.personal_models import collect_models
+from fedsub_server.results import (
+    BYTES,
+    DATABASE_FILE,
+    METRICS_FILE,
+    MODELS,
+    REACHED,
+    RUN_FILE,
+    export_csv,
+    method_summaries,
+    summarise_run,
+    text_table,
+)
+from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.strategy import PersonalizedStrategy, State
 
@@ -22,72 +35,52 @@ __all__ = ["app"]
 log = logging.getLogger("fedsub")
 app = ServerApp()
 
-SERVER = "server"
-#: Keys that may be other when a run goes on: they decide how long and how patiently, not what.
-MAY_CHANGE = {
-    "rounds",
-    "round-timeout",
-    "quorum",
-    "min-clients",
-    "join-timeout",
-    "evaluate-every",
-    "beside",
-    "data",
-    "device",
-    "threads",
-    "out",
-    "folder",
-    "checkpoint-seconds",
-}
-
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run the configured method's rounds, from where the run's folder left off.
+    """Run the configured methods' rounds, one method after another, from where each left off.
 
-    The folder is ``folder`` of the configuration, or ``<out>/flower-<time>``; it gets ``run.toml``
-    and ``<method>/state.db``, which is written in one transaction a round. Methods beside the
-    main one are for ``fedsub run``.
+    The folder is ``folder`` of the configuration, or ``<out>/flower-<time>``. It gets what
+    `fedsub run` leaves: ``run.toml``, ``summary.json``, and for each method ``state.db`` (written
+    in one transaction a round), ``metrics.csv`` and, of simulated people, ``models/``.
     """
     config = from_flat(context.run_config)
     folder = run_folder(config)
-    own = folder / config.method
-    own.mkdir(parents=True, exist_ok=True)
-    strategy: PersonalizedStrategy = method(config.method).load_strategy()(
-        config, config.hyper[config.method]
-    )
-    with RunDatabase(own / "state.db", decisive(config)) as database:
-        (folder / "run.toml").write_text(dump_toml(config), encoding="utf-8")
+    write_whole(folder / RUN_FILE, dump_toml(config).encode())
+    for name in config.methods:
+        run_method(grid, config, name, folder / name)
+    summarise_run(folder)
+    summaries = method_summaries(folder)
+    for columns in (REACHED, BYTES):
+        log.warning("\n%s", text_table(summaries, columns))
+    log.warning("run folder: %s", folder.resolve())
+
+
+def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
+    """Run the rounds of method `name` that are left, and write what they leave into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    strategy: PersonalizedStrategy = method(name).load_strategy()(config.server_settings(name))
+    with RunDatabase(folder / DATABASE_FILE, decisive(config, name)) as database:
         finished, state = database.load()
         if finished:
             strategy.resume(finished, dict(state[SERVER]))
             log.warning("%s: going on after round %d", folder, finished)
-        strategy.mail.run = database.meta().get("run", "")
+        strategy.run_name = database.meta().get("run", "")
 
         def commit(round: int, state: State, rows: Sequence[MetricRow]) -> None:
             database.commit(round, {SERVER: state}, rows)
-            log.warning("round %d of %d finished", round, config.rounds)
+            log.warning("%s: round %d of %d finished", name, round, config.rounds)
 
         strategy.on_round = commit
         strategy.start(grid)
-    log.warning("run folder: %s", folder.resolve())
-
-
-def decisive(config: RunConfig) -> dict[str, Value]:
-    """Return the keys and values that must be the same for a run to go on."""
-    may_change = set(MAY_CHANGE)
-    if config.split == "unseen":
-        # The last rounds are those in which held-out people join: more would test them as seen.
-        may_change.remove("rounds")
-    return {
-        key: value
-        for key, value in to_flat(config).items()
-        if key not in may_change and ("." not in key or key.startswith(f"{config.method}."))
-    }
+        export_csv(database, folder / METRICS_FILE)
+    collect_models(grid, strategy.population, folder / MODELS)
 
 
 def run_folder(config: RunConfig) -> Path:
-    """Return the folder that this run is kept in."""
-    if config.folder:
-        return Path(config.folder)
-    return Path(config.out) / f"flower-{datetime.now():%Y%m%d-%H%M%S}"
+    """Return the folder that this run is kept in, which is made."""
+    if not config.folder:
+        return stamped_folder(Path(config.out), "flower")
+    folder = Path(config.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class MethodSummary:
     """What one method reached, each number with its unit; None is what the run does not hold."""
 
     method: str
+    tested: str | None = _unit("the model that is tested: received or trained")
+    encoding: str | None = _unit("filters of uploads, of downloads where they differ")
     rounds: int = _unit("last committed round")
     evaluated_round: int | None = _unit("last round with an evaluation")
     clients: int = _unit("clients that have test samples in evaluated_round")
@@ -49,9 +52,17 @@ class MethodSummary:
     full_models_up_union: float | None = _unit(f"union of selected rows in full models, {_ROUNDS}")
     full_models_up_sent: float | None = _unit(f"bytes sent in full models, {_ROUNDS}")
     full_models_up_flower: float | None = _unit(f"Flower's messages in full models, {_ROUNDS}")
-    full_models_down_sent: float | None = _unit(f"bytes received in full models, {_ROUNDS}")
+    full_models_down_sent: float | None = _unit(
+        f"bytes received for training in full models, {_ROUNDS}"
+    )
     full_models_down_flower: float | None = _unit(
-        f"Flower's messages received in full models, {_ROUNDS}"
+        f"Flower's messages received for training in full models, {_ROUNDS}"
+    )
+    full_models_evaluation_sent: float | None = _unit(
+        f"bytes received to evaluate in full models, {_ROUNDS}"
+    )
+    full_models_evaluation_flower: float | None = _unit(
+        f"Flower's messages received to evaluate in full models, {_ROUNDS}"
     )
     worse_than_local: float | None = _unit(
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
@@ -90,12 +101,21 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
     papers, union, sent = (
         _per_client_and_round(db, f"bytes_up_{what}") for what in ("papers", "union", "sent")
     )
-    flower, down, flower_down = (
+    flower, down, flower_down, evaluation, flower_evaluation = (
         _per_client_and_round(db, f"bytes_{what}")
-        for what in ("up_flower", "down_sent", "down_flower")
+        for what in (
+            "up_flower",
+            "down_sent",
+            "down_flower",
+            "evaluation_sent",
+            "evaluation_flower",
+        )
     )
+    config = json.loads(db.meta().get("config", "{}"))
     return MethodSummary(
         method=method,
+        tested=config.get(f"{method}.tested"),
+        encoding=_encoding(config),
         rounds=db.last_round(),
         evaluated_round=last if reached else None,
         clients=reached.n if reached else 0,
@@ -111,6 +131,8 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         full_models_up_flower=_ratio(flower, full_model),
         full_models_down_sent=_ratio(down, full_model),
         full_models_down_flower=_ratio(flower_down, full_model),
+        full_models_evaluation_sent=_ratio(evaluation, full_model),
+        full_models_evaluation_flower=_ratio(flower_evaluation, full_model),
         worse_than_local=(
             None
             if local is None or method == "local"
@@ -118,6 +140,11 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         ),
         seconds=db.seconds(),
     )
+
+
+def _encoding(config: dict[str, Any]) -> str | None:
+    up, down = (config.get(f"{way}load-encoding") for way in ("up", "down"))
+    return up if up == down else f"{up}; {down}"
 
 
 def _by_round(db: RunDatabase, metric: str) -> dict[int, dict[str, float]]:
@@ -131,7 +158,7 @@ def _by_round(db: RunDatabase, metric: str) -> dict[int, dict[str, float]]:
 
 
 def _per_client_and_round(db: RunDatabase, metric: str) -> float | None:
-    # Round 0 is the opening exchange and no round.
+    # Round 0 is the handshake and no round.
     return _mean(row.value for row in db.metrics(metric) if row.round > 0)
 
 

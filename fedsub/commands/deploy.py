@@ -11,6 +11,7 @@ from rich.console import Console
 
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
+from fedsub_core.options import key_values
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,12 +52,13 @@ def local(
     from fedsub.commands.progress import rounds_progress
     from fedsub.deploy.signals import Interrupted
     from fedsub.engines.rehearsal import Rehearsal
-    from fedsub.report.results import bytes_table, method_summaries, table
+    from fedsub.report.tables import print_results
+    from fedsub_server.results import method_summaries
 
     console = Console()
-    overrides = dict(_setting(text) for text in settings)
+    overrides = key_values(settings, "--set", "rounds=2")
     overrides |= {k: v for k, v in (("data", data), ("out", out)) if v is not None}
-    resolved = read_config(config, overrides)
+    resolved = replace(read_config(config, overrides), beside="")
     with rounds_progress(console) as bar:
         task = bar.add_task(resolved.method, total=resolved.rounds)
 
@@ -70,9 +72,7 @@ def local(
         except Interrupted as interrupted:
             say(f"{interrupted}; all processes have been ended")
             sys.exit(128 + interrupted.number)
-    summaries = method_summaries(folder)
-    console.print(table(summaries))
-    console.print(bytes_table(summaries))
+    print_results(console, method_summaries(folder))
     console.print(f"Run folder: {folder}", soft_wrap=True)
 
 
@@ -168,7 +168,7 @@ def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     """
     from fedsub.deploy.flower_app import write_app
 
-    resolved = read_config(config, dict(_setting(text) for text in settings))
+    resolved = read_config(config, key_values(settings, "--set", "rounds=2"))
     if resolved.folder and not Path(resolved.folder).is_absolute():
         raise ConfigError(
             f"folder: got {resolved.folder!r}, expected an absolute path on the server, such as "
@@ -179,10 +179,3 @@ def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     click.echo(f"  flwr run {out} --stream")
     if not resolved.folder:
         click.echo("A run that fails can go on only in a folder of its own: --set folder=/a/path")
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"--set {text}: expected KEY=VALUE, such as rounds=2")
-    return key.strip(), value.strip()

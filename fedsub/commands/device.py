@@ -42,8 +42,8 @@ def predict(state: Path, samples: Path, output: Path | None, force: bool) -> Non
 
     Works on the device alone: needs its state folder, no server, and leaves the state as it is.
     """
+    from fedsub_client.loaded_model import load_model
     from fedsub_client.new_samples import read_samples
-    from fedsub_client.personal import load_model
     from fedsub_core.files import check_new, write_whole
 
     if output is not None:
@@ -83,7 +83,7 @@ def export(state: Path, format: str, output: Path, force: bool) -> None:
     features, standardisation and architecture beside them.
     """
     from fedsub.export.formats import export as write_model
-    from fedsub_client.personal import load_model
+    from fedsub_client.loaded_model import load_model
 
     loaded = load_model(state)
     difference = write_model(loaded, format, output, force)

@@ -14,8 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedsub_core.data.federation import Federation
-from fedsub_core.errors import ConfigError
-from fedsub_core.options import describe
+from fedsub_core.options import describe, key_values
 
 console = Console()
 FOLDER = click.Path(path_type=Path)
@@ -30,13 +29,7 @@ SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 
 def settings_of(texts: tuple[str, ...]) -> dict[str, str]:
     """Return keys and values of ``--set``, or raise ConfigError where one is neither."""
-    pairs = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {text}: expected KEY=VALUE, such as features=mean")
-        pairs[key.strip()] = value.strip()
-    return pairs
+    return key_values(texts, "--set", "features=mean")
 
 
 def people_progress() -> Progress:

@@ -2,85 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from flwr.app import Error, Message, MessageType, MetricRecord, RecordDict
 
-from fedsub_client.cohort import Cohort
+from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire import exchange, handshake
-from fedsub_core.wire.bundles import Download
+from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.exchange import Instructions
 
 #: The place in its cohort of each client that is asked, and its message.
 Asked = list[tuple[int, Message]]
 
 
+@dataclass(frozen=True)
+class _Read:
+    """One client's message, read."""
+
+    place: int
+    message: Message
+    told: Instructions
+    received: Bundle
+
+
 def _query(cohort: Cohort, asked: Asked) -> list[Message]:
-    said = [handshake.opening_record(opening) for opening in cohort.openings()]
+    said = [introduction.record() for introduction in cohort.introductions()]
     return [
-        Message(RecordDict({handshake.OPENING: said[i]}), reply_to=message) for i, message in asked
+        Message(RecordDict({handshake.HANDSHAKE: said[i]}), reply_to=message)
+        for i, message in asked
     ]
 
 
-def _opened(cohort: Cohort, asked: Asked) -> tuple[Asked, list[Download], list[Message]]:
-    """Decode each client's download; one that is refused is answered with an error."""
-    good: Asked = []
-    downloads: list[Download] = []
+def _read(cohort: Cohort, asked: Asked) -> tuple[list[_Read], list[Message]]:
+    """Read each client's message; one whose download is refused is answered with an error."""
+    good: list[_Read] = []
     errors: list[Message] = []
     for i, message in asked:
-        round, _ = exchange.read_order(message.content.config_records[exchange.ORDER])
+        told = exchange.read_instructions(message.content.config_records[exchange.TURN])
         try:
-            downloads.append(cohort.open(i, exchange.unpack(message.content), round))
-            good.append((i, message))
+            payload = exchange.unpack(message.content)
+            received = cohort.decode(i, payload, told.turn.round)
+            good.append(_Read(i, message, told, received))
         except (MessageRefused, ValueError) as error:
             errors.append(Message(Error(0, str(error)), reply_to=message))
-    return good, downloads, errors
+    return good, errors
 
 
 def _train(cohort: Cohort, asked: Asked) -> list[Message]:
-    good, downloads, replies = _opened(cohort, asked)
-    if good:
-        order = good[0][1].content.config_records[exchange.ORDER]
-        round, scaling = exchange.read_order(order)
-        uploads = cohort.fit(round, scaling, [i for i, _ in good], downloads)
-        metrics = _metrics(cohort, good, [Download()] * len(good)) if _also(good) else {}
-        for (i, message), upload, download in zip(good, uploads, downloads, strict=True):
-            payload = cohort.seal(i, upload, download, round)
-            content = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
-            if exchange.EVALUATE in message.content.config_records[exchange.ORDER]:
-                content[exchange.METRICS] = metrics[i]
-            replies.append(Message(content, reply_to=message))
+    good, replies = _read(cohort, asked)
+    if not good:
+        return replies
+    told, index = good[0].told, [one.place for one in good]
+    uploads, reports = cohort.fit(told.turn, told.scaling, index, [one.received for one in good])
+    metrics = _metrics(cohort, [(one, NOTHING) for one in good if one.told.also_evaluate])
+    for one, upload, report in zip(good, uploads, reports, strict=True):
+        payload = cohort.encode(one.place, upload, one.received, told.turn.round)
+        content = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
+        if report:
+            content[exchange.REPORT] = MetricRecord(dict(report))
+        if one.place in metrics:
+            content[exchange.METRICS] = metrics[one.place]
+        replies.append(Message(content, reply_to=one.message))
     return replies
 
 
 def _evaluate(cohort: Cohort, asked: Asked) -> list[Message]:
-    good, downloads, replies = _opened(cohort, asked)
-    if good:
-        metrics = _metrics(cohort, good, downloads)
-        for i, message in good:
-            content = RecordDict({exchange.METRICS: metrics[i]})
-            replies.append(Message(content, reply_to=message))
+    good, replies = _read(cohort, asked)
+    metrics = _metrics(cohort, [(one, one.received) for one in good])
+    for one in good:
+        content = RecordDict({exchange.METRICS: metrics[one.place]})
+        replies.append(Message(content, reply_to=one.message))
     return replies
 
 
-def _also(asked: Asked) -> bool:
-    """Return whether anybody is to evaluate after training."""
-    orders = (message.content.config_records[exchange.ORDER] for _, message in asked)
-    return any(exchange.EVALUATE in order for order in orders)
-
-
-def _metrics(
-    cohort: Cohort, asked: Asked, downloads: Sequence[Download]
-) -> dict[int, MetricRecord]:
-    """Evaluate the clients asked, and return their metrics by place in the cohort."""
-    order = asked[0][1].content.config_records[exchange.ORDER]
-    round, scaling = exchange.read_order(order)
-    index = [i for i, _ in asked]
-    evaluation, reports = cohort.evaluate(round, scaling, index, downloads), cohort.reports()
-    return {
-        i: exchange.metrics_record(metrics, reports[i])
-        for i, metrics in zip(index, evaluation.clients(), strict=True)
-    }
+def _metrics(cohort: Cohort, asked: list[tuple[_Read, Bundle]]) -> dict[int, MetricRecord]:
+    """Test the models of some clients, as they are after a bundle; by place in the cohort."""
+    if not asked:
+        return {}
+    told, index = asked[0][0].told, [one.place for one, _ in asked]
+    received = [bundle for _, bundle in asked]
+    state = cohort.personalised(told.turn, told.scaling, index, received)
+    found = cohort.evaluate(told.turn, told.scaling, index, state).clients()
+    return {i: exchange.metrics_record(metrics) for i, metrics in zip(index, found, strict=True)}
 
 
 ANSWERS: dict[str, Callable[[Cohort, Asked], list[Message]]] = {

@@ -19,14 +19,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from torch import Tensor
 
 from fedsub.engines.cohort_answers import ANSWERS
-from fedsub_client.cohort import Cohort
-from fedsub_client.learners.base import Learner
-from fedsub_client.parts import SplitClient
+from fedsub_client.cohort import make_cohort
+from fedsub_client.split_client import SplitClient
+from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.errors import RunError
-from fedsub_core.wire.encoding import WireSettings
-
-EXACT = WireSettings()
 
 #: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
 #: as many at once as there are.
@@ -38,23 +35,19 @@ class CohortGrid(Grid):
 
     Parameters
     ----------
-    learner : the device half of the method.
+    settings : what the configuration says to the device half of the method.
     card, clients : the federation, split.
-    standardise : ``federation``, ``client`` or ``none``.
     device : ``cpu``, ``cuda`` or ``auto``.
     threads : stacks trained at once on a CPU, one core each.
-    wire : how messages are written.
     """
 
     def __init__(
         self,
-        learner: Learner,
+        settings: DeviceSettings,
         card: Card,
         clients: Sequence[SplitClient],
-        standardise: str = "federation",
         device: str = "auto",
         threads: int = 1,
-        wire: WireSettings = EXACT,
     ) -> None:
         device = resolve_device(device)
         # Like sizes together: a stack is padded to its longest client. Ties by id.
@@ -63,7 +56,7 @@ class CohortGrid(Grid):
         waves = -(-len(by_size) // (workers * CHUNK[device]))
         size = -(-len(by_size) // (workers * waves))
         self.cohorts = [
-            Cohort(learner, card, by_size[start : start + size], standardise, device, wire)
+            make_cohort(settings, card, by_size[start : start + size], device)
             for start in range(0, len(by_size), size)
         ]
         self._where = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,10 +27,10 @@ from fedsub.deploy.flower_process import (
 from fedsub.deploy.processes import POLL_SECONDS, Child, Supervisor
 from fedsub.deploy.signals import EndSignals
 from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
-from fedsub.report.results import export_csv, summarise_run
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.sources import absolute_source
 from fedsub_core.errors import RunError
+from fedsub_server.results import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: Seconds for a step of starting up, and as many more for each client: all share the cores.
@@ -49,10 +49,10 @@ class Rehearsal:
 
     Parameters
     ----------
-    config : the run's configuration; methods beside the main one are for ``fedsub run``.
+    config : the run's configuration; methods beside the main one are run after it.
     clients : SuperNodes, one for each of the first clients of the run's data.
     say : told what has been reached, in words.
-    progress : told the last finished round.
+    progress : told how many rounds have finished, of all methods together.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class Rehearsal:
         run = str(self.place.run)
         data = absolute_source(config.data)
         least = max(clients, config.min_clients)
-        self.config = replace(config, data=data, beside="", out=run, folder=run, min_clients=least)
+        self.config = replace(config, data=data, out=run, folder=run, min_clients=least)
         self.say, self.progress = say, progress
         self.patience = START_SECONDS + START_SECONDS_EACH * clients
         self.cli = flower_environment(self.place.home("cli"))
@@ -87,13 +87,12 @@ class Rehearsal:
         with self.up():
             for finished in self.follow(self.submit()):
                 self.progress(finished)
-        self._summarise(self.database)
         return self.place.run
 
     @property
     def database(self) -> Path:
-        """The run's database."""
-        return self.place.run / self.config.method / "state.db"
+        """The database of the run's main method."""
+        return self.place.run / self.config.method / DATABASE_FILE
 
     @contextmanager
     def up(self) -> Iterator[None]:
@@ -120,7 +119,7 @@ class Rehearsal:
         return run
 
     def follow(self, run: str) -> Iterator[int]:
-        """Look after everything until the run has completed; yield its last round at every look.
+        """Look after everything until the run has completed; yield the rounds finished so far.
 
         Raises
         ------
@@ -131,13 +130,12 @@ class Rehearsal:
         # A round is two exchanges, and before the first comes the opening.
         limit = 2 * self.config.round_timeout + self.patience
         finished, deadline = 0, time.monotonic() + limit
-        database = None
+        databases = _Databases(self.place.run, self.config.methods)
         try:
             while True:
                 self.supervisor.check()
-                database = database or _open(self.database)
-                if database is not None and database.last_round() > finished:
-                    finished, deadline = database.last_round(), time.monotonic() + limit
+                if (now := databases.finished()) > finished:
+                    finished, deadline = now, time.monotonic() + limit
                 yield finished
                 # The log also ends where its connection broke.
                 if follower.process.poll() is not None:
@@ -150,14 +148,13 @@ class Rehearsal:
                     raise RunError(f"no round ended for {limit:.0f} s:\n{follower.tail()}")
                 time.sleep(POLL_SECONDS)
             self.supervisor.end([follower])
-            if status != COMPLETED or database is None:
+            if status != COMPLETED:
                 raise RunError(
                     f"the run ended as {status}: {_why(follower)}\nAll logs: {self.place.logs}"
                 )
-            yield database.last_round()
+            yield databases.finished()
         finally:
-            if database is not None:
-                database.close()
+            databases.close()
 
     def _start_server(self) -> None:
         place, port = self.place, self.port
@@ -208,11 +205,6 @@ class Rehearsal:
         self.supervisor.finish([task], self.patience, well=False)
         return run_status(task.output())
 
-    def _summarise(self, database: Path) -> None:
-        with RunDatabase(database) as opened:
-            export_csv(opened, database.with_name("metrics.csv"))
-        summarise_run(self.place.run)
-
     def _start(self, name: str, command: list[str], rank: int) -> None:
         env = flower_environment(self.place.home(name)) | _FAST_TASKS
         self.supervisor.start(name, command, env, self.place.log(name), rank=rank, restart=True)
@@ -230,8 +222,23 @@ def _why(follower: Child) -> str:
     return errors[-1] if errors else f"\n{follower.tail()}"
 
 
-def _open(path: Path) -> RunDatabase | None:
-    try:
-        return RunDatabase(path)
-    except RunError:  # not made yet, or just being made
-        return None
+class _Databases:
+    """The databases of a run's methods, opened as they are made."""
+
+    def __init__(self, run: Path, methods: Sequence[str]) -> None:
+        self.paths = [run / name / DATABASE_FILE for name in methods]
+        self.opened: dict[Path, RunDatabase] = {}
+
+    def finished(self) -> int:
+        """Return how many rounds have finished, of all methods together."""
+        for path in self.paths:
+            # Not there yet, or just being made.
+            with suppress(RunError):
+                if path not in self.opened:
+                    self.opened[path] = RunDatabase(path)
+        return sum(database.last_round() for database in self.opened.values())
+
+    def close(self) -> None:
+        """Close them."""
+        for database in self.opened.values():
+            database.close()

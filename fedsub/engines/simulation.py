@@ -9,17 +9,17 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub_client.cohort import build_learner
-from fedsub_client.parts import split_client
-from fedsub_core.config.run_config import RunConfig, to_flat
+from fedsub_client.split_client import split_client
+from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
+from fedsub_server.results import DATABASE_FILE, MODELS
+from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.strategy import PersonalizedStrategy, State
 
 Progress = Callable[[int], None]
-SERVER = "server"
 
 
 class Checkpoints:
@@ -49,22 +49,14 @@ class Checkpoints:
 
 def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGrid:
     """Return the in-process federation for method `name`, every client's data split."""
-    clients = [split_client(c, federation.card, config) for c in federation.clients.values()]
-    learner = build_learner(config, name, federation.card, clients[0].train_x.shape[1:])
-    return CohortGrid(
-        learner,
-        federation.card,
-        clients,
-        config.standardise,
-        config.device,
-        config.workers,
-        config.wire,
-    )
+    settings, card = config.device_settings(name), federation.card
+    clients = [split_client(c, card, settings.split) for c in federation.clients.values()]
+    return CohortGrid(settings, card, clients, config.device, config.workers)
 
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
     """Return the server half of method `name`."""
-    strategy: PersonalizedStrategy = method(name).load_strategy()(config, config.hyper[name])
+    strategy: PersonalizedStrategy = method(name).load_strategy()(config.server_settings(name))
     return strategy
 
 
@@ -79,7 +71,7 @@ def train_method(
     grid = build_grid(config, name, federation)
     strategy = build_strategy(config, name)
     try:
-        with RunDatabase(folder / "state.db", to_flat(config)) as database:
+        with RunDatabase(folder / DATABASE_FILE, decisive(config, name)) as database:
             finished, state = database.load()
             if finished:
                 strategy.resume(finished, dict(state.pop(SERVER, {})))
@@ -87,7 +79,7 @@ def train_method(
             progress(finished)
             strategy.on_round = Checkpoints(database, grid, config, progress)
             strategy.start(grid)
-        save_models(grid, strategy, folder / "models")
+        save_models(grid, strategy, folder / MODELS)
     finally:
         grid.close()
 
@@ -95,9 +87,12 @@ def train_method(
 def save_models(grid: CohortGrid, strategy: PersonalizedStrategy, folder: Path) -> None:
     """Write every client's model, as it is evaluated, to ``<folder>/<client>.safetensors``."""
     folder.mkdir(exist_ok=True)
+    turn, scaling = strategy.turn(strategy.finished_rounds), strategy.population.agreed.scaling
     for cohort in grid.cohorts:
         clients = [c.client for c in cohort.clients]
-        params = cohort.learner.params(cohort.receive(strategy.evaluated_downloads(clients)))
+        received = strategy.evaluated_downloads(clients, turn)
+        state = cohort.personalised(turn, scaling, range(len(clients)), received)
+        params = cohort.learner.personal(state)
         for i, client in enumerate(clients):
             tensors = {name: tensor[i].cpu().contiguous() for name, tensor in params.items()}
             save_file(tensors, folder / f"{client}.safetensors")

@@ -26,11 +26,10 @@ from torch import Tensor
 
 from fedsub.export.onnx_file import encode_onnx, run_onnx
 from fedsub.export.torch_module import PersonalModule, scaling_tensors
-from fedsub_client.personal import LoadedModel
+from fedsub_client.loaded_model import LoadedModel
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import check_new, write_whole
-from fedsub_core.models.layers import Conv
 
 #: Largest difference of a probability that a runtime's own arithmetic may make.
 TOLERANCE = 1e-4
@@ -111,7 +110,7 @@ def facts(loaded: LoadedModel) -> dict[str, str]:
         "units": card.units,
         "sampling_rate_hz": "" if card.sampling_rate_hz is None else f"{card.sampling_rate_hz:g}",
         "shape": json.dumps(loaded.model.shape),
-        "kind": "cnn1d" if any(isinstance(layer, Conv) for layer in layers) else "mlp",
+        "kind": loaded.model.kind,
         "layers": json.dumps([{"type": type(layer).__name__, **asdict(layer)} for layer in chain]),
         "computes": f"probabilities = softmax(layers((x - {MEAN}) / {STD})), x [batch, *shape] in "
         "units; mean and std along the second axis of x",

@@ -6,17 +6,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedsub.engines.simulation import build_grid, train_method
-from fedsub.report.results import export_csv, summarise_run
+from fedsub.engines.simulation import train_method
+from fedsub_client.cohort import make_cohort
+from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import RunError
-from fedsub_core.files import stamped_folder
+from fedsub_core.files import stamped_folder, write_whole
+from fedsub_server.results import (
+    DATABASE_FILE,
+    METRICS_FILE,
+    RUN_FILE,
+    export_csv,
+    summarise_run,
+)
+from fedsub_server.resuming import may_change
 from fedsub_server.rundb import RunDatabase
 
-RUN_FILE = "run.toml"
+#: What `fedsub run --resume` may change: how long and on what a run computes.
+RESUMABLE = frozenset({"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds"})
 MethodProgress = Callable[[str, int], None]
 
 
@@ -28,7 +38,10 @@ def load_data(config: RunConfig) -> Federation:
     federation = load_federation(config.data)
     if config.split == "unseen":
         unseen_clients(federation.clients, config.unseen_share, config.seed)
-    build_grid(config, config.method, federation).close()
+    settings = config.split_settings
+    people = [split_client(c, federation.card, settings) for c in federation.clients.values()]
+    for name in config.methods:
+        make_cohort(config.device_settings(name), federation.card, people[:1])
     return federation
 
 
@@ -42,28 +55,38 @@ def new_folder(config: RunConfig) -> Path:
     """
     data = Path(config.data).resolve().name if config.data != "watch" else "watch"
     folder = stamped_folder(Path(config.out), f"{data}-{config.method}")
-    (folder / RUN_FILE).write_text(dump_toml(config), encoding="utf-8")
+    write_whole(folder / RUN_FILE, dump_toml(config).encode())
     return folder
 
 
 def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:
-    """Return the configuration of a run to be resumed.
+    """Return the configuration of a run to be resumed, which may be given more rounds.
 
     Raises
     ------
     RunError
-        If `folder` is no run, or `overrides` ask for another configuration than the run's.
+        If `folder` is no run, or `overrides` ask for what does not continue the run: another
+        configuration, or fewer rounds than it has finished.
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
     config = read_config(folder / RUN_FILE)
     wanted = read_config(folder / RUN_FILE, overrides)
-    if changed := differences(config, wanted):
+    free = may_change(config) & RESUMABLE
+    if changed := [text for key, text in differences(config, wanted).items() if key not in free]:
         raise RunError(
             f"{folder}: a run resumes with its own configuration, but other values were given "
-            f"({'; '.join(changed)}). Leave them out, or start a new run."
+            f"({'; '.join(changed)}). Leave them out, or start a new run. May change: "
+            f"{', '.join(sorted(free))}."
         )
-    return config
+    if wanted.rounds < config.rounds:
+        raise RunError(
+            f"{folder}: rounds: got {wanted.rounds}, expected {config.rounds} or more: rounds that "
+            "a run has can be added to, not taken away. Leave rounds out, or start a new run."
+        )
+    if wanted != config:
+        write_whole(folder / RUN_FILE, dump_toml(wanted).encode())
+    return wanted
 
 
 def compare(
@@ -77,6 +100,6 @@ def compare(
     for name in config.methods:
         own = folder / name
         train_method(config, name, federation, own, lambda r, name=name: progress(name, r))  # type: ignore[misc]
-        with RunDatabase(own / "state.db") as database:
-            export_csv(database, own / "metrics.csv")
+        with RunDatabase(own / DATABASE_FILE) as database:
+            export_csv(database, own / METRICS_FILE)
     return summarise_run(folder)

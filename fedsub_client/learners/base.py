@@ -7,18 +7,24 @@ the federation's. State is plain named tensors in, plain named tensors out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.training.loop import TrainingSettings
-from fedsub_core.wire.bundles import Download, Upload
+from fedsub_core.training.loop import Trained, train
+from fedsub_core.training.objectives import CE, Objective, Term
+from fedsub_core.training.settings import TrainingSettings
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Declaration, Dense
 
 State = dict[str, Tensor]
+#: Numbers that a client reports beside its upload, by name.
+Report = Mapping[str, float]
 
 
 class Learner(ABC):
@@ -27,47 +33,130 @@ class Learner(ABC):
     Parameters
     ----------
     model : the architecture all clients share.
-    settings : local training and the run's seed.
+    settings : local training.
     hyper : the method's hyperparameters (``fedsub_core.methods``).
+    sends : the tensors that the method's card says a device sends.
     """
 
-    def __init__(self, model: Model, settings: TrainingSettings, hyper: Any) -> None:
-        self.model, self.settings, self.hyper = model, settings, hyper
+    #: The models that a client keeps. What the server sends goes into the first; the last is the
+    #: client's own, which is evaluated, exported and used.
+    models: ClassVar[tuple[str, ...]] = ("model",)
+    #: What training minimises, before a method adds to it.
+    loss: Term | Objective = CE
 
-    def init(self, clients: int) -> State:
-        """Return the state of `clients` devices before the first round: one shared model.
+    def __init__(
+        self, model: Model, settings: TrainingSettings, hyper: Any, sends: Declaration
+    ) -> None:
+        self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
 
-        Every tensor has a leading client axis; parameters go by their names in the model.
-        """
-        return dict(self.model.init(clients, self.settings.seed))
-
-    def params(self, state: State) -> Params:
-        """Return the personal models' parameters out of the state."""
-        return {name: state[name] for name in self.model.parameter_shapes}
-
-    @abstractmethod
-    def receive(self, state: State, downloads: Sequence[Download]) -> State:
-        """Return the state after each client has integrated its download, which may be empty."""
+    # What a method defines.
 
     @abstractmethod
     def fit(
-        self, state: State, downloads: Sequence[Download], data: Stack, round: int
-    ) -> tuple[State, list[Upload]]:
-        """Do one round of local work: integrate, train, and say what to upload.
+        self, state: State, received: Sequence[Bundle], data: Stack, turn: Turn
+    ) -> tuple[State, list[Bundle], list[Report]]:
+        """Do one round of local work: take in what was received, train, say what to upload.
 
-        `downloads` and the returned uploads are in the order of ``data.clients``.
+        `received` and what is returned are in the order of ``data.clients``.
         """
 
-    def report(self, state: State) -> list[dict[str, float]]:
-        """Return what each client's metrics should say beside its evaluation, by name."""
-        clients = len(next(iter(state.values())))
-        return [{} for _ in range(clients)]
+    def init(self, clients: int, seed: int) -> State:
+        """Return the state of `clients` devices before the first round: one shared model.
+
+        Every tensor has a leading client axis.
+        """
+        start = self.model.init(clients, seed)
+        return {
+            f"{name}.{key}": tensor.clone() for name in self.models for key, tensor in start.items()
+        }
+
+    def own_secrets(self) -> State:
+        """Return the state of one real device that is drawn from its system's randomness."""
+        return {}
+
+    def receive(self, state: State, received: Sequence[Bundle]) -> State:
+        """Return the state after each client took in its download, which may be empty.
+
+        Parameters of the model that it names replace those of the first model.
+        """
+        return state | self.put(adopted(self.get(state, self.models[0]), received), self.models[0])
+
+    def personalise(
+        self, state: State, received: Sequence[Bundle], data: Stack, turn: Turn
+    ) -> State:
+        """Return the state in which the clients' models are tested; nothing of it is kept.
+
+        `data` are training samples. For methods that adapt a model before it is used.
+        """
+        return self.receive(state, received)
+
+    def personal(self, state: State) -> Params:
+        """Return the parameters of the clients' own models."""
+        return self.get(state, self.models[-1])
 
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Return the personal models' logits ``[clients, samples, classes]``.
 
-        `x [clients, samples, *features]`, standardised. This is the model that is evaluated,
-        exported and used.
+        `x [clients, samples, *features]`, standardised.
         """
         with torch.no_grad():
-            return self.model.forward(self.params(state), x)
+            return self.model.forward(self.personal(state), x)
+
+    # What methods are made of.
+
+    def get(self, state: State, name: str) -> Params:
+        """Return one of the models that the clients keep."""
+        return {key: state[f"{name}.{key}"] for key in self.model.parameter_shapes}
+
+    def put(self, params: Params, name: str) -> State:
+        """Return a model's parameters as a part of the state."""
+        return {f"{name}.{key}": tensor for key, tensor in params.items()}
+
+    def train(
+        self,
+        params: Params,
+        data: Stack,
+        turn: Turn,
+        objective: Term | Objective | None = None,
+        **options: Any,
+    ) -> Trained:
+        """Train with the run's settings: :func:`fedsub_core.training.loop.train`."""
+        options = {"settings": self.settings} | options
+        wanted = self.loss if objective is None else objective
+        return train(self.model, params, data, turn, objective=wanted, **options)
+
+    def uploads(self, params: Params, data: Stack) -> list[Bundle]:
+        """Return, for each client, the parameters that the card says are sent, whole."""
+        arrays = {name: params[name].cpu().numpy() for name in self.sends}
+        return [
+            Bundle(count, tensors={name: Dense(array[i]) for name, array in arrays.items()})
+            for i, count in enumerate(data.counts)
+        ]
+
+
+def reported(**values: Tensor) -> list[Report]:
+    """Return one report a client of values ``[clients]`` by name."""
+    columns = {name: tensor.tolist() for name, tensor in values.items()}
+    clients = len(next(iter(columns.values())))
+    return [{name: column[i] for name, column in columns.items()} for i in range(clients)]
+
+
+def adopted(
+    params: Params, received: Sequence[Bundle], names: Collection[str] | None = None
+) -> Params:
+    """Return `params` with the tensors that downloads name in their place, one bundle a client.
+
+    Only those in `names` if given; tensors that no download names are not copied.
+    """
+    taken = dict(params)
+    for name, tensor in params.items():
+        if names is not None and name not in names:
+            continue
+        if not any(name in bundle.tensors for bundle in received):
+            continue
+        taken[name] = tensor.clone()
+        for i, bundle in enumerate(received):
+            part = bundle.tensors.get(name)
+            if isinstance(part, Dense):
+                taken[name][i] = torch.from_numpy(np.array(part.values))
+    return taken

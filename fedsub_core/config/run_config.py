@@ -15,10 +15,28 @@ from typing import Any
 
 import tomli_w
 
+from fedsub_core.config.settings import (
+    DeviceSettings,
+    RoundSettings,
+    ServerSettings,
+    SplitSettings,
+    UnseenSettings,
+)
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
-from fedsub_core.options import Option, Value, choice, describe, option, option_values, suggestion
+from fedsub_core.models.kinds import check_kind
+from fedsub_core.options import (
+    Option,
+    Value,
+    choice,
+    describe,
+    key_values,
+    option,
+    option_values,
+    suggestion,
+)
+from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.wire.encoding import WireSettings
 
 _TEXT = r"\S(.*\S)?"
@@ -40,7 +58,11 @@ class RunConfig:
         "local,fedavg", "methods trained beside it to compare, with commas; '' none"
     )
     rounds: int = option(60, "rounds of the federation", minimum=1)
-    model: str = choice("auto", "mlp", "cnn1d", doc="auto: mlp for features, cnn1d for raw windows")
+    model: str = option(
+        "auto",
+        "mlp, cnn1d, or an installed one; auto: mlp for features, cnn1d for raw windows",
+        pattern=_TEXT,
+    )
     split: str = choice(
         "auto",
         "stratified",
@@ -50,6 +72,9 @@ class RunConfig:
         "of time, else stratified (the paper's)",
     )
     test_share: float = option(0.3, "share of each class that is tested", above=0, below=1)
+    train_share: float = option(
+        1.0, "share of each class's training samples that is kept", above=0, maximum=1
+    )
     unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
     unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
     standardise: str = choice(
@@ -58,17 +83,21 @@ class RunConfig:
     seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
     clients_per_round: int = option(0, "clients drawn in each round; 0 = all", minimum=0)
     epochs: int = option(1, "passes over a client's data in a round", minimum=1)
-    lr: float = option(0.005, "learning rate of SGD", above=0)
+    optimiser: str = choice("sgd", "adam", doc="of local training")
+    lr: float = option(0.005, "learning rate", above=0)
+    lr_decay: float = option(1.0, "factor of the learning rate from round to round", above=0)
     momentum: float = option(0.9, "momentum of SGD, reset every round", minimum=0, below=1)
-    batch_size: int = option(32, "samples in a step of SGD", minimum=1)
+    weight_decay: float = option(0.0, "L2 penalty's factor in the gradient", minimum=0)
+    clip_norm: float = option(0.0, "most L2 norm of a client's gradient; 0 = any", minimum=0)
+    batch_size: int = option(32, "samples in a step", minimum=1)
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
     evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
     upload_encoding: str = option(
-        "float32", "filters of uploaded rows: float32, bfloat16, int8, delta, top-k:SHARE, zstd"
+        "float32", "filters of uploads: float32, bfloat16, int8, delta, top-k:SHARE, zstd"
     )
-    download_encoding: str = option("float32", "filters of downloaded rows, without top-k")
+    download_encoding: str = option("float32", "filters of downloads, without top-k")
     message_limit: int = option(0, "most bytes of a message; 0 = from the model", minimum=0)
     largest_number: float = option(1e6, "greatest size of a number in a message", above=0)
     round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
@@ -79,13 +108,14 @@ class RunConfig:
     join_timeout: float = option(120.0, "seconds to wait for them", above=0)
     out: str = option("runs", "folder in which the run's folder is made", pattern=_TEXT)
     folder: str = option("", "a Flower run's own folder; given again, that run goes on")
-    hyper: dict[str, object] = field(default_factory=dict)
+    hyper: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given = self.hyper
         chosen = {n: given.get(n, method(n).hyperparameters()) for n in self.methods}
         object.__setattr__(self, "hyper", chosen)
         _ = self.wire  # refuses encodings that do not exist
+        check_kind(self.model)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -97,6 +127,58 @@ class RunConfig:
         """How messages are written."""
         return WireSettings.parse(
             self.upload_encoding, self.download_encoding, self.message_limit, self.largest_number
+        )
+
+    @property
+    def split_settings(self) -> SplitSettings:
+        """How each client's samples are split."""
+        return SplitSettings(self.split, self.test_share, self.train_share, self.seed)
+
+    def device_settings(self, name: str) -> DeviceSettings:
+        """Return what the device half of method `name` needs."""
+        training = TrainingSettings(
+            epochs=self.epochs,
+            lr=self.lr,
+            momentum=self.momentum,
+            batch_size=self.batch_size,
+            optimiser=self.optimiser,
+            weight_decay=self.weight_decay,
+            clip_norm=self.clip_norm,
+            lr_decay=self.lr_decay,
+        )
+        return DeviceSettings(
+            name,
+            self.hyper[name],
+            training,
+            self.split_settings,
+            self.wire,
+            self.model,
+            self.standardise,
+            self.seed,
+        )
+
+    def server_settings(self, name: str) -> ServerSettings:
+        """Return what the server half of method `name` needs."""
+        unseen = UnseenSettings(self.unseen_share, self.unseen_rounds)
+        rounds = RoundSettings(
+            rounds=self.rounds,
+            seed=self.seed,
+            clients_per_round=self.clients_per_round,
+            evaluate_every=self.evaluate_every,
+            timeout=self.round_timeout,
+            quorum=self.quorum,
+            min_clients=self.min_clients,
+            join_timeout=self.join_timeout,
+            unseen=unseen if self.split == "unseen" else None,
+        )
+        return ServerSettings(
+            name,
+            self.hyper[name],
+            rounds,
+            self.wire,
+            self.model,
+            self.standardise,
+            self.workers,
         )
 
     @property
@@ -135,9 +217,21 @@ def read_config(
     return _build(values, "command line" if path is None else str(path))
 
 
+#: The key of a Flower run's config that holds hyperparameters of any method, as text.
+SET = "set"
+
+
 def from_flat(flat: Mapping[str, Any]) -> RunConfig:
-    """Return the configuration of flat, typed keys, such as Flower's run config."""
-    return _build(_checked(flat.items(), "run config", as_text=False), "run config")
+    """Return the configuration of flat, typed keys, such as Flower's run config.
+
+    Flower only lets keys be given that an app's file lists, and no file can list the
+    hyperparameters of methods yet to come: ``set = "fedsub.fusion=avg ditto.lam=0.5"`` gives them.
+    """
+    where = "run config"
+    given = {key: value for key, value in flat.items() if key != SET}
+    values = _checked(given.items(), where, as_text=False)
+    settings = key_values(str(flat.get(SET, "")).split(), where, "fedsub.fusion=avg")
+    return _build(values | _checked(settings.items(), f"{where}: {SET}", as_text=True), where)
 
 
 def to_flat(config: RunConfig) -> dict[str, Value]:
@@ -160,12 +254,12 @@ def dump_toml(config: RunConfig) -> str:
     return tomli_w.dumps(table)
 
 
-def differences(a: RunConfig, b: RunConfig) -> list[str]:
-    """Return a line "key: value in a -> value in b" for every key that differs."""
+def differences(a: RunConfig, b: RunConfig) -> dict[str, str]:
+    """Return a line "key: value in a -> value in b" for every key that differs, by key."""
     left, right = to_flat(a), to_flat(b)
     keys = dict.fromkeys([*left, *right])
     pairs = ((k, left.get(k, "(none)"), right.get(k, "(none)")) for k in keys)
-    return [f"{k}: {old!r} -> {new!r}" for k, old, new in pairs if old != new]
+    return {k: f"{k}: {old!r} -> {new!r}" for k, old, new in pairs if old != new}
 
 
 def _names(text: str) -> list[str]:

@@ -151,6 +151,21 @@ def tested_count(n: int, share: float) -> int:
     return min(max(math.floor(n * share + 0.5), 1), n - 1)
 
 
+def thinned(train: IntArray, client: ClientData, share: float, seed: int) -> IntArray:
+    """Return the training indices of which only a share of each class is kept, ascending.
+
+    Drawn at random, one sample of each class at least: people who have labelled little.
+    """
+    if share == 1:
+        return train
+    rng = split_rng(seed, client.client, "training share")
+    kept = []
+    for label in np.unique(client.y[train]):
+        of_class = rng.permutation(train[client.y[train] == label])
+        kept.append(of_class[: max(1, math.floor(len(of_class) * share + 0.5))])
+    return np.sort(np.concatenate(kept))
+
+
 def _stratified(client: ClientData, share: float, seed: int) -> tuple[BoolArray, BoolArray]:
     rng = split_rng(seed, client.client, "split")
     test = np.zeros(len(client.y), np.bool_)

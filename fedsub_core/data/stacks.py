@@ -23,12 +23,14 @@ class Stack:
     x : float32 [clients, samples, *features]
     y : int64 [clients, samples]
     counts : samples each client really has; the rest is padding (zeros).
+    capacities : share of each hidden layer's units that each client can hold, in (0, 1]; () is 1.
     """
 
     clients: tuple[str, ...]
     x: Tensor
     y: Tensor
     counts: tuple[int, ...]
+    capacities: tuple[float, ...] = ()
 
     @property
     def valid(self) -> Tensor:
@@ -44,6 +46,7 @@ class Stack:
             self.x.index_select(0, rows),
             self.y.index_select(0, rows),
             tuple(self.counts[i] for i in index),
+            tuple(self.capacities[i] for i in index) if self.capacities else (),
         )
 
 
@@ -52,6 +55,7 @@ def stack(
     xs: Sequence[NDArray[np.float32]],
     ys: Sequence[NDArray[np.int64]],
     device: str | torch.device = "cpu",
+    capacities: Sequence[float] = (),
 ) -> Stack:
     """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros."""
     counts = tuple(len(y) for y in ys)
@@ -60,7 +64,7 @@ def stack(
     for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):
         x[i, : counts[i]] = torch.from_numpy(one_x)
         y[i, : counts[i]] = torch.from_numpy(one_y)
-    return Stack(tuple(clients), x.to(device), y.to(device), counts)
+    return Stack(tuple(clients), x.to(device), y.to(device), counts, tuple(capacities))
 
 
 def select_params(params: Params, index: Sequence[int]) -> Params:

@@ -1,1 +1,1 @@
-"""The table of methods."""
+"""The table of methods: one card a method."""

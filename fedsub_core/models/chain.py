@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from math import prod, sqrt
 
 import torch
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU, Shape
+from fedsub_core.models.layers import Affine, Layer, Shape
 from fedsub_core.seeds import generator
 
 Params = dict[str, Tensor]
@@ -47,6 +46,40 @@ class Model:
     def classes(self) -> int:
         """Outputs of the last layer."""
         return self.affine[-1].units
+
+    @cached_property
+    def embedding_size(self) -> int:
+        """Length of an embedding: the input of the last layer with units."""
+        return self.affine[-1].fan_in
+
+    @cached_property
+    def embedding_at(self) -> int:
+        """Place in the chain of the layer whose input is the embedding."""
+        return self.layers.index(self.affine[-1])
+
+    def head(self, layers: int = 1) -> tuple[str, ...]:
+        """Names of the last `layers` layers with units: the head; the others are the body.
+
+        Raises
+        ------
+        ConfigError
+            If either would be empty.
+        """
+        if not 0 < layers < len(self.affine):
+            raise ConfigError(
+                f"head: got {layers} layers, expected 1 to {len(self.affine) - 1} of the model's "
+                f"{len(self.affine)} with units: body and head both need one"
+            )
+        return tuple(layer.name for layer in self.affine[-layers:])
+
+    def body(self, head_layers: int = 1) -> tuple[str, ...]:
+        """Names of the layers with units before the head; raises as :meth:`head`."""
+        head = self.head(head_layers)
+        return tuple(layer.name for layer in self.affine if layer.name not in head)
+
+    def parameters_of(self, layers: Collection[str]) -> tuple[str, ...]:
+        """Names of the parameters of some layers, in the order of the model."""
+        return tuple(name for name in self.parameter_shapes if name.rpartition(".")[0] in layers)
 
     @cached_property
     def parameter_shapes(self) -> dict[str, Shape]:
@@ -96,77 +129,40 @@ class Model:
             x = out
         return x
 
+    def outputs(
+        self, params: Params, x: Tensor, tape: list[Step] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return the logits of every exit, the last one's at the end: a chain has one."""
+        return (self.forward(params, x, tape),)
+
     def accumulate_gradients(
-        self, params: Params, tape: Sequence[Step], grad: Tensor, into: Params, keep: float
+        self,
+        params: Params,
+        tape: Sequence[Step],
+        grad: Tensor,
+        into: Params,
+        keep: float,
+        only: Collection[str] | None = None,
     ) -> None:
         """Set ``into = keep * into + gradient`` for every parameter.
 
         `grad` is the loss's gradient with respect to the logits of the forward pass that filled
-        `tape`. With ``keep = momentum`` this is SGD's momentum update, without a copy.
+        `tape`. With ``keep = momentum`` this is SGD's momentum update, without a copy. Of layers
+        that are not in `only` nothing is computed but what those below need.
         """
-        first = self.affine[0]
+        trained = [layer for layer in self.affine if only is None or layer.name in only]
+        first = trained[0]
         for layer, step in zip(reversed(self.layers), reversed(tape), strict=True):
             if isinstance(layer, Affine):
                 assert step.patches is not None
                 grad = layer.units_last(grad)
-                into_weight = into[f"{layer.name}.weight"].flatten(2)
-                into_weight.baddbmm_(grad.transpose(1, 2), step.patches, beta=keep)
-                into[f"{layer.name}.bias"].mul_(keep).add_(grad.sum(1))
+                if layer in trained:
+                    into_weight = into[f"{layer.name}.weight"].flatten(2)
+                    into_weight.baddbmm_(grad.transpose(1, 2), step.patches, beta=keep)
+                    into[f"{layer.name}.bias"].mul_(keep).add_(grad.sum(1))
                 if layer is first:
                     return
                 grad = grad.bmm(params[f"{layer.name}.weight"].flatten(2))
                 grad = layer.unpatch(grad, step.x.shape)
             else:
                 grad = layer.input_gradient(step.x, step.out, grad)
-
-
-def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Model:
-    """Return the papers' feed-forward model: inputs-128-512-classes with ReLU."""
-    sizes = (inputs, *hidden, classes)
-    layers: list[Layer | Affine] = []
-    for i, (fan_in, units) in enumerate(pairwise(sizes)):
-        layers += [Linear(f"linear{i + 1}", units, fan_in), ReLU()]
-    return Model(tuple(layers[:-1]), (inputs,))
-
-
-def cnn1d(channels: int, samples: int, classes: int) -> Model:
-    """Return a small 1-D CNN for raw windows ``[channels, samples]``."""
-    if samples < 32:
-        raise ConfigError(f"cnn1d needs windows of 32 samples or more, got {samples}: use mlp")
-    return Model(
-        (
-            Conv("conv1", 32, channels, (7,), (2,), (3,)),
-            ReLU(),
-            Pool("max", (2,)),
-            Conv("conv2", 64, 32, (5,), (1,), (2,)),
-            ReLU(),
-            Pool("adaptive-avg", (4,)),
-            Flatten(),
-            Linear("linear1", 128, 256),
-            ReLU(),
-            Linear("linear2", classes, 128),
-        ),
-        (channels, samples),
-    )
-
-
-def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
-    """Return the model called `kind` for samples of `input_shape`.
-
-    ``auto`` is ``mlp`` for feature vectors and ``cnn1d`` for windows.
-    """
-    if kind == "auto":
-        kind = "mlp" if len(input_shape) == 1 else "cnn1d"
-    if kind == "cnn1d":
-        if len(input_shape) != 2:
-            raise ConfigError(
-                f"model cnn1d wants windows [channels, time], this federation has {input_shape}: "
-                "use mlp or auto"
-            )
-        return cnn1d(*input_shape, classes)
-    if kind != "mlp":
-        raise ConfigError(f"unknown model {kind!r}: expected auto, mlp or cnn1d")
-    flat = mlp(prod(input_shape), classes)
-    if len(input_shape) == 1:
-        return flat
-    return Model((Flatten(), *flat.layers), input_shape)

@@ -1,1 +1,35 @@
-"""Local training over stacks of clients."""
+"""Local training over stacks of clients: a loop, objectives that add up, optimisers."""
+
+from fedsub_core.training.batches import Batch, each_batch
+from fedsub_core.training.gradients import batch_gradient
+from fedsub_core.training.loop import Trained, train
+from fedsub_core.training.objectives import (
+    CE,
+    CrossEntropy,
+    Distillation,
+    Masked,
+    Objective,
+    PrototypePull,
+    Pull,
+    Term,
+)
+from fedsub_core.training.settings import TrainingSettings
+from fedsub_core.turn import Turn
+
+__all__ = [
+    "CE",
+    "Batch",
+    "CrossEntropy",
+    "Distillation",
+    "Masked",
+    "Objective",
+    "PrototypePull",
+    "Pull",
+    "Term",
+    "Trained",
+    "TrainingSettings",
+    "Turn",
+    "batch_gradient",
+    "each_batch",
+    "train",
+]

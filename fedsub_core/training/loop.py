@@ -1,106 +1,105 @@
-"""Local training: mini-batch SGD with momentum and cross-entropy, over a stack of clients.
+"""Local training over a stack of clients: mini-batches, an objective, an optimiser.
 
-Equivalent to PyTorch's ``SGD(momentum=...)`` with ``CrossEntropyLoss`` on each client alone; the
-momentum buffer starts at zero in every round and the last partial batch is kept (FedSub's code
-base: batch 32, momentum 0.9, rate 0.001 to 0.005).
+Equal to PyTorch's ``SGD(momentum=...)`` with ``CrossEntropyLoss`` on each client alone; buffers
+start at zero in every phase and the last partial batch is kept (FedSub's code base: batch 32,
+momentum 0.9, rate 0.001 to 0.005).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from fedsub_core.data.stacks import Stack, select_params
-from fedsub_core.models.chain import Model, Params, Step
-from fedsub_core.seeds import generator
+from fedsub_core.data.stacks import Stack
+from fedsub_core.models.chain import Model, Params
+from fedsub_core.training.batches import Batch, each_batch
+from fedsub_core.training.gradients import Gradient
+from fedsub_core.training.objectives import CE, Objective, Term
+from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
+from fedsub_core.training.settings import TrainingSettings
+from fedsub_core.turn import Turn
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Local training's settings and the run's seed."""
+class Trained(NamedTuple):
+    """What training gives: parameters, and the mean cross-entropy met on the way, [clients]."""
 
-    epochs: int = 1
-    lr: float = 0.005
-    momentum: float = 0.9
-    batch_size: int = 32
-    seed: int = 0
+    params: Params
+    loss: Tensor
 
 
 def train(
-    model: Model, params: Params, data: Stack, settings: TrainingSettings, round: int
-) -> Params:
-    """Return the parameters after `settings.epochs` epochs; `params` is left as it is.
-
-    Batches are drawn from a stream derived from the seed, the client, the round and the epoch, so
-    a client trains alike whoever shares its stack.
-    """
-    # Longest first: as epochs end, the clients still training are always a prefix of the stack.
-    order = sorted(range(len(data.counts)), key=lambda i: -data.counts[i])
-    trained = select_params(params, order)
-    ordered = data if order == sorted(order) else data.select(order)
-    momentum = {name: torch.zeros_like(tensor) for name, tensor in trained.items()}
-    with torch.no_grad():
-        for epoch in range(settings.epochs):
-            _epoch(model, trained, momentum, ordered, settings, round, epoch)
-    if order == sorted(order):
-        return trained
-    inverse = sorted(range(len(order)), key=order.__getitem__)
-    return select_params(trained, inverse)
-
-
-def _epoch(
     model: Model,
     params: Params,
-    momentum: Params,
     data: Stack,
+    turn: Turn,
     settings: TrainingSettings,
-    round: int,
-    epoch: int,
-) -> None:
-    size = settings.batch_size
-    order, weight = _batches(data, settings, round, epoch)
-    clients = torch.arange(len(data.clients), device=data.x.device).unsqueeze(1)
-    x, y = data.x[clients, order], data.y[clients, order]
-    active, p, m = -1, params, momentum
-    for start in range(0, order.shape[1], size):
-        now = sum(count > start for count in data.counts)
-        if now != active:
-            active = now
-            p = {name: tensor[:active] for name, tensor in params.items()}
-            m = {name: tensor[:active] for name, tensor in momentum.items()}
-        batch = slice(start, start + size)
-        tape: list[Step] = []
-        logits = model.forward(p, x[:active, batch], tape)
-        grad = _cross_entropy_gradient(logits, y[:active, batch], weight[:active, batch])
-        model.accumulate_gradients(p, tape, grad, into=m, keep=settings.momentum)
-        torch._foreach_add_(list(p.values()), list(m.values()), alpha=-settings.lr)
+    *,
+    objective: Term | Objective = CE,
+    only: Collection[str] | None = None,
+    phase: str = "",
+    epochs: int | None = None,
+) -> Trained:
+    """Return the parameters after some epochs; `params` is left as it is.
 
-
-def _batches(
-    data: Stack, settings: TrainingSettings, round: int, epoch: int
-) -> tuple[Tensor, Tensor]:
-    """Return each client's order of samples and each sample's weight in its batch's mean.
-
-    Both ``[clients, batches * batch_size]``; padding has weight 0.
+    Parameters
+    ----------
+    params : stacked, ``[clients, ...]``.
+    turn : round and seed, from which batches are drawn.
+    objective : what is minimised.
+    only : layers that are trained; None: all. The others stay to the bit.
+    phase : names the batches of a phase of its own; "" is the round's main phase.
+    epochs : instead of the settings'; 0 leaves everything as it is.
     """
-    size = settings.batch_size
-    longest = -(-max(data.counts) // size) * size
-    order = torch.zeros(len(data.counts), longest, dtype=torch.int64)
-    weight = torch.zeros(len(data.counts), longest)
-    for i, (client, count) in enumerate(zip(data.clients, data.counts, strict=True)):
-        stream = generator(settings.seed, client, round, f"batches of epoch {epoch}")
-        order[i, :count] = torch.randperm(count, generator=stream)
-        full = count // size * size
-        weight[i, :full] = 1 / size
-        if count > full:
-            weight[i, full:count] = 1 / (count - full)
-    return order.to(data.x.device), weight.to(data.x.device)
+    epochs = settings.epochs if epochs is None else epochs
+    clients = next(iter(params.values()))
+    if epochs == 0:
+        return Trained(dict(params), clients.new_full((len(clients),), float("nan")))
+    gradient = Gradient(model, objective, only)
+    optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
+    tensors = {
+        "params": params,
+        "buffers": optimiser.buffers({name: params[name] for name in gradient.names}),
+        "terms": gradient.stacked(),
+        "loss": {"": clients.new_zeros(len(clients))},
+    }
+    changed = each_batch(
+        {f"{part}:{name}": t for part, named in tensors.items() for name, t in named.items()},
+        data,
+        turn,
+        _Step(gradient, optimiser),
+        epochs=epochs,
+        batch_size=settings.batch_size,
+        phase=phase,
+    )
+    trained = {name: changed[f"params:{name}"] for name in params}
+    steps = [epochs * -(-count // settings.batch_size) for count in data.counts]
+    return Trained(trained, changed["loss:"] / clients.new_tensor(steps))
 
 
-def _cross_entropy_gradient(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """Gradient of ``sum(weight * cross_entropy(logits, y))`` with respect to `logits`."""
-    grad = logits.softmax(-1)
-    grad.scatter_add_(-1, y.unsqueeze(-1), grad.new_full((1, 1, 1), -1.0).expand(*y.shape, 1))
-    return grad.mul_(weight.unsqueeze(-1))
+@dataclass
+class _Step:
+    """One step of an optimiser; sorts the rows it gets into what they are."""
+
+    gradient: Gradient
+    optimiser: Optimiser
+    rows: Params | None = None
+
+    def __call__(self, rows: Params, batches: Sequence[Batch]) -> None:
+        if rows is not self.rows:  # fewer clients are active than a step ago
+            self.rows = rows
+            self.params = _part(rows, "params:")
+            self.buffers = _part(rows, "buffers:")
+            self.own = self.gradient.split(_part(rows, "terms:"))
+        (batch,) = batches
+
+        def into(buffers: Params, keep: float) -> Tensor:
+            return self.gradient.into(self.params, batch, self.own, buffers, keep)
+
+        rows["loss:"].add_(self.optimiser.step(self.params, self.buffers, into))
+
+
+def _part(rows: Params, prefix: str) -> Params:
+    return {n.removeprefix(prefix): t for n, t in rows.items() if n.startswith(prefix)}

@@ -1,101 +1,179 @@
-"""What travels: the objects that learners and strategies exchange, before and after the wire.
+"""What travels, in both directions: a bundle of named tensors, of which parts may be left out.
 
-Rows: a unit's weights and its bias side by side, ``[fan_in + 1]`` float32. All classes of a
-client share one set of rows, so a class's subnetwork is a set of unit masks over them.
+A method declares the tensors that a device sends and receives; the codec checks every bundle
+against that and knows nothing else of methods.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
+Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class UnitRows:
-    """Rows of some units of one layer.
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A whole tensor: `values` float32 ``[*shape]``."""
+
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some entries of the leading axis.
 
     Parameters
     ----------
-    units : bool [units]
-        Which units of the layer the rows belong to, in ascending order.
-    rows : float32 [units.sum(), fan_in + 1]
-        Weights of the unit, flattened, then its bias.
+    units : bool [shape[0]], which.
+    values : float32 [units.sum(), *shape[1:]], ascending.
     """
 
     units: BoolArray
-    rows: FloatArray
+    values: FloatArray
 
 
-@dataclass(frozen=True)
-class Download:
-    """What the server sends one client: units to replace, or whole tensors, or nothing.
-
-    `prototype_version` names the prototypes of this client that the server holds, 0 if none;
-    `reference` is the round of the client's last upload that it keeps as a reference, 0 if none.
-    """
-
-    layers: dict[str, UnitRows] = field(default_factory=dict)
-    dense: dict[str, FloatArray] = field(default_factory=dict)
-    prototype_version: int = 0
-    reference: int = 0
-
-
-@dataclass(frozen=True)
-class Upload:
-    """What one client sends the server after a round of local work.
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """Some entries of the first two axes: a sub-model's weights.
 
     Parameters
     ----------
-    examples : int
-        Training samples the client holds.
-    layers : dict of layer name to UnitRows
-        The union over classes of the selected rows, once.
-    masks : dict of layer name to bool [len(labels), units]
-        Which units each class selected; row i belongs to ``labels[i]``.
-    labels : int64 [classes held]
-        The classes the client holds, ascending.
-    scores : float32 [len(labels)]
-        omega, the reliability of each class's subnetwork, >= 0.
-    prototypes : dict of label to float32 [d]
-        Of every label, or none at all if the server holds this version already.
-    prototype_version : int
-        Names the content the prototypes were computed from, in [1, 2**63); 0 if unknown.
-    reference : int
-        Round of the upload that the rows were sent as differences from; 0 for none. Set by the
-        codec.
-    dense : dict of parameter name to float32 array
-        Whole tensors, for methods that send the model.
+    units : bool [shape[0]], as in :class:`Rows`.
+    inputs : bool [shape[1]], which follow the units of another tensor of the bundle.
+    values : float32 [units.sum(), inputs.sum(), *shape[2:]]
     """
 
-    examples: int
-    layers: dict[str, UnitRows] = field(default_factory=dict)
-    masks: dict[str, BoolArray] = field(default_factory=dict)
-    labels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
-    prototypes: dict[int, FloatArray] = field(default_factory=dict)
-    prototype_version: int = 0
+    units: BoolArray
+    inputs: BoolArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Some numbers: `mask` bool ``[*shape]``, `values` float32 ``[mask.sum()]``, row-major."""
+
+    mask: BoolArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """Yes and no: `values` bool ``[*shape]``."""
+
+    values: BoolArray
+
+
+FloatPart = Dense | Rows | Sliced | Elements
+Part = FloatPart | Bits
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a method says of one tensor.
+
+    Parameters
+    ----------
+    kind : which of the five.
+    shape : of the whole tensor.
+    follows : ``Sliced`` alone: the tensor whose units its inputs follow; "" is all inputs.
+    optional : a bundle may lack it.
+    exact : always float32 as it is, whatever the run's encoding: counts and scores.
+    """
+
+    kind: type[Part]
+    shape: Shape
+    follows: str = ""
+    optional: bool = False
+    exact: bool = False
+
+
+#: The tensors of a bundle by name, in the order in which they travel.
+Declaration = Mapping[str, Declared]
+
+
+def dense(shape: Shape, *, optional: bool = False, exact: bool = False) -> Declared:
+    """Declare a whole tensor."""
+    return Declared(Dense, shape, optional=optional, exact=exact)
+
+
+def rows(shape: Shape, *, optional: bool = False, exact: bool = False) -> Declared:
+    """Declare a tensor of which some leading entries travel."""
+    return Declared(Rows, shape, optional=optional, exact=exact)
+
+
+def sliced(shape: Shape, follows: str, *, optional: bool = False) -> Declared:
+    """Declare a sub-model's weights, whose inputs follow the units of the tensor `follows`."""
+    return Declared(Sliced, shape, follows, optional)
+
+
+def elements(shape: Shape, *, optional: bool = False) -> Declared:
+    """Declare a tensor of which single numbers travel."""
+    return Declared(Elements, shape, optional=optional)
+
+
+def bits(shape: Shape, *, optional: bool = False) -> Declared:
+    """Declare a mask."""
+    return Declared(Bits, shape, optional=optional)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What one client sends the server, or the server one client, in one message.
+
+    Parameters
+    ----------
+    examples : training samples the client holds; 0 from the server.
+    version : names some content that either side holds, as the method says; 0: none.
+    tensors : by name.
+    reference : round of the bundle that these tensors were sent as differences from; 0: none.
+        Set by the codec.
+    """
+
+    examples: int = 0
+    version: int = 0
+    tensors: Mapping[str, Part] = field(default_factory=dict)
     reference: int = 0
-    dense: dict[str, FloatArray] = field(default_factory=dict)
+
+    def floats(self, name: str) -> FloatArray:
+        """Return the values of a tensor that is not of kind ``Bits``."""
+        part = self.tensors[name]
+        assert not isinstance(part, Bits)
+        return part.values
+
+    def rows(self, name: str) -> Rows:
+        """Return a tensor of kind ``Rows``."""
+        part = self.tensors[name]
+        assert isinstance(part, Rows)
+        return part
+
+    def bits(self, name: str) -> BoolArray:
+        """Return the values of a tensor of kind ``Bits``."""
+        part = self.tensors[name]
+        assert isinstance(part, Bits)
+        return part.values
 
 
-def papers_bytes(upload: Upload) -> int:
-    """Bytes of the papers' encoding: every class's subnetwork on its own, in float32."""
-    rows: int = sum(
-        int(mask.sum()) * upload.layers[name].rows.shape[1] for name, mask in upload.masks.items()
+def place(part: FloatPart) -> tuple[NDArray[np.generic] | slice, ...]:
+    """Return the index at which the part's values stand in its whole tensor."""
+    if isinstance(part, Dense):
+        return (slice(None),)
+    if isinstance(part, Rows):
+        return (part.units,)
+    if isinstance(part, Sliced):
+        return np.ix_(part.units, part.inputs)
+    return (part.mask,)
+
+
+def most_bytes(declaration: Declaration) -> int:
+    """Return how many bytes the tensors need at most, in float32 and with every mask."""
+    return sum(
+        len(name) + 64 + (5 if one.kind is not Bits else 1) * prod(one.shape) + 9 * one.shape[0]
+        for name, one in declaration.items()
     )
-    return 4 * (rows + _dense_size(upload))
-
-
-def union_bytes(upload: Upload) -> int:
-    """Bytes of the rows that at least one class selected, each once, in float32."""
-    rows = sum(int(layer.rows.size) for layer in upload.layers.values())
-    return 4 * (rows + _dense_size(upload))
-
-
-def _dense_size(upload: Upload) -> int:
-    return sum(int(array.size) for array in upload.dense.values())

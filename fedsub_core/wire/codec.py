@@ -1,186 +1,221 @@
-"""Messages to bytes and back, after ``proto/fedsub/v1/exchange.proto``.
+"""Bundles to bytes and back, after ``proto/fedsub/v2/exchange.proto``.
 
-Decoding trusts nothing: versions, names, shapes, labels, mask lengths and numbers are checked
-against the model before anything is handed on; a message that fails raises MessageRefused.
+Decoding trusts nothing: versions, names, kinds, shapes, mask lengths and numbers are checked
+against what the method declares before anything is handed on; a message that fails raises
+MessageRefused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-import numpy as np
 from google.protobuf.message import DecodeError
 
-from fedsub_core.wire.bundles import BoolArray, Download, UnitRows, Upload
+from fedsub_core.wire.bundles import Bundle, Declaration, Part, Sliced
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, open_frame
-from fedsub_core.wire.memory import Memory
 from fedsub_core.wire.numbers import FORMATS
-from fedsub_core.wire.rows import decode_rows, encode_rows
-from fedsub_core.wire.tensors import decode_tensors, encode_tensors, read_floats, write_floats
-from fedsub_core.wire.v1 import exchange_pb2 as pb
+from fedsub_core.wire.references import Reference
+from fedsub_core.wire.tensors import decode_tensor, encode_tensor, followed_inputs
+from fedsub_core.wire.v2 import exchange_pb2 as pb
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 EXACT = Encoding()
 
 
+@dataclass(frozen=True)
+class Address:
+    """Whom a message is from or to, and its round."""
+
+    client: str
+    round: int
+
+
 def encode_upload(
-    upload: Upload,
-    client: str,
-    round: int,
+    bundle: Bundle,
+    address: Address,
+    sends: Declaration,
     encoding: Encoding = EXACT,
-    memory: Memory | None = None,
+    reference: Reference | None = None,
 ) -> bytes:
-    """Return the bytes of an upload; a device's `memory` becomes that of this round."""
-    packed = {
-        name: np.packbits(mask, axis=1, bitorder="little") for name, mask in upload.masks.items()
-    }
-    classes = [
-        pb.ClassArtifact(
-            label=label,
-            score=float(upload.scores[i]),
-            prototype=write_floats(upload.prototypes[label]) if label in upload.prototypes else b"",
-            masks=[
-                pb.UnitMask(layer=name, units=bits[i].tobytes()) for name, bits in packed.items()
-            ],
-        )
-        for i, label in enumerate(upload.labels.tolist())
-    ]
-    message = pb.Upload(
+    """Return the bytes of an upload; a device's `reference` becomes that of this round."""
+    differences = encoding.delta and reference is not None
+    header = pb.Bundle(
         schema_version=SCHEMA_VERSION,
-        client_id=client,
-        round=round,
-        examples=upload.examples,
+        client_id=address.client,
+        round=address.round,
+        examples=bundle.examples,
+        version=bundle.version,
         numbers=encoding.numbers.upper(),
-        differences=encoding.delta and memory is not None,
-        reference=memory.round if encoding.delta and memory is not None else 0,
-        layers=encode_rows(upload.layers, encoding, memory, remember=True),
-        classes=classes,
-        tensors=encode_tensors(upload.dense),
-        prototype_version=upload.prototype_version,
+        differences=differences,
+        reference=reference.round if differences and reference is not None else 0,
     )
-    if memory is not None:
-        memory.round = round
-    data = bytes(message.SerializeToString())
-    return compress(data) if encoding.zstd else data
+    tensors = encode_tensors(bundle, sends, encoding, reference, remember=True)
+    if reference is not None:
+        reference.round = address.round
+    return _sealed(header, tensors, encoding)
 
 
 def encode_download(
-    download: Download,
-    client: str,
-    round: int,
+    bundle: Bundle,
+    address: Address,
+    receives: Declaration,
     encoding: Encoding = EXACT,
-    memory: Memory | None = None,
+    reference: Reference | None = None,
+    tensors: bytes | None = None,
 ) -> bytes:
-    """Return the bytes of a download; `memory` is what the server holds of this client's rows."""
-    differences = encoding.delta and memory is not None and memory.round > 0
-    message = pb.Download(
+    """Return the bytes of a download.
+
+    Parameters
+    ----------
+    reference : what the server holds of this client; left as it is.
+    tensors : from :func:`encode_tensors`, where many clients get the same bundle and none of them a
+        difference.
+    """
+    differences = encoding.delta and reference is not None and reference.round > 0
+    header = pb.Bundle(
         schema_version=SCHEMA_VERSION,
-        client_id=client,
-        round=round,
+        client_id=address.client,
+        round=address.round,
+        examples=bundle.examples,
+        version=bundle.version,
         numbers=encoding.numbers.upper(),
         differences=differences,
-        reference=memory.round if memory is not None else 0,
-        layers=encode_rows(
-            download.layers, encoding, memory if differences else None, remember=False
-        ),
-        tensors=encode_tensors(download.dense),
-        prototype_version=download.prototype_version,
+        reference=reference.round if reference is not None else 0,
     )
-    data = bytes(message.SerializeToString())
-    return compress(data) if encoding.zstd else data
+    if differences and reference is not None:
+        tensors = encode_tensors(bundle, receives, encoding, reference)
+    elif tensors is None:
+        tensors = encode_tensors(bundle, receives, encoding)
+    return _sealed(header, tensors, encoding)
 
 
-def decode_upload(data: bytes, envelope: Envelope) -> Upload:
+def encode_tensors(
+    bundle: Bundle,
+    declared: Declaration,
+    encoding: Encoding,
+    reference: Reference | None = None,
+    remember: bool = False,
+) -> bytes:
+    """Return the tensors of a bundle as they stand in a message.
+
+    `reference` is what the receiver holds or is owed, and is changed if it shall `remember`.
+
+    Raises
+    ------
+    ValueError
+        If the bundle is not as declared: a fault of the method.
+    """
+    kept = {} if reference is None else reference.tensors
+    messages = []
+    for name, part in bundle.tensors.items():
+        one = declared.get(name)
+        if one is None or not isinstance(part, one.kind):
+            raise ValueError(f"tensor {name!r} is {type(part).__name__}, declared was {one}")
+        if isinstance(part, Sliced):
+            follows = followed_inputs(name, one, bundle.tensors, _undeclared)
+            if (follows != part.inputs).any():
+                raise ValueError(f"tensor {name!r}: its inputs do not follow {one.follows!r}")
+        messages.append(encode_tensor(name, part, one, encoding, kept.get(name), remember))
+    # Fields of a serialised message may be put together: this stands behind the header's.
+    return bytes(pb.Bundle(tensors=messages).SerializeToString())
+
+
+def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
     """Return the upload in `data`.
 
     Raises
     ------
     MessageRefused
-        If anything in it does not fit the envelope.
+        If anything in it does not fit the envelope, or a tensor that is not optional is missing.
     """
-    message = pb.Upload()
-    _open(message, data, envelope)
-    base = None
+    message = _open(data, envelope)
+    kept = None
     if message.differences:
-        base = _base(message.reference, envelope) or Memory.empty(envelope.model)
-    layers = _layers(message, base, envelope)
-    most = envelope.model.classes
-    if len(message.classes) > most:  # before anything is made of each
-        raise envelope.refuse("classes", len(message.classes), f"{most} at most")
-    labels = np.array([a.label for a in message.classes], np.int64)
-    if (np.diff(labels) <= 0).any() or (labels >= most).any():
-        raise envelope.refuse("labels", labels.tolist(), f"ascending, below {most}")
-    scores = np.array([a.score for a in message.classes], np.float32)
-    if not np.isfinite(scores).all() or (scores < 0).any():
-        raise envelope.refuse("scores", scores.tolist(), "finite numbers of 0 or more")
-    prototypes = {
-        a.label: read_floats(
-            a.prototype, (envelope.prototype_size,), f"prototype of class {a.label}", envelope
-        )
-        for a in message.classes
-        if a.prototype
-    }
-    return Upload(
+        kept = _reference(message.reference, envelope) or Reference.empty(envelope.declared)
+    tensors = _tensors(message, kept, envelope)
+    _check_complete(tensors, envelope)
+    return Bundle(
         examples=_below(2**48, message.examples, "examples", envelope),
-        layers=layers,
-        masks=_take_masks(message.classes, layers, envelope),
-        labels=labels,
-        scores=scores,
-        prototypes=prototypes,
-        prototype_version=_below(2**63, message.prototype_version, "prototype version", envelope),
+        version=_below(2**63, message.version, "version", envelope),
+        tensors=tensors,
         reference=message.reference if message.differences else 0,
-        dense=decode_tensors(message.tensors, envelope),
     )
 
 
-def decode_download(data: bytes, envelope: Envelope) -> Download:
+def decode_download(data: bytes, envelope: Envelope) -> Bundle:
     """Return the download in `data`.
 
-    Differences from a reference that the device does not hold are left out: its next upload, sent
-    without a reference, makes both sides agree again.
+    Differences from a reference that the device does not hold are left out, if the method can do
+    without: its next upload, sent without a reference, makes both sides agree again.
 
     Raises
     ------
     MessageRefused
         If anything in it does not fit the envelope.
     """
-    message = pb.Download()
-    _open(message, data, envelope)
+    message = _open(data, envelope)
     if message.differences and message.reference == 0:
         raise envelope.refuse("reference", "differences from none", "the round of an upload")
-    held = 0 if envelope.memory is None else envelope.memory.round
-    if any(layer.sent for layer in message.layers):
-        raise envelope.refuse("sent rows", "a choice of rows", "all rows, in a download")
-    lost = message.differences and message.reference != held
-    base = envelope.memory if message.differences else None
-    return Download(
-        layers={} if lost else _layers(message, base, envelope),
-        dense=decode_tensors(message.tensors, envelope),
-        prototype_version=_below(2**63, message.prototype_version, "prototype version", envelope),
+    if any(tensor.sent for tensor in message.tensors):
+        raise envelope.refuse("sent entries", "a choice of them", "all, in a download")
+    held = 0 if envelope.reference is None else envelope.reference.round
+    tensors: dict[str, Part] = {}
+    if not message.differences or message.reference == held:
+        kept = envelope.reference if message.differences else None
+        tensors = _tensors(message, kept, envelope)
+        if tensors:
+            _check_complete(tensors, envelope)
+    elif not all(one.optional for one in envelope.declared.values()):
+        # The server forgets its reference of a device that refuses, and sends all anew.
+        raise envelope.refuse("reference", f"round {message.reference}", f"round {held}")
+    return Bundle(
+        examples=_below(2**48, message.examples, "examples", envelope),
+        version=_below(2**63, message.version, "version", envelope),
+        tensors=tensors,
         reference=message.reference,
     )
 
 
-def _base(reference: int, envelope: Envelope) -> Memory | None:
-    """Return the memory that differences are from; None for zeros."""
-    if reference == 0:
+def _sealed(header: pb.Bundle, tensors: bytes, encoding: Encoding) -> bytes:
+    data = bytes(header.SerializeToString()) + tensors
+    return compress(data) if encoding.zstd else data
+
+
+def _reference(round: int, envelope: Envelope) -> Reference | None:
+    """Return what differences are from; None for zeros."""
+    if round == 0:
         return None
-    held = 0 if envelope.memory is None else envelope.memory.round
-    if reference != held:
-        raise envelope.refuse("reference", f"round {reference}", f"round {held}, or 0")
-    return envelope.memory
+    held = 0 if envelope.reference is None else envelope.reference.round
+    if round != held:
+        raise envelope.refuse("reference", f"round {round}", f"round {held}, or 0")
+    return envelope.reference
 
 
-def _layers(
-    message: pb.Upload | pb.Download, base: Memory | None, envelope: Envelope
-) -> dict[str, UnitRows]:
+def _tensors(message: pb.Bundle, kept: Reference | None, envelope: Envelope) -> dict[str, Part]:
     if not 0 <= message.numbers < len(FORMATS):
         raise envelope.refuse("number format", message.numbers, f"0 to {len(FORMATS) - 1}")
-    numbers = FORMATS[message.numbers]
-    model, refuse, check = envelope.model, envelope.refuse, envelope.check_numbers
-    return decode_rows(message.layers, model, numbers, base, refuse, check)
+    numbers, declared = FORMATS[message.numbers], envelope.declared
+    if len(message.tensors) > len(declared):  # before anything is made of each
+        raise envelope.refuse("tensors", len(message.tensors), f"{len(declared)} at most")
+    taken: dict[str, Part] = {}
+    for tensor in message.tensors:
+        name = tensor.name
+        if name not in declared or name in taken:
+            expected = f"one each of {', '.join(declared) or 'none'}"
+            raise envelope.refuse("tensor", repr(name), expected)
+        held = None if kept is None else kept.tensors.get(name)
+        taken[name] = decode_tensor(
+            tensor, declared[name], numbers, held, taken, envelope.refuse, envelope.check_numbers
+        )
+    return taken
+
+
+def _check_complete(tensors: dict[str, Part], envelope: Envelope) -> None:
+    missing = [n for n, d in envelope.declared.items() if not d.optional and n not in tensors]
+    if missing:
+        raise envelope.refuse("tensors", sorted(tensors), f"also {', '.join(missing)}")
 
 
 def _below(bound: int, value: int, what: str, envelope: Envelope) -> int:
@@ -190,13 +225,14 @@ def _below(bound: int, value: int, what: str, envelope: Envelope) -> int:
     return value
 
 
-def _open(message: pb.Upload | pb.Download, data: bytes, envelope: Envelope) -> None:
+def _open(data: bytes, envelope: Envelope) -> pb.Bundle:
+    message = pb.Bundle()
     opened = open_frame(data, envelope.most_bytes, envelope.refuse)
     try:
         message.ParseFromString(opened)
     except DecodeError as error:
         raise envelope.refuse(
-            "message", f"{len(data)} bytes ({error})", "a message of schema fedsub.v1"
+            "message", f"{len(data)} bytes ({error})", "a message of schema fedsub.v2"
         ) from error
     if message.schema_version != SCHEMA_VERSION:
         raise envelope.refuse("schema version", message.schema_version, SCHEMA_VERSION)
@@ -204,47 +240,8 @@ def _open(message: pb.Upload | pb.Download, data: bytes, envelope: Envelope) -> 
         raise envelope.refuse("client id", repr(message.client_id), repr(envelope.client))
     if message.round != envelope.round:
         raise envelope.refuse("round", message.round, envelope.round)
+    return message
 
 
-def _take_masks(
-    classes: Sequence[pb.ClassArtifact], layers: dict[str, UnitRows], envelope: Envelope
-) -> dict[str, BoolArray]:
-    packed: dict[str, list[bytes]] = {name: [] for name in layers}
-    for artifact in classes:
-        named = {mask.layer: mask.units for mask in artifact.masks}
-        if named.keys() != packed.keys() or len(named) != len(artifact.masks):
-            raise envelope.refuse(
-                f"masks of class {artifact.label}",
-                [mask.layer for mask in artifact.masks],
-                sorted(packed),
-            )
-        for name, units in named.items():
-            packed[name].append(units)
-    return {
-        name: _class_masks(name, masks, layers[name].units, classes, envelope)
-        for name, masks in packed.items()
-    }
-
-
-def _class_masks(
-    name: str,
-    packed: Sequence[bytes],
-    union: BoolArray,
-    classes: Sequence[pb.ClassArtifact],
-    envelope: Envelope,
-) -> BoolArray:
-    """Return one layer's masks, bool [classes, units], all unpacked at once."""
-    length, size = len(union), -(-len(union) // 8)
-    for artifact, data in zip(classes, packed, strict=True):
-        if len(data) != size:
-            what = f"mask of class {artifact.label}, layer {name}"
-            raise envelope.refuse(what, f"{len(data)} bytes", f"{size} bytes for {length} bits")
-    table = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), size)
-    bits = np.unpackbits(table, axis=1, bitorder="little").astype(np.bool_)
-    allowed = np.zeros(8 * size, np.bool_)
-    allowed[:length] = union
-    wrong = (bits & ~allowed).any(axis=1)
-    if wrong.any():
-        what = f"mask of class {classes[int(wrong.argmax())].label}, layer {name}"
-        raise envelope.refuse(what, "units without rows", "a subset of the layer's rows")
-    return bits[:, :length]
+def _undeclared(what: str, got: object, expected: object) -> Exception:
+    return ValueError(f"{what}: got {got}, expected {expected}")

@@ -1,4 +1,4 @@
-"""Encodings of unit rows, as a list of filters: ``delta,top-k:0.25,int8,zstd``."""
+"""Encodings of a bundle's tensors, as a list of filters: ``delta,top-k:0.25,int8,zstd``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ FILTERS = (*FORMATS, "delta", "top-k:SHARE", "zstd")
 
 @dataclass(frozen=True)
 class Encoding:
-    """What happens to rows between a learner or strategy and the wire.
+    """What happens to tensors between a learner or strategy and the wire.
 
     Parameters
     ----------
     numbers : ``float32`` (exact), ``bfloat16`` or ``int8``.
     delta : send differences from what the receiver holds already. What a lossy format or top-k
         leaves out stays in the next difference: error feedback.
-    top_k : of the rows the receiver holds, send only this share, those that changed most.
+    top_k : of the entries (rows of a matrix, numbers of a vector) that the receiver holds, send
+        only this share, those that changed most.
     zstd : compress the message.
     """
 

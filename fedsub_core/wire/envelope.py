@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.models.chain import Model
-from fedsub_core.wire.bundles import FloatArray
-from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.bundles import Declaration, FloatArray, most_bytes
+from fedsub_core.wire.references import Reference
 
-#: Room for names, masks and framing beside the numbers a model can need.
+#: Room for framing and masks beside what the declared tensors can need.
 SLACK_BYTES = 64 * 1024
 #: A refusal quotes at most this much of a message, which may be hostile and ends up in a log.
 QUOTED = 200
@@ -24,28 +23,24 @@ class Envelope:
     Parameters
     ----------
     client, round : whom and which round the message must name.
-    model : gives layers, units and shapes.
-    prototype_size : length of a prototype; 0 where the method sends none.
-    memory : the receiver's end of differences; None if it holds nothing.
-    limit : most bytes a message may have, also when decompressed; 0 derives it from the model.
-    largest : greatest size of a number in rows, tensors and prototypes. Finite is not enough: sums
-        of rows near float32's end overflow in the fusion of everybody else's.
+    declared : the tensors it may hold.
+    reference : the receiver's end of differences; None if it holds nothing.
+    limit : most bytes a message may have, also when decompressed; 0 derives it from the tensors.
+    largest : greatest size of a number. Finite is not enough: sums of numbers near float32's end
+        overflow in the fusion of everybody else's.
     """
 
     client: str
     round: int
-    model: Model
-    prototype_size: int = 0
-    memory: Memory | None = None
+    declared: Declaration
+    reference: Reference | None = None
     limit: int = 0
     largest: float = 1e6
 
     @property
     def most_bytes(self) -> int:
-        """The limit in force: twice the model, and for each class masks and a prototype."""
-        masks = sum(layer.units + 64 for layer in self.model.affine)
-        classes = self.model.classes * (4 * self.prototype_size + masks)
-        return self.limit or 2 * self.model.full_bytes + classes + SLACK_BYTES
+        """The limit in force."""
+        return self.limit or most_bytes(self.declared) + SLACK_BYTES
 
     def check_numbers(self, what: str, values: FloatArray) -> None:
         """Refuse NaN, infinite and huge numbers."""
@@ -57,7 +52,12 @@ class Envelope:
 
     def refuse(self, what: str, got: object, expected: object) -> MessageRefused:
         """Return the error that says what is wrong with the message."""
-        quoted = str(got)
-        if len(quoted) > QUOTED:
-            quoted = f"{quoted[:QUOTED]}... ({len(quoted)} characters)"
-        return MessageRefused(self.client, self.round, what, quoted, str(expected))
+        return refusal(self.client, self.round, what, got, expected)
+
+
+def refusal(client: str, round: int, what: str, got: object, expected: object) -> MessageRefused:
+    """Return the error for a part of a message, of which little is quoted."""
+    quoted = str(got)
+    if len(quoted) > QUOTED:
+        quoted = f"{quoted[:QUOTED]}... ({len(quoted)} characters)"
+    return MessageRefused(client, round, what, quoted, str(expected))

@@ -6,8 +6,8 @@ The payload is one uint8 Array whose data are the codec's bytes as they are: no 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -25,12 +25,13 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.turn import Turn
 
-STYPE = "fedsub.v1"
-REPORT = "report."
-PAYLOAD, ORDER, METRICS = "payload", "order", "metrics"
-#: The key of an order that asks for an evaluation after training.
-EVALUATE = "evaluate"
+STYPE = "fedsub.v2"
+#: Names of a message's records.
+PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
+#: Record of a query for a personal model, which simulated nodes alone answer.
+MODEL = "model"
 
 
 def pack(payload: bytes) -> ArrayRecord:
@@ -38,6 +39,15 @@ def pack(payload: bytes) -> ArrayRecord:
     record = ArrayRecord()
     record[PAYLOAD] = Array("uint8", (len(payload),), STYPE, payload)
     return record
+
+
+def unpack(content: RecordDict) -> bytes:
+    """Return the payload of a message, or raise ValueError if it carries none of ours."""
+    arrays = content.array_records.get(PAYLOAD)
+    array = arrays.get(PAYLOAD) if arrays is not None else None
+    if array is None or array.stype != STYPE:
+        raise ValueError(f"no {STYPE} payload among the records {sorted(content.keys())}")
+    return array.data
 
 
 def message_bytes(content: RecordDict, payload: int) -> int:
@@ -53,11 +63,14 @@ def message_bytes(content: RecordDict, payload: int) -> int:
 def _bytes_around(content: RecordDict) -> int:
     # What is asked for and told decides, not who came first in this process or in which round:
     # a run that resumes must count as one that never stopped.
-    kind = tuple((name, tuple(content[name])) for name in sorted(content))
+    told = dict(content.config_records.get(TURN, {}))
+    lengths = tuple(len(value) for value in told.values() if isinstance(value, str | bytes))
+    kind = (*((name, tuple(content[name])) for name in sorted(content)), lengths)
     if kind not in _AROUND:
         small = RecordDict({**content, PAYLOAD: pack(b"x")})
-        if ORDER in content:
-            small[ORDER] = ConfigRecord({**content.config_records[ORDER], "round": 1})
+        if told:
+            plain = {key: 1 if type(value) is int else value for key, value in told.items()}
+            small[TURN] = ConfigRecord(plain)
         message = Message(small, 1, MessageType.TRAIN, group_id="1")
         parts = get_all_nested_objects(message).values()
         _AROUND[kind] = sum(len(part.deflate()) for part in parts) - 1
@@ -66,57 +79,77 @@ def _bytes_around(content: RecordDict) -> int:
 
 #: Flower's chunks of an array, bytes; and what a further chunk adds.
 CHUNK, CHUNK_HEADER = 5 * 2**20, 90
-_AROUND: dict[tuple[tuple[str, tuple[str, ...]], ...], int] = {}
+_AROUND: dict[tuple[object, ...], int] = {}
 
 
-def unpack(content: RecordDict) -> bytes:
-    """Return the payload of a message, or raise ValueError if it carries none of ours."""
-    arrays = content.array_records.get(PAYLOAD)
-    array = arrays.get(PAYLOAD) if arrays is not None else None
-    if array is None or array.stype != STYPE:
-        raise ValueError(f"no {STYPE} payload among the records {sorted(content.keys())}")
-    return array.data
-
-
-def order(
-    round: int, scaling: Scaling | None, run: str = "", also_evaluate: bool = False
-) -> ConfigRecord:
-    """Return what a device needs beside its download.
+@dataclass(frozen=True, eq=False)
+class Instructions:
+    """What the server tells a device beside its download.
 
     Parameters
     ----------
-    round, scaling : the round, and the federation's standardisation if it has one.
+    turn : round, rounds in all, seed of the run.
+    method : by its name in the table.
+    scaling : the federation's standardisation, None where it shares none.
     run : the run's name, by which devices tell it from others; may be empty.
     also_evaluate : whether to evaluate the model after training it, in the same message.
     """
-    record = ConfigRecord({"round": round})
-    if also_evaluate:
-        record[EVALUATE] = True
-    if run:
-        record["run"] = run
-    if scaling is not None:
-        record["mean"] = scaling.mean.astype("<f4").tobytes()
-        record["std"] = scaling.std.astype("<f4").tobytes()
-    return record
+
+    turn: Turn
+    method: str
+    scaling: Scaling | None = None
+    run: str = ""
+    also_evaluate: bool = False
+
+    def record(self) -> ConfigRecord:
+        """Return the instructions as plain values."""
+        turn = self.turn
+        record = ConfigRecord(
+            {"round": turn.round, "rounds": turn.rounds, "seed": turn.seed, "method": self.method}
+        )
+        if self.also_evaluate:
+            record["evaluate"] = True
+        if self.run:
+            record["run"] = self.run
+        if self.scaling is not None:
+            record["mean"] = self.scaling.mean.astype("<f4").tobytes()
+            record["std"] = self.scaling.std.astype("<f4").tobytes()
+        return record
 
 
-def read_order(record: ConfigRecord) -> tuple[int, Scaling | None]:
-    """Return the round and the standardisation of an :func:`order`."""
+def read_instructions(record: Mapping[str, object]) -> Instructions:
+    """Inverse of :meth:`Instructions.record`; the record comes from the server, which is trusted.
+
+    Raises
+    ------
+    ValueError
+        If something is missing: the server speaks another language.
+    """
     scaling = None
-    if "mean" in record:
-        mean, std = (np.frombuffer(cast(bytes, record[key]), "<f4") for key in ("mean", "std"))
-        scaling = Scaling(mean, std)
-    return cast(int, record["round"]), scaling
+    try:
+        if "mean" in record:
+            mean, std = (np.frombuffer(cast(bytes, record[key]), "<f4") for key in ("mean", "std"))
+            scaling = Scaling(mean, std)
+        round, rounds, seed = (int(cast(int, record[key])) for key in ("round", "rounds", "seed"))
+        return Instructions(
+            Turn(round, rounds, seed),
+            str(record["method"]),
+            scaling,
+            str(record.get("run", "")),
+            bool(record.get("evaluate", False)),
+        )
+    except KeyError as missing:
+        raise ValueError(f"record {TURN!r}: got no {missing}, expected all of its values") from None
 
 
-def metrics_values(metrics: ClientMetrics) -> dict[str, float]:
+def metrics_record(metrics: ClientMetrics) -> MetricRecord:
     """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``."""
     values = {name: float(getattr(metrics, name)) for name in _METRICS}
-    return values | {f"f1.{label}": f1 for label, f1 in metrics.f1.items()}
+    return MetricRecord({**values, **{f"f1.{label}": f1 for label, f1 in metrics.f1.items()}})
 
 
 def read_metrics(record: MetricRecord, client: str, round: int, classes: int) -> ClientMetrics:
-    """Inverse of :func:`metrics_values`, for labels below `classes`.
+    """Inverse of :func:`metrics_record`, for labels below `classes`.
 
     Raises
     ------
@@ -142,25 +175,17 @@ def read_metrics(record: MetricRecord, client: str, round: int, classes: int) ->
     return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples))
 
 
-def metrics_record(metrics: ClientMetrics, report: Mapping[str, float]) -> MetricRecord:
-    """Return what a client says after an evaluation: metrics, and its learner's report."""
-    return MetricRecord(dict(metrics_values(metrics) | report_values(report)))
+def read_report(content: RecordDict, names: Collection[str]) -> dict[str, float]:
+    """Return what a device reports beside its upload, of what the method declares.
 
-
-def report_values(report: Mapping[str, float]) -> dict[str, float]:
-    """Return what a learner reports beside its evaluation, ``report.<name>``."""
-    return {f"{REPORT}{name}": value for name, value in report.items()}
-
-
-def read_report(record: MetricRecord) -> dict[str, float]:
-    """Inverse of :func:`report_values`; other entries, and names of metrics, are left out."""
+    Nothing else is taken: a device's report must not pass for what the server measures.
+    """
+    record: Mapping[str, object] = content.metric_records.get(REPORT) or {}
     return {
-        key.removeprefix(REPORT): float(cast(float, value))
-        for key, value in record.items()
-        if isinstance(value, int | float) and _REPORTED.fullmatch(key)
+        name: float(value)
+        for name, value in record.items()
+        if name in names and isinstance(value, int | float)
     }
 
 
 _METRICS = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
-# A client's report must not pass for what the server measures or evaluates.
-_REPORTED = re.compile(rf"report\.(?!(?:{'|'.join(_METRICS)}|f1|bytes_.*)$)[a-z0-9_]+")

@@ -1,4 +1,4 @@
-"""The opening exchange: what server and device say of themselves before the first round."""
+"""The handshake: what server and device say of themselves before the first round."""
 
 from __future__ import annotations
 
@@ -14,12 +14,26 @@ from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.version import VERSION
 from fedsub_core.wire.exchange import STYPE
 
-#: The name of the opening's record in a message.
-OPENING = "opening"
+#: The name of the handshake's record in a message.
+HANDSHAKE = "handshake"
 
 
 @dataclass(frozen=True)
-class Opening:
+class Facts:
+    """What the server knows of a client beside its uploads.
+
+    Parameters
+    ----------
+    examples : training samples.
+    capacity : share of each hidden layer's units that the device can hold, in (0, 1].
+    """
+
+    examples: int
+    capacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Introduction:
     """What a device says of itself before the first round.
 
     Parameters
@@ -28,16 +42,40 @@ class Opening:
     version : FedSub's version on the device; its schema travels beside it.
     classes : names of the classes, in the order of the labels.
     shape : of one sample.
-    examples : training samples.
+    facts : of the client.
     moments : of the training part, for the federation's standardisation.
+    people : of a simulated node: how many there are in its data, of whom it plays one; else 0.
+    nodes : of a simulated node: how many there are; else 0.
     """
 
     client: str
     version: str
     classes: tuple[str, ...]
     shape: tuple[int, ...]
-    examples: int
+    facts: Facts
     moments: Moments
+    people: int = 0
+    nodes: int = 0
+
+    def record(self) -> ConfigRecord:
+        """Return it as plain values."""
+        record = ConfigRecord(
+            {
+                "client": self.client,
+                "version": self.version,
+                "schema": STYPE,
+                "classes": list(self.classes),
+                "shape": list(self.shape),
+                "examples": self.facts.examples,
+                "capacity": self.facts.capacity,
+                "count": self.moments.count,
+                "sum": self.moments.sum.tolist(),
+                "sumsq": self.moments.sumsq.tolist(),
+            }
+        )
+        if self.people:
+            record["people"], record["nodes"] = self.people, self.nodes
+        return record
 
 
 def greeting() -> ConfigRecord:
@@ -46,7 +84,7 @@ def greeting() -> ConfigRecord:
 
 
 def check_versions(record: ConfigRecord, client: str) -> None:
-    """Refuse the other side of the opening if its package or wire schema is not this side's.
+    """Refuse the other side of the handshake if its package or wire schema is not this side's.
 
     Raises
     ------
@@ -59,57 +97,42 @@ def check_versions(record: ConfigRecord, client: str) -> None:
         raise MessageRefused(client, 0, "versions", got, f"fedsub {VERSION} with schema {STYPE}")
 
 
-def opening_record(opening: Opening) -> ConfigRecord:
-    """Return the opening as plain values."""
-    return ConfigRecord(
-        {
-            "client": opening.client,
-            "version": opening.version,
-            "schema": STYPE,
-            "classes": list(opening.classes),
-            "shape": list(opening.shape),
-            "examples": opening.examples,
-            "count": opening.moments.count,
-            "sum": opening.moments.sum.tolist(),
-            "sumsq": opening.moments.sumsq.tolist(),
-        }
-    )
-
-
-def read_opening(record: ConfigRecord) -> Opening:
-    """Inverse of :func:`opening_record`.
+def read_introduction(record: ConfigRecord) -> Introduction:
+    """Inverse of :meth:`Introduction.record`.
 
     Raises
     ------
     MessageRefused
         If a value is missing, of another kind, not finite or of another length than the
-        features, or if the client's id is none.
+        features, or out of its range, or if the client's id is none.
     """
     client = str(record.get("client", "?"))
     if not is_client_id(client):
         raise MessageRefused(client, 0, "client id", repr(client), CLIENT_ID_RULE)
     try:
-        opening = Opening(
+        said = Introduction(
             client=client,
             version=cast(str, record["version"]),
             classes=tuple(cast(list[str], record["classes"])),
             shape=tuple(cast(list[int], record["shape"])),
-            examples=cast(int, record["examples"]),
+            facts=Facts(cast(int, record["examples"]), float(cast(float, record["capacity"]))),
             moments=Moments(
                 cast(int, record["count"]),
                 np.array(record["sum"], np.float64),
                 np.array(record["sumsq"], np.float64),
             ),
+            people=int(cast(int, record.get("people", 0))),
+            nodes=int(cast(int, record.get("nodes", 0))),
         )
     except KeyError as missing:
-        raise MessageRefused(client, 0, "opening", f"no {missing}", "all its values") from None
+        raise MessageRefused(client, 0, "handshake", f"no {missing}", "all its values") from None
     except (TypeError, ValueError) as error:
-        raise MessageRefused(client, 0, "opening", repr(error), "values of their kinds") from None
-    sizes = {opening.moments.sum.shape, opening.moments.sumsq.shape}
-    if not opening.shape or sizes != {(opening.shape[0],)}:
-        raise MessageRefused(
-            client, 0, "moments", str(sizes), f"one per feature of {opening.shape}"
-        )
-    if not np.isfinite([opening.moments.sum, opening.moments.sumsq]).all():
+        raise MessageRefused(client, 0, "handshake", repr(error), "values of their kinds") from None
+    sizes = {said.moments.sum.shape, said.moments.sumsq.shape}
+    if not said.shape or sizes != {(said.shape[0],)}:
+        raise MessageRefused(client, 0, "moments", str(sizes), f"one per feature of {said.shape}")
+    if not np.isfinite([said.moments.sum, said.moments.sumsq]).all():
         raise MessageRefused(client, 0, "moments", "NaN or infinite numbers", "finite numbers")
-    return opening
+    if not 0 < said.facts.capacity <= 1:
+        raise MessageRefused(client, 0, "capacity", str(said.facts.capacity), "a share in (0, 1]")
+    return said

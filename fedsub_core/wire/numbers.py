@@ -1,4 +1,4 @@
-"""Number formats of unit rows: float32, bfloat16 and int8 with a scale and offset per row."""
+"""Number formats: float32, bfloat16 and int8 with a scale and offset per row."""
 
 from __future__ import annotations
 

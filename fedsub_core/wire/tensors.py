@@ -1,50 +1,240 @@
-"""Whole tensors and prototypes to bytes and back: always exact float32."""
+"""One tensor of a bundle to a message and back: masks, number formats, differences, top-k."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from math import prod
+from collections.abc import Callable, Mapping
+from math import ceil, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsub_core.wire.bundles import FloatArray
-from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.numbers import FLOAT
-from fedsub_core.wire.v1 import exchange_pb2 as pb
-
-
-def write_floats(values: FloatArray) -> bytes:
-    """Return an array as little-endian float32, row-major."""
-    return np.ascontiguousarray(values, FLOAT).tobytes()
-
-
-def read_floats(data: bytes, shape: tuple[int, ...], what: str, envelope: Envelope) -> FloatArray:
-    """Return a view of `data` as an array of `shape`, or refuse another size or NaN."""
-    if len(data) != FLOAT.itemsize * prod(shape):
-        raise envelope.refuse(what, f"{len(data)} bytes", f"float32 {list(shape)}")
-    values: NDArray[np.float32] = np.frombuffer(data, FLOAT).reshape(shape)
-    envelope.check_numbers(what, values)
-    return values
-
-
-def encode_tensors(tensors: Mapping[str, FloatArray]) -> list[pb.NamedTensor]:
-    """Return named tensors as messages."""
-    return [
-        pb.NamedTensor(name=name, shape=values.shape, values=write_floats(values))
-        for name, values in tensors.items()
-    ]
+from fedsub_core.wire.bundles import (
+    Bits,
+    BoolArray,
+    Declared,
+    Dense,
+    Elements,
+    FloatArray,
+    FloatPart,
+    Part,
+    Rows,
+    Shape,
+    Sliced,
+    place,
+)
+from fedsub_core.wire.encoding import Encoding
+from fedsub_core.wire.masks import Refuse, pack_bits, unpack_bits
+from fedsub_core.wire.numbers import WIDTH, pack, pack_differences, unpack, unpack_differences
+from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
-def decode_tensors(tensors: Iterable[pb.NamedTensor], envelope: Envelope) -> dict[str, FloatArray]:
-    """Inverse of :func:`encode_tensors`; refuses names and shapes that the model does not have."""
-    shapes = envelope.model.parameter_shapes
-    taken: dict[str, FloatArray] = {}
-    for tensor in tensors:
-        if tensor.name not in shapes or tensor.name in taken:
-            raise envelope.refuse("tensor", repr(tensor.name), f"one each of {', '.join(shapes)}")
-        shape = tuple(tensor.shape)
-        if shape != shapes[tensor.name]:
-            raise envelope.refuse(f"shape of {tensor.name}", shape, shapes[tensor.name])
-        taken[tensor.name] = read_floats(tensor.values, shape, tensor.name, envelope)
-    return taken
+# Numbers too large for a format or a difference become infinite, and the receiver refuses them.
+@np.errstate(over="ignore", invalid="ignore")
+def encode_tensor(
+    name: str,
+    part: Part,
+    declared: Declared,
+    encoding: Encoding,
+    kept: FloatArray | None,
+    remember: bool,
+) -> pb.Tensor:
+    """Return the tensor as the encoding wants it.
+
+    Parameters
+    ----------
+    kept : whole tensor, what the receiver holds (delta) or is owed (error feedback); None: neither.
+    remember : change `kept` to what the receiver will hold or be owed afterwards.
+    """
+    message = pb.Tensor(name=name, shape=declared.shape)
+    if isinstance(part, Bits):
+        message.values = pack_bits(part.values)
+        return message
+    if isinstance(part, Rows | Sliced):
+        message.units = pack_bits(part.units)
+    elif isinstance(part, Elements):
+        message.elements = pack_bits(part.mask)
+    numbers = "float32" if declared.exact else encoding.numbers
+    if kept is None or declared.exact or not encoding.feeds_back:
+        message.values, message.scales = pack(_lines(part.values), numbers)
+        return message
+    where = place(part)
+    if encoding.delta:
+        after = _encode_differences(message, part.values, kept[where], encoding)
+    else:
+        wanted = part.values + kept[where]
+        message.values, message.scales = pack(_lines(wanted), numbers)
+        after = wanted - _unpacked(message, wanted.shape, numbers)
+        # One diverged round, which the receiver refuses, must not spoil all that follow.
+        after = np.where(np.isfinite(after), after, np.float32(0))
+    if remember:
+        kept[where] = after
+    return message
+
+
+def _encode_differences(
+    message: pb.Tensor, values: FloatArray, held: FloatArray, encoding: Encoding
+) -> FloatArray:
+    """Fill `message`; return what the receiver will hold of these numbers."""
+    sent: BoolArray = np.ones(len(values), np.bool_)
+    if encoding.top_k < 1:
+        known = _entries(held).any(axis=1)
+        changed = np.where(known, np.linalg.norm(_entries(values - held), axis=1), 0)
+        order = np.argsort(-changed, kind="stable")
+        sent = np.logical_not(known)
+        sent[order[: ceil(encoding.top_k * known.sum())]] = True
+        message.sent = pack_bits(sent)
+    after = held.copy()
+    if encoding.numbers == "float32":
+        message.values = pack_differences(values[sent], held[sent])
+        after[sent] = values[sent]
+    else:
+        difference = values[sent] - held[sent]
+        message.values, message.scales = pack(_lines(difference), encoding.numbers)
+        after[sent] += _unpacked(message, difference.shape, encoding.numbers)
+    return after
+
+
+# What a hostile scale or difference makes infinite or NaN is refused below, without a warning.
+@np.errstate(over="ignore", invalid="ignore")
+def decode_tensor(
+    message: pb.Tensor,
+    declared: Declared,
+    numbers: str,
+    kept: FloatArray | None,
+    before: Mapping[str, Part],
+    refuse: Refuse,
+    check_numbers: Callable[[str, FloatArray], None],
+) -> Part:
+    """Inverse of :func:`encode_tensor`; with `kept`, the numbers are differences from it.
+
+    `before` are the bundle's tensors decoded so far, whose units a sliced one may follow. Nothing
+    is remembered here: see :meth:`fedsub_core.wire.references.Reference.remember`.
+    """
+    name = message.name
+    if tuple(message.shape) != declared.shape:
+        raise refuse(f"shape of {name}", tuple(message.shape), declared.shape)
+    for what, mask, belongs in (
+        ("units", message.units, declared.kind in (Rows, Sliced)),
+        ("elements", message.elements, declared.kind is Elements),
+    ):
+        if mask and not belongs:
+            raise refuse(f"{what} of {name}", "a mask", f"none: it is {declared.kind.__name__}")
+    if declared.kind is Bits:
+        _check_length(f"scales of {name}", message.scales, 0, refuse)
+        return Bits(unpack_bits(message.values, declared.shape, name, refuse))
+    numbers = "float32" if declared.exact else numbers
+    part = _empty(message, declared, before, refuse)
+    held = None if kept is None or declared.exact else kept[place(part)]
+    shape = _shape(part, declared.shape)
+    sent = _sent(message, shape[0], held, refuse)
+    sent_shape = (int(sent.sum()), *shape[1:])
+    _check_lengths(message, sent_shape, numbers, refuse)
+    if held is None:
+        values = _unpacked(message, sent_shape, numbers)
+    else:
+        values = held.copy()
+        if numbers == "float32":
+            values[sent] = unpack_differences(message.values, held[sent])
+        else:
+            values[sent] += _unpacked(message, sent_shape, numbers)
+    check_numbers(name, values)
+    return _with_values(part, values)
+
+
+def _empty(
+    message: pb.Tensor, declared: Declared, before: Mapping[str, Part], refuse: Refuse
+) -> FloatPart:
+    """Return the part that the masks describe, without its numbers."""
+    nothing, shape, name = np.zeros(0, np.float32), declared.shape, message.name
+    if declared.kind is Dense:
+        return Dense(nothing)
+    if declared.kind is Elements:
+        what = f"elements of {name}"
+        return Elements(unpack_bits(message.elements, shape, what, refuse), nothing)
+    units = unpack_bits(message.units, shape[:1], f"units of {name}", refuse)
+    if declared.kind is Rows:
+        return Rows(units, nothing)
+    return Sliced(units, followed_inputs(name, declared, before, refuse), nothing)
+
+
+def followed_inputs(
+    name: str, declared: Declared, before: Mapping[str, Part], refuse: Refuse
+) -> BoolArray:
+    """Return which inputs a sliced tensor has: those that follow another tensor's units."""
+    inputs = declared.shape[1]
+    if not declared.follows:
+        return np.ones(inputs, np.bool_)
+    followed = before.get(declared.follows)
+    if not isinstance(followed, Rows | Sliced):
+        raise refuse(f"inputs of {name}", "none before it", f"the units of {declared.follows}")
+    # Behind Flatten each channel has as many inputs as positions.
+    return np.repeat(followed.units, inputs // len(followed.units))
+
+
+def _shape(part: FloatPart, whole: Shape) -> Shape:
+    """Return the shape of the part's numbers."""
+    if isinstance(part, Dense):
+        return whole
+    if isinstance(part, Rows):
+        return (int(part.units.sum()), *whole[1:])
+    if isinstance(part, Sliced):
+        return (int(part.units.sum()), int(part.inputs.sum()), *whole[2:])
+    return (int(part.mask.sum()),)
+
+
+def _with_values(part: FloatPart, values: FloatArray) -> FloatPart:
+    if isinstance(part, Dense):
+        return Dense(values)
+    if isinstance(part, Rows):
+        return Rows(part.units, values)
+    if isinstance(part, Sliced):
+        return Sliced(part.units, part.inputs, values)
+    return Elements(part.mask, values)
+
+
+def _entries(values: FloatArray) -> FloatArray:
+    """View as ``[leading axis, all others]``: what top-k chooses among."""
+    return values.reshape(len(values), prod(values.shape[1:]))
+
+
+def _line_shape(shape: Shape) -> tuple[int, int]:
+    """Return lines and numbers of a line: what shares a scale of int8.
+
+    An entry of the leading axis each; a tensor of one axis, such as biases, is one line.
+    """
+    if len(shape) > 1:
+        return shape[0], prod(shape[1:])
+    return min(shape[0], 1), shape[0]
+
+
+def _lines(values: FloatArray) -> FloatArray:
+    return values.reshape(_line_shape(values.shape))
+
+
+def _unpacked(message: pb.Tensor, shape: Shape, numbers: str) -> FloatArray:
+    return unpack(message.values, message.scales, _line_shape(shape), numbers).reshape(shape)
+
+
+def _sent(message: pb.Tensor, entries: int, held: FloatArray | None, refuse: Refuse) -> BoolArray:
+    if not message.sent:
+        return np.ones(entries, np.bool_)
+    what = f"sent entries of {message.name}"
+    if held is None:
+        raise refuse(what, "a choice of them", "all, as they are no differences")
+    sent = unpack_bits(message.sent, (entries,), what, refuse)
+    if not _entries(held)[~sent].any(axis=1).all():
+        raise refuse(what, "entries left out that were never sent", "those of the reference")
+    return sent
+
+
+def _check_lengths(message: pb.Tensor, shape: Shape, numbers: str, refuse: Refuse) -> None:
+    lines, width = _line_shape(shape)
+    values = lines * width * WIDTH[numbers]
+    scales = 8 * lines if numbers == "int8" else 0
+    what = f"of {message.name}, {numbers} {list(shape)}"
+    _check_length(f"values {what}", message.values, values, refuse)
+    _check_length(f"scales {what}", message.scales, scales, refuse)
+
+
+def _check_length(what: str, data: bytes, expected: int, refuse: Refuse) -> None:
+    if len(data) != expected:
+        raise refuse(what, f"{len(data)} bytes", f"{expected} bytes")

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
 from fedsub_core.models.chain import Model
-from fedsub_core.wire.bundles import Upload
+from fedsub_core.wire.bundles import Bundle
+from strategies.roster import Roster
 
 State = dict[str, Tensor]
+#: The roster in a state.
+CLIENTS = "clients"
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Cache:
 
     Parameters
     ----------
-    clients : ids, ascending.
+    roster : the clients, ascending.
     tensors :
         ``rows.<layer>`` float32 [n, units, fan_in + 1], zero where no class selected the unit;
         ``masks.<layer>`` bool [n, classes, units];
@@ -35,13 +38,13 @@ class Cache:
         ``versions`` int64 [n], content the prototypes were computed from, 0 if unknown.
     """
 
-    clients: tuple[str, ...]
+    roster: Roster
     tensors: State
 
     @classmethod
-    def empty(cls, clients: tuple[str, ...], model: Model, prototype_size: int) -> Cache:
+    def empty(cls, roster: Roster, model: Model, prototype_size: int) -> Cache:
         """Return a cache that has heard of nobody's data."""
-        n, classes = len(clients), model.classes
+        n, classes = len(roster.clients), model.classes
         tensors = {
             "holds": torch.zeros(n, classes, dtype=torch.bool),
             "omega": torch.zeros(n, classes),
@@ -51,45 +54,38 @@ class Cache:
         for layer in model.affine:
             tensors[f"rows.{layer.name}"] = torch.zeros(n, layer.units, layer.fan_in + 1)
             tensors[f"masks.{layer.name}"] = torch.zeros(n, classes, layer.units, dtype=torch.bool)
-        return cls(clients, tensors)
+        return cls(roster, tensors)
 
     @classmethod
     def of(cls, state: State) -> Cache:
         """Read a cache out of a strategy's state."""
-        text = state["clients"].numpy().tobytes().decode()
-        clients = tuple(text.split("\n")) if text else ()
-        return cls(clients, {name: t for name, t in state.items() if name != "clients"})
+        tensors = {name: t for name, t in state.items() if name != CLIENTS}
+        return cls(Roster.of(state[CLIENTS]), tensors)
 
     def state(self) -> State:
         """Return the cache as plain named tensors."""
-        text = np.frombuffer("\n".join(self.clients).encode(), np.uint8)
-        return {"clients": torch.from_numpy(text.copy()), **self.tensors}
+        return {CLIENTS: self.roster.tensor(), **self.tensors}
 
-    def updated(self, uploads: Mapping[str, Upload], model: Model, prototype_size: int) -> Cache:
+    def updated(self, uploads: Mapping[str, Bundle], model: Model, prototype_size: int) -> Cache:
         """Return the cache after `uploads`; the entries of clients that sent none stay."""
-        clients = tuple(sorted({*self.clients, *uploads}))
-        new = Cache.empty(clients, model, prototype_size)
-        position = {client: i for i, client in enumerate(clients)}
-        kept = torch.tensor([position[client] for client in self.clients], dtype=torch.int64)
+        new = Cache.empty(self.roster.joined(uploads), model, prototype_size)
         for name, tensor in new.tensors.items():
-            tensor[kept] = self.tensors[name]
+            self.roster.moved(self.tensors[name], tensor, new.roster)
         for client, upload in uploads.items():
-            new._put(position[client], upload)
+            new._put(new.roster.place[client], upload)
         return new
 
-    def _put(self, i: int, upload: Upload) -> None:
-        tensors, labels = self.tensors, torch.from_numpy(upload.labels.copy())
-        tensors["holds"][i] = False
-        tensors["holds"][i, labels] = True
-        tensors["omega"][i] = 0.0
-        tensors["omega"][i, labels] = torch.from_numpy(upload.scores.copy())
-        if upload.prototypes or not len(labels):
-            tensors["versions"][i] = upload.prototype_version
-            for label, prototype in upload.prototypes.items():
-                tensors["prototypes"][i, label] = torch.from_numpy(prototype.copy())
-        for name, layer in upload.layers.items():
-            rows, masks = tensors[f"rows.{name}"][i], tensors[f"masks.{name}"][i]
+    def _put(self, i: int, upload: Bundle) -> None:
+        tensors = self.tensors
+        tensors["holds"][i] = torch.from_numpy(upload.bits(CLASSES))
+        tensors["omega"][i] = torch.from_numpy(upload.floats(SCORE).copy())
+        if PROTOTYPES in upload.tensors:
+            sent = upload.rows(PROTOTYPES)
+            tensors["versions"][i] = upload.version
+            units = torch.from_numpy(sent.units)
+            tensors["prototypes"][i, units] = torch.from_numpy(sent.values.copy())
+        for name in [n.removesuffix(MASKS) for n in upload.tensors if n.endswith(MASKS)]:
+            layer, rows = upload.rows(name), tensors[f"rows.{name}"][i]
             rows.zero_()
-            rows[torch.from_numpy(layer.units)] = torch.from_numpy(layer.rows.copy())
-            masks.zero_()
-            masks[labels] = torch.from_numpy(upload.masks[name])
+            rows[torch.from_numpy(layer.units)] = torch.from_numpy(layer.values.copy())
+            tensors[f"masks.{name}"][i] = torch.from_numpy(upload.bits(name + MASKS))

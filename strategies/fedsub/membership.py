@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS
 from fedsub_core.options import suggestion
 
 
@@ -25,7 +25,7 @@ class ClusterWeights:
     Parameters
     ----------
     fusion : str
-        One of ``fedsub_core.methods.FUSIONS``.
+        One of ``fedsub_core.methods.fedsub.FUSIONS``.
     contributes : bool [n, classes]
         Does client v have a subnetwork of its own for class y.
     member : bool [classes, n, n]
@@ -68,7 +68,7 @@ def cluster_weights(
     Parameters
     ----------
     fusion : str
-        One of ``fedsub_core.methods.FUSIONS``.
+        One of ``fedsub_core.methods.fedsub.FUSIONS``.
     clusters : int64 [n, classes]
         Cluster of client u in class y, -1 where it is in none.
     contributes : bool [n, classes]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
+from fedsub_core.config.settings import ServerSettings
+from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
+from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
 from fedsub_core.seeds import derive_seed
-from fedsub_core.wire.bundles import Download, UnitRows, Upload
-from fedsub_core.wire.envelope import Envelope
-from strategies.fedsub.cache import Cache
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Part, Rows
+from strategies.fedsub.cache import CLIENTS, Cache
 from strategies.fedsub.clustering import cluster_classes
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.imputation import impute
 from strategies.fedsub.membership import cluster_weights
-from strategies.rounds.strategy import PersonalizedStrategy, State
+from strategies.roster import Roster, RosterMemory
+from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback, State
 
 
 class FedSubStrategy(PersonalizedStrategy):
@@ -26,42 +30,43 @@ class FedSubStrategy(PersonalizedStrategy):
     prototypes they were made of, so that an unchanged class is not clustered again.
     """
 
-    def prototype_size(self, model: Model) -> int:
-        """Features of a sample, or of the last hidden layer for ``prototype = "embedding"``."""
-        embedding = self.hyper.prototype == "embedding"
-        return model.affine[-1].fan_in if embedding else prod(model.input_shape)
+    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+        super().__init__(settings, on_round)
+        self._roster = RosterMemory()
 
     def init(self, model: Model) -> State:
         """Return an empty cache."""
-        size = self.prototype_size(model)
-        cache = Cache.empty((), model, size)
-        return cache.state() | _no_clusters(0, model.classes, size)
+        nobody, size = Roster(()), prototype_size(model, self.hyper)
+        return Cache.empty(nobody, model, size).state() | _no_clusters(0, model.classes, size)
 
-    def check(self, upload: Upload, envelope: Envelope) -> None:
-        """Demand a subnetwork for every class, on the layers that the depth names."""
-        layers = [layer.name for layer in envelope.model.affine[: self.hyper.depth or None]]
-        if list(upload.layers) != layers:
-            raise envelope.refuse("layers", list(upload.layers), layers)
-        if not len(upload.labels):
-            raise envelope.refuse("classes", "none", "at least one")
-        if upload.labels.tolist() == list(upload.prototypes):
-            return
-        version, labels = self._known_prototypes(envelope.client)
-        known = 0 < version == upload.prototype_version and upload.labels.tolist() == labels
-        if upload.prototypes or not known:
-            raise envelope.refuse(
-                "prototypes", sorted(upload.prototypes), f"all of {upload.labels.tolist()}"
-            )
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Demand a subnetwork and a prototype for every class that the client holds."""
+        held = upload.bits(CLASSES)
+        if not held.any():
+            raise self.refuse(client, "classes", "none", "at least one")
+        scores = upload.floats(SCORE)
+        if (scores < 0).any() or scores[~held].any():
+            expected = "0 or more, and 0 for classes without a subnetwork"
+            raise self.refuse(client, "scores", scores.tolist(), expected)
+        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
+            layer, masks = name.removesuffix(MASKS), upload.bits(name)
+            if masks[~held].any() or (masks.any(0) & ~upload.rows(layer).units).any():
+                expected = "of classes held, a subset of the layer's rows"
+                raise self.refuse(client, f"masks of layer {layer}", "other units", expected)
+        sent = upload.rows(PROTOTYPES).units if PROTOTYPES in upload.tensors else ~held & held
+        if (sent != held).any() and (sent.any() or not self._holds(state, client, upload)):
+            got, labels = sent.nonzero()[0].tolist(), held.nonzero()[0].tolist()
+            raise self.refuse(client, "prototypes of classes", got, f"all of {labels}")
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Upload], round: int, model: Model
-    ) -> State:
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
         """Update the cache, predict missing prototypes if asked to, cluster what changed."""
-        size = self.prototype_size(model)
+        model, size = self.model, prototype_size(self.model, self.hyper)
         before = Cache.of(_part(state, clusters=False))
         cache = before.updated(uploads, model, size)
         prototypes, present = self._prototypes(cache)
-        old = _aligned(state, before, cache, model.classes, size)
+        old = _aligned(state, before.roster, cache.roster, model.classes, size)
         clusters = torch.full(present.shape, -1, dtype=torch.int64)
         stale: list[int] = []
         for y in range(model.classes):
@@ -72,46 +77,46 @@ class FedSubStrategy(PersonalizedStrategy):
                 clusters[:, y] = old["clusters"][:, y]
             elif present[:, y].any():
                 stale.append(y)
-        if not stale:
-            return cache.state() | {"clusters": clusters, "clustered": prototypes}
-        seeds = {y: derive_seed(self.config.seed, "", 0, f"clusters of class {y}") for y in stale}
-        points = {y: prototypes[present[:, y], y].numpy() for y in stale}
-        found = cluster_classes(points, self.hyper.k_selection, seeds, self.config.workers)
-        for y, labels in found.items():
-            clusters[present[:, y], y] = torch.from_numpy(labels)
-        return cache.state() | {"clusters": clusters, "clustered": prototypes}
+        if stale:
+            seeds = {y: derive_seed(turn.seed, "", 0, f"clusters of class {y}") for y in stale}
+            points = {y: prototypes[present[:, y], y].numpy() for y in stale}
+            found = cluster_classes(points, self.hyper.k_selection, seeds, self.settings.workers)
+            for y, labels in found.items():
+                clusters[present[:, y], y] = torch.from_numpy(labels)
+        new = cache.state() | {"clusters": clusters, "clustered": prototypes}
+        return new, [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round)]
 
-    def downloads(self, state: State, clients: Sequence[str], model: Model) -> list[Download]:
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Fuse for every client at once; send only rows that differ from the client's own."""
         cache = Cache.of(_part(state, clusters=False))
-        if not cache.clients:
-            return [Download()] * len(clients)
-        position = {client: i for i, client in enumerate(cache.clients)}
-        layers: list[dict[str, UnitRows]] = [{} for _ in cache.clients]
+        place = cache.roster.place
+        if not place:
+            return [Bundle()] * len(clients)
+        tensors: list[dict[str, Part]] = [{} for _ in place]
         weights = cluster_weights(
             self.hyper.fusion,
             state["clusters"].numpy(),
             cache.tensors["holds"].numpy(),
             cache.tensors["omega"].numpy(),
         )
-        for layer in model.affine[: self.hyper.depth or None]:
+        for layer in self.model.affine[: self.hyper.depth or None]:
             rows = cache.tensors[f"rows.{layer.name}"]
             fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer.name}"])
             # A client alone in its clusters gets its own rows back: it has them already.
             replaced &= (fused != rows).any(-1)
-            for i in range(len(layers)):
+            for i in range(len(tensors)):
                 units = replaced[i]
                 if units.any():
-                    layers[i][layer.name] = UnitRows(units.numpy(), fused[i, units].numpy())
+                    tensors[i][layer.name] = Rows(units.numpy(), fused[i, units].numpy())
         versions = cache.tensors["versions"].tolist()
         return [
-            Download(layers[position[c]], prototype_version=versions[position[c]])
-            if c in position
-            else Download()
+            Bundle(version=versions[place[c]], tensors=tensors[place[c]])
+            if c in place
+            else Bundle()
             for c in clients
         ]
 
-    def _prototypes(self, cache: Cache) -> tuple[torch.Tensor, torch.Tensor]:
+    def _prototypes(self, cache: Cache) -> tuple[Tensor, Tensor]:
         """Return prototypes [n, classes, d] to cluster and which of them there are."""
         prototypes, present = cache.tensors["prototypes"].double(), cache.tensors["holds"]
         if not self.hyper.impute:
@@ -119,15 +124,35 @@ class FedSubStrategy(PersonalizedStrategy):
         filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)
         return torch.from_numpy(filled), present | torch.from_numpy(imputed)
 
-    def _known_prototypes(self, client: str) -> tuple[int, list[int]]:
-        """Return the version of a client's cached prototypes, 0 if none, and their classes."""
-        assert self.state is not None
-        cache = Cache.of(_part(self.state, clusters=False))
-        if client not in cache.clients:
-            return 0, []
-        i = cache.clients.index(client)
-        holds = cache.tensors["holds"][i].nonzero().flatten()
-        return int(cache.tensors["versions"][i]), holds.tolist()
+    def _holds(self, state: State, client: str, upload: Bundle) -> bool:
+        """Whether the cache holds the version of a client's prototypes that `upload` names."""
+        i = self._roster.of(state[CLIENTS]).place.get(client)
+        if i is None or not 0 < upload.version == int(state["versions"][i]):
+            return False
+        return bool((state["holds"][i].numpy() == upload.bits(CLASSES)).all())
+
+
+def _size_rows(uploads: Mapping[str, Bundle], round: int) -> Iterator[MetricRow]:
+    """Yield what plain float32 would take: the papers' encoding, and the union of the rows.
+
+    The papers send every class's subnetwork on its own; the union has each selected row once.
+    """
+    for client, upload in uploads.items():
+        papers = union = 0
+        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
+            rows = upload.rows(name.removesuffix(MASKS)).values
+            papers += 4 * int(upload.bits(name).sum()) * rows.shape[1]
+            union += 4 * rows.size
+        yield MetricRow(round, client, None, "bytes_up_papers", papers)
+        yield MetricRow(round, client, None, "bytes_up_union", union)
+
+
+def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
+    """Yield how many clusters each class has, as the whole federation's metric."""
+    for y in range(clusters.shape[1]):
+        found = float(clusters[:, y].max() + 1)
+        if found:
+            yield MetricRow(round, "", y, "clusters", found)
 
 
 def _part(state: State, clusters: bool) -> State:
@@ -142,12 +167,10 @@ def _no_clusters(clients: int, classes: int, size: int) -> State:
     }
 
 
-def _aligned(state: State, before: Cache, after: Cache, classes: int, size: int) -> State:
+def _aligned(state: State, before: Roster, after: Roster, classes: int, size: int) -> State:
     """Return the last clustering, in the order of the new cache's clients."""
-    if before.clients == after.clients:
-        return _part(state, clusters=True)
-    aligned = _no_clusters(len(after.clients), classes, size)
-    position = [after.clients.index(client) for client in before.clients]
-    for name, tensor in aligned.items():
-        tensor[position] = state[name]
-    return aligned
+    old = _part(state, clusters=True)
+    if before == after:
+        return old
+    empty = _no_clusters(len(after.clients), classes, size)
+    return {name: before.moved(old[name], tensor, after) for name, tensor in empty.items()}

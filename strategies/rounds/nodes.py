@@ -1,4 +1,4 @@
-"""Reception: every node that connects is asked who it is, and admitted or turned away.
+"""The node registry: every node that connects is asked who it is, and admitted or turned away.
 
 A device is its client id. Node ids are Flower's, and change when a node registers anew.
 """
@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire import handshake
-from fedsub_core.wire.handshake import Opening
+from fedsub_core.wire.handshake import Introduction, read_introduction
 
 log = logging.getLogger("fedsub")
 
@@ -28,19 +28,19 @@ UNANSWERED_SECONDS = 120.0
 
 
 @dataclass
-class Reception:
+class NodeRegistry:
     """Who is connected, who has said who it is, and who was turned away.
 
     Parameters
     ----------
     nodes : node id of every client that was ever admitted; the latest, by client id.
-    openings : what each client said of itself, by client id.
+    introductions : what each client said of itself, by client id.
     online : clients whose node is connected now.
     turned_away : nodes that are not asked for now, and why.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
-    openings: dict[str, Opening] = field(default_factory=dict)
+    introductions: dict[str, Introduction] = field(default_factory=dict)
     online: set[str] = field(default_factory=set)
     turned_away: dict[int, str] = field(default_factory=dict)
     _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Reception:
         """How many connected nodes have not answered yet."""
         return len({node for node, _ in self._questions.values()})
 
-    def look(self, grid: Grid) -> None:
+    def refresh(self, grid: Grid) -> None:
         """Note who is connected, ask those who are new, and take the answers that have come."""
         connected, now = set(grid.get_node_ids()), time.monotonic()
         # Once the client's first node is gone, the second of that id may be the one.
@@ -72,20 +72,20 @@ class Reception:
             answers[node] = reply
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
         for node in sorted(answers):
-            self._hear(node, answers[node], connected)
+            self._take_answer(node, answers[node], connected)
         self.online = {client for client, node in self.nodes.items() if node in connected}
 
     def turn_away(self, client: str, why: str) -> None:
         """Forget an admitted client; its node is asked again much later."""
         node = self.nodes.pop(client)
-        del self.openings[client]
+        del self.introductions[client]
         self.online.discard(client)
         self._refuse(node, why)
 
     def _ask(self, grid: Grid, nodes: list[int]) -> None:
         questions = [
             Message(
-                RecordDict({handshake.OPENING: handshake.greeting()}),
+                RecordDict({handshake.HANDSHAKE: handshake.greeting()}),
                 node,
                 MessageType.QUERY,
                 group_id="0",
@@ -98,22 +98,22 @@ class Reception:
                 if question.metadata.message_id in taken:
                     self._questions[question.metadata.message_id] = node, now
 
-    def _hear(self, node: int, reply: Message, connected: set[int]) -> None:
+    def _take_answer(self, node: int, reply: Message, connected: set[int]) -> None:
         if reply.has_error():
             # Its file may be unreadable for a moment: it is asked again, but not at once.
             self._refuse(node, f"error {reply.error.code}: {reply.error.reason}", AGAIN_SECONDS)
             return
         try:
-            record = reply.content.config_records[handshake.OPENING]
-            opening = handshake.read_opening(record)
-            handshake.check_versions(record, opening.client)
+            record = reply.content.config_records[handshake.HANDSHAKE]
+            said = read_introduction(record)
+            handshake.check_versions(record, said.client)
         except KeyError:
-            self._refuse(node, "no opening in its answer")
+            self._refuse(node, "no handshake in its answer")
             return
         except MessageRefused as error:
-            self._refuse(node, f"opening refused: {error}")
+            self._refuse(node, f"handshake refused: {error}")
             return
-        client = opening.client
+        client = said.client
         known = self.nodes.get(client)
         if known is not None and known in connected:
             why = f"client id {client!r} came from two nodes, {known} and {node}; the second"
@@ -121,7 +121,7 @@ class Reception:
             self._claims[node] = client
             return
         self.nodes[client] = node
-        self.openings[client] = opening
+        self.introductions[client] = said
 
     def _refuse(self, node: int, why: str, again: float = MISFIT_SECONDS) -> None:
         self.turned_away[node] = why

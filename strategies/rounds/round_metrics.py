@@ -10,7 +10,7 @@ from fedsub_core.metrics import ClientMetrics, MetricRow, mean_over_clients
 from fedsub_core.wire import exchange
 
 
-class Scorebook:
+class RoundMetrics:
     """Collects a round's metrics.
 
     Parameters
@@ -22,29 +22,30 @@ class Scorebook:
     def __init__(self, round: int, classes: int) -> None:
         self.round, self.classes = round, classes
         self.found: dict[str, ClientMetrics] = {}
-        self.rows: list[MetricRow] = []
 
     def take(self, client: str, content: RecordDict) -> None:
-        """Note what `client` reports.
+        """Note what `client` says of its test part.
 
         Raises
         ------
         MessageRefused
-            If it reports nothing, or a number outside its range.
+            If it says nothing, or a number outside its range.
         """
         record = content.metric_records.get(exchange.METRICS)
         if record is None:
             raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
-        metrics = exchange.read_metrics(record, client, self.round, self.classes)
-        self.found[client] = metrics
-        self.rows += metrics.rows(self.round, client)
-        self.rows += [
-            MetricRow(self.round, client, None, name, value)
-            for name, value in exchange.read_report(record).items()
+        self.found[client] = exchange.read_metrics(record, client, self.round, self.classes)
+
+    def rows(self) -> list[MetricRow]:
+        """Return all of it as rows."""
+        return [
+            row
+            for client, metrics in self.found.items()
+            for row in metrics.rows(self.round, client)
         ]
 
     def mean(self) -> MetricRecord | None:
-        """Return the unweighted mean over clients; None where nobody reported."""
+        """Return the unweighted mean over clients; None where nobody said anything."""
         if not self.found:
             return None
         found = [self.found[client] for client in sorted(self.found)]

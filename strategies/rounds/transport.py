@@ -1,30 +1,28 @@
-"""Mail between the server and its clients: written, read, counted, and refused where it is bad."""
+"""Transport between the server and its clients: messages written, sent, read, counted, refused."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from flwr.app import Message, RecordDict
+from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import Model
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Download, Upload, papers_bytes, union_bytes
-from fedsub_core.wire.codec import decode_upload, encode_download
+from fedsub_core.wire.bundles import Bundle, Declaration
+from fedsub_core.wire.codec import Address, decode_upload, encode_download, encode_tensors
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.rows import remember_rows
+from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.references import Reference
 from strategies.rounds.delivery import Delivery
-from strategies.rounds.handshake import Federation
 
 log = logging.getLogger("fedsub")
 
 
-class Mail:
+class Transport:
     """What goes out to a federation's clients and comes back.
 
     Parameters
@@ -34,59 +32,82 @@ class Mail:
 
     def __init__(self, wire: WireSettings) -> None:
         self.wire = wire
-        #: What the server holds of each client's rows, where uploads are differences.
-        self.memories: dict[str, Memory] = {}
-        #: The run's name, by which a device tells this run from another; may be empty.
-        self.run = ""
+        #: The tensors that devices send and receive, as the method's card says.
+        self.sends: Declaration = {}
+        self.receives: Declaration = {}
+        #: What the server holds of each client's uploads, where those are differences.
+        self.references: dict[str, Reference] = {}
         self.delivery = Delivery()
         #: Messages refused so far, by client.
         self.refusals: Counter[str] = Counter()
-        self._asked: list[tuple[str, Message]] = []
+        #: How many clients were written to last.
+        self.asked = 0
         self._refused_now: Counter[str] = Counter()
         self._bytes: dict[str, Counter[str]] = {}
 
     def write(
         self,
         kind: str,
-        round: int,
-        federation: Federation,
-        clients: Sequence[str],
-        downloads: Sequence[Download],
+        instructions: Mapping[str, Instructions],
+        bundles: Sequence[Bundle],
+        nodes: Mapping[str, int],
         timeout: float,
-        also_evaluated: Collection[str] = (),
     ) -> list[Message]:
-        """Return one message of `kind` per client, with a download of its own.
+        """Return one message of `kind` per client, with a bundle of its own.
 
-        Clients in `also_evaluated` shall evaluate their model where they trained it.
+        Parameters
+        ----------
+        instructions : of every client that is written to, in the order of `bundles`.
         """
-        orders = {
-            also: exchange.order(round, federation.scaling, self.run, also)
-            for also in (False, True)
-        }
-        self._asked = []
-        for client, download in zip(clients, downloads, strict=True):
-            memory = self.memories.get(client)
-            payload = encode_download(download, client, round, self.wire.download, memory)
-            order = orders[client in also_evaluated]
-            content = RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order})
-            counts = self._bytes.setdefault(client, Counter())
-            counts["bytes_down_sent"] += len(payload)
-            counts["bytes_down_flower"] += exchange.message_bytes(content, len(payload))
+        messages = []
+        # Many clients may get one and the same bundle: its tensors are encoded once.
+        encoded: dict[int, bytes] = {}
+        records = {id(told): told.record() for told in instructions.values()}
+        for (client, told), bundle in zip(instructions.items(), bundles, strict=True):
+            reference = self.references.get(client)
+            shared = None
+            if reference is None or not self.wire.download.delta:
+                if id(bundle) not in encoded:
+                    tensors = encode_tensors(bundle, self.receives, self.wire.download)
+                    encoded[id(bundle)] = tensors
+                shared = encoded[id(bundle)]
+            round = told.turn.round
+            payload = encode_download(
+                bundle,
+                Address(client, round),
+                self.receives,
+                self.wire.download,
+                reference,
+                shared,
+            )
+            content = RecordDict(
+                {exchange.PAYLOAD: exchange.pack(payload), exchange.TURN: records[id(told)]}
+            )
             # Twice the deadline: a reply that comes late is to be seen and counted.
             ttl = 2 * timeout
-            node = federation.nodes[client]
-            message = Message(content, node, kind, ttl=ttl, group_id=str(round))
-            self._asked.append((client, message))
-        return [message for _, message in self._asked]
+            messages.append(Message(content, nodes[client], kind, ttl=ttl, group_id=str(round)))
+        return messages
 
-    @property
-    def asked(self) -> int:
-        """How many clients were written to last."""
-        return len(self._asked)
+    def deliver(
+        self, grid: Grid, messages: Sequence[Message], nodes: Mapping[str, int], timeout: float
+    ) -> Iterator[Message]:
+        """Send messages, count their bytes; yield the replies that come in time.
 
-    def deliver(self, grid: Grid, federation: Federation, timeout: float) -> Iterator[Message]:
-        """Send what was written last; yield the replies that come in time."""
-        return self.delivery.exchange(grid, self._asked, timeout, federation.nodes)
+        Raises
+        ------
+        ValueError
+            If a message is to a node that is no client's.
+        """
+        clients = {node: client for client, node in nodes.items()}
+        asked = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            if node not in clients:
+                raise ValueError(f"a message to node {node}: expected one of {sorted(clients)}")
+            asked.append((clients[node], message))
+            self._count_down(clients[node], message)
+        self.asked = len(asked)
+        return self.delivery.exchange(grid, asked, timeout, nodes)
 
     def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, RecordDict]]:
         """Yield who answered what; error replies are refused."""
@@ -94,43 +115,33 @@ class Mail:
             client = self.delivery.client_of(reply)
             if reply.has_error():
                 # A device that lost its memory cannot read differences: start anew with it.
-                self.memories.pop(client, None)
+                self.references.pop(client, None)
                 self.refuse(client, round, f"error {reply.error.code}: {reply.error.reason}")
             else:
                 yield client, reply.content
 
-    def open(
-        self, client: str, content: RecordDict, round: int, model: Model, prototype_size: int
-    ) -> tuple[Upload, Envelope]:
-        """Decode an upload; return it, and what it was checked against.
+    def decode(self, client: str, content: RecordDict, round: int) -> Bundle:
+        """Decode an upload.
 
         Raises
         ------
         MessageRefused, ValueError
-            If it is not one of ours or does not fit.
+            If it is not one of ours or is not as declared.
         """
-        wire, memory = self.wire, self.memories.get(client)
-        envelope = Envelope(client, round, model, prototype_size, memory, wire.limit, wire.largest)
-        return decode_upload(exchange.unpack(content), envelope), envelope
+        wire = self.wire
+        reference = self.references.get(client)
+        envelope = Envelope(client, round, self.sends, reference, wire.limit, wire.largest)
+        return decode_upload(exchange.unpack(content), envelope)
 
-    def accept(
-        self, client: str, upload: Upload, content: RecordDict, round: int, model: Model
-    ) -> None:
-        """Count an upload that passed every check, and remember its rows."""
+    def accept(self, client: str, upload: Bundle, content: RecordDict, round: int) -> None:
+        """Count an upload that passed every check, and remember its numbers."""
         sent = len(exchange.unpack(content))
-        for metric, count in (
-            ("bytes_up_sent", sent),
-            ("bytes_up_flower", exchange.message_bytes(content, sent)),
-            ("bytes_up_papers", papers_bytes(upload)),
-            ("bytes_up_union", union_bytes(upload)),
-            ("bytes_full_model", model.full_bytes),
-        ):
-            self._bytes.setdefault(client, Counter())[metric] += count
+        self._count(client, "bytes_up_sent", sent)
+        self._count(client, "bytes_up_flower", exchange.message_bytes(content, sent))
         if self.wire.upload.delta:
-            memory = self.memories.setdefault(client, Memory.empty(model))
-            if upload.reference == 0:
-                memory.forget()
-            remember_rows(memory, upload.layers, round)
+            if client not in self.references:
+                self.references[client] = Reference.empty(self.sends)
+            self.references[client].remember(upload, round)
 
     def refuse(self, client: str, round: int, why: object) -> None:
         """Count and log a message that is not used."""
@@ -153,3 +164,14 @@ class Mail:
         ]
         self._bytes, self._refused_now = {}, Counter()
         return rows
+
+    def _count_down(self, client: str, message: Message) -> None:
+        """Count a download; what evaluation costs is shown apart from training."""
+        training = message.metadata.message_type == MessageType.TRAIN
+        what = "bytes_down" if training else "bytes_evaluation"
+        size = len(exchange.unpack(message.content))
+        self._count(client, f"{what}_sent", size)
+        self._count(client, f"{what}_flower", exchange.message_bytes(message.content, size))
+
+    def _count(self, client: str, metric: str, count: int) -> None:
+        self._bytes.setdefault(client, Counter())[metric] += count

@@ -5,27 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from fedsub_client.learners.base import Learner, State
+from fedsub_client.learners.base import Learner, Report, State, reported
 from fedsub_client.learners.fedsub.noise import (
     RELEASES,
     SECRET,
     PrototypeNoise,
     noise_ledger,
+    own_secret,
     release,
     spent_epsilon,
 )
-from fedsub_client.learners.fedsub.prototypes import content_hash, prototype_features, prototypes
+from fedsub_client.learners.fedsub.prototypes import (
+    content_hash,
+    prototype_features,
+    prototypes,
+)
 from fedsub_client.learners.fedsub.relevance import unit_relevance
 from fedsub_client.learners.fedsub.scores import class_scores
 from fedsub_client.learners.fedsub.subnetworks import integrate, union_rows, unit_masks
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
+from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.training.loop import TrainingSettings, train
-from fedsub_core.wire.bundles import Download, Upload
+from fedsub_core.training.settings import TrainingSettings
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, Part, Rows
 
 
 class FedSubLearner(Learner):
@@ -34,8 +40,10 @@ class FedSubLearner(Learner):
     State: the personal model's parameters; with prototype noise also the ledger of their releases.
     """
 
-    def __init__(self, model: Model, settings: TrainingSettings, hyper: Any) -> None:
-        super().__init__(model, settings, hyper)
+    def __init__(
+        self, model: Model, settings: TrainingSettings, hyper: Any, sends: Declaration
+    ) -> None:
+        super().__init__(model, settings, hyper, sends)
         if hyper.depth > len(model.affine):
             raise ConfigError(
                 f"fedsub.depth: got {hyper.depth}, expected at most {len(model.affine)}, the "
@@ -52,49 +60,51 @@ class FedSubLearner(Learner):
                 "laplace; set one, or leave clip and sigma out"
             )
 
-    def init(self, clients: int) -> State:
+    def init(self, clients: int, seed: int) -> State:
         """Return one shared model, and an empty ledger where prototypes get noise."""
-        return super().init(clients) | (noise_ledger(clients) if self.noise else {})
+        return super().init(clients, seed) | (noise_ledger(clients) if self.noise else {})
 
-    def receive(self, state: State, downloads: Sequence[Download]) -> State:
+    def own_secrets(self) -> State:
+        """Return what makes the noise a device's own: the server must not know it."""
+        return {SECRET: own_secret()} if self.noise else {}
+
+    def receive(self, state: State, received: Sequence[Bundle]) -> State:
         """Replace the units that the downloads name, keep all others."""
-        return state | integrate(self.model, self.params(state), downloads)
+        params = integrate(self.model, self.get(state, "model"), received)
+        return state | self.put(params, "model")
 
     def fit(
-        self, state: State, downloads: Sequence[Download], data: Stack, round: int
-    ) -> tuple[State, list[Upload]]:
+        self, state: State, received: Sequence[Bundle], data: Stack, turn: Turn
+    ) -> tuple[State, list[Bundle], list[Report]]:
         """Do one round of Algorithm 1 for every client of the stack."""
-        params = self.params(self.receive(state, downloads))
-        params = train(self.model, params, data, self.settings, round)
+        state = self.receive(state, received)
+        params, loss = self.train(self.get(state, "model"), data, turn)
+        state = state | self.put(params, "model")
         features = prototype_features(self.model, params, data, self.hyper.prototype)
         rho, counts = prototypes(features, data, self.model.classes)
         versions = self._versions(state, data)
-        state = state | params
+        reports = reported(training_loss=loss)
         if self.noise is not None:
             # Where the data do not name the prototypes, every round releases new ones.
-            names = [version or round for version in versions]
-            seed = self.settings.seed
-            state, rho = release(state, rho, self.noise, data.clients, seed, names)
-        return state, self._uploads(params, downloads, data, rho, counts > 0, versions)
-
-    def report(self, state: State) -> list[dict[str, float]]:
-        """Return the privacy spent so far, epsilon at the configured delta, with noise only."""
-        if self.noise is None:
-            return super().report(state)
-        return [
-            {"epsilon": spent_epsilon(self.noise, int(n), self.hyper.prototype_delta)}
-            for n in state[RELEASES]
-        ]
+            names = [version or turn.round for version in versions]
+            state, rho = release(state, rho, self.noise, data.clients, turn.seed, names)
+            spent = [
+                spent_epsilon(self.noise, n, self.hyper.prototype_delta)
+                for n in state[RELEASES].tolist()
+            ]
+            reports = [{**one, "epsilon": e} for one, e in zip(reports, spent, strict=True)]
+        known = [bundle.version for bundle in received]
+        return state, self._uploads(params, known, data, rho, counts > 0, versions), reports
 
     def _uploads(
         self,
         params: Params,
-        downloads: Sequence[Download],
+        known: Sequence[int],
         data: Stack,
         rho: Tensor,
         held: Tensor,
         versions: Sequence[int],
-    ) -> list[Upload]:
+    ) -> list[Bundle]:
         hyper, model = self.hyper, self.model
         relevance, logits = unit_relevance(
             model, params, data, hyper.relevance, hyper.lrp_start, compile=hyper.compile
@@ -106,20 +116,13 @@ class FedSubLearner(Learner):
         means, holds = rho.cpu().numpy(), held.cpu().numpy()
         uploads = []
         for i, (count, version) in enumerate(zip(data.counts, versions, strict=True)):
-            labels = np.flatnonzero(holds[i])
+            tensors: dict[str, Part] = {CLASSES: Bits(holds[i]), SCORE: Dense(scores[i])}
             # The server says which version it holds, so a lost upload heals itself.
-            known = version != 0 and downloads[i].prototype_version == version
-            uploads.append(
-                Upload(
-                    examples=count,
-                    layers=rows[i],
-                    masks={name: mask[i, labels] for name, mask in chosen.items()},
-                    labels=labels,
-                    scores=scores[i, labels],
-                    prototypes={} if known else {int(y): means[i, y] for y in labels},
-                    prototype_version=version,
-                )
-            )
+            if not 0 < version == known[i]:
+                tensors[PROTOTYPES] = Rows(holds[i], means[i, holds[i]])
+            for name, mask in chosen.items():
+                tensors[name], tensors[name + MASKS] = rows[i][name], Bits(mask[i])
+            uploads.append(Bundle(count, version, tensors))
         return uploads
 
     def _versions(self, state: State, data: Stack) -> list[int]:
@@ -128,6 +131,6 @@ class FedSubLearner(Learner):
             return [0] * len(data.counts)
         # With noise, the name must not let the server test guesses about the data.
         secret = state.get(SECRET)
-        key = b"" if secret is None or not secret.any() else secret.numpy().tobytes()
+        key = b"" if secret is None or not secret.any() else secret.cpu().numpy().tobytes()
         # 63 bits, and never the 0 that means unknown.
         return [(value & (2**63 - 1)) or 1 for value in content_hash(data, key).tolist()]

@@ -121,7 +121,7 @@ def release(
 
     A name that was the last one is the same release again and spends nothing.
     """
-    now = torch.tensor(list(names))
+    now = torch.tensor(list(names), device=state[VERSION].device)
     new = (now != state[VERSION]).to(torch.int64)
     texts = [f"{s} {n}" for s, n in zip(state[SECRET].tolist(), names, strict=True)]
     ledger = {VERSION: now, RELEASES: state[RELEASES] + new}

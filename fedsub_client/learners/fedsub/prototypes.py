@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import PROTOTYPE_FEATURES
+from fedsub_core.methods.fedsub import PROTOTYPE_FEATURES
 from fedsub_core.models.chain import Model, Params, Step
 
 

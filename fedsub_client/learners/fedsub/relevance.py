@@ -8,7 +8,6 @@ block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from math import prod
@@ -17,22 +16,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedsub_client.learners.fedsub.compiled import compiled
-from fedsub_client.learners.fedsub.lrp import (
-    AlphaBeta,
-    affine_indices,
-    propagate,
-    require_support,
-    signed_parts,
-)
+from fedsub_client.learners.fedsub.compiled import compiled_pass
+from fedsub_client.learners.fedsub.lrp import require_support, signed_parts
+from fedsub_client.learners.fedsub.relevance_pass import class_sums
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import LRP_STARTS, RELEVANCE_RULES
-from fedsub_core.models.chain import Model, Params, Step
-from fedsub_core.models.layers import Affine, ReLU
+from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
+from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.layers import Affine
 
-RULES = {"lrp-a1b0": AlphaBeta(1, 0), "lrp-a2b1": AlphaBeta(2, 1)}
-BlockSums = Callable[[Params, Tensor, Tensor], tuple[list[Tensor], Tensor]]
 # float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
 # for calls, larger ones for leaving the cache.
 BLOCK_VALUES = 3 * 2**16
@@ -75,34 +67,6 @@ def unit_relevance(
     return means, logits
 
 
-def class_sums(
-    model: Model, parts: Params, x: Tensor, of_class: Tensor, rule: str, start: str
-) -> tuple[list[Tensor], Tensor]:
-    """Return every layer's relevance summed over each class's samples, and the logits.
-
-    Parameters
-    ----------
-    parts : from :func:`fedsub_client.lrp.signed_parts`; plain parameters do for ``naive``.
-    x : [clients, samples, *features]
-    of_class : [clients, samples, classes], 1 where the sample is of the class, 0 for padding.
-
-    Returns
-    -------
-    sums : one [clients, classes, units] per layer with units
-    logits : [clients, samples, classes]
-    """
-    tape: list[Step] = []
-    logits = model.forward(parts, x, tape)
-    if rule == "naive":
-        units = [_mean_activation(model, tape, i) for i in affine_indices(model)]
-    else:
-        first = logits.relu() * of_class if start == "target" else logits.relu()
-        at = propagate(model, parts, tape, first, RULES[rule])
-        units = [_over_positions(at[i + 1]) for i in affine_indices(model)]
-    by_class = of_class.transpose(1, 2)
-    return [by_class.bmm(u) for u in units], logits
-
-
 def block_samples(model: Model) -> int:
     """Return how many samples a block holds, so that its intermediate results stay in cache."""
     shape, widest = model.input_shape, 1
@@ -112,18 +76,6 @@ def block_samples(model: Model) -> int:
         shape = layer.output_shape(shape)
         widest = max(widest, prod(shape))
     return max(1, BLOCK_VALUES // widest)
-
-
-def _mean_activation(model: Model, tape: list[Step], i: int) -> Tensor:
-    """Activation of a layer's units after the ReLU that follows, mean over positions."""
-    rectified = i + 1 < len(tape) and isinstance(model.layers[i + 1], ReLU)
-    out = tape[i + rectified].out
-    return out.flatten(3).mean(3) if out.dim() > 3 else out
-
-
-def _over_positions(relevance: Tensor | None) -> Tensor:
-    assert relevance is not None
-    return relevance.flatten(3).sum(3) if relevance.dim() > 3 else relevance
 
 
 def _in_blocks(
@@ -141,7 +93,7 @@ def _in_blocks(
     sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
     logits = data.x.new_zeros(clients, samples, model.classes)
     eager = partial(class_sums, model, rule=rule, start=start)
-    fast = _compiled_block(model, parts, data.x, size, rule, start) if compile else None
+    fast = compiled_pass(model, parts, data.x, size, rule, start) if compile else None
     for c, count in enumerate(data.counts):
         one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
         for part in _equal_parts(count, size):
@@ -159,20 +111,3 @@ def _equal_parts(count: int, most: int) -> list[slice]:
     parts = -(-count // most)
     ends = [count * i // parts for i in range(parts + 1)]
     return [slice(begin, end) for begin, end in pairwise(ends)]
-
-
-def _compiled_block(
-    model: Model, parts: Params, x: Tensor, size: int, rule: str, start: str
-) -> BlockSums | None:
-    """:func:`class_sums` compiled for one client and any number of samples above 1."""
-
-    def block(parts: Params, x: Tensor, of_class: Tensor) -> tuple[list[Tensor], Tensor]:
-        return class_sums(model, parts, x, of_class, rule, start)
-
-    samples = max(size, 2)
-    block_x = x.new_zeros(1, samples, *x.shape[2:])
-    of_class = x.new_zeros(1, samples, model.classes)
-    for tensor in (block_x, of_class):
-        torch._dynamo.mark_dynamic(tensor, 1)
-    one = {name: tensor[0].unsqueeze(0) for name, tensor in parts.items()}
-    return compiled((model, rule, start, x.dtype), block, (one, block_x, of_class))

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import SCORES
+from fedsub_core.methods.fedsub import SCORES
 
 
 def class_scores(kind: str, logits: Tensor, data: Stack) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.layers import Affine
-from fedsub_core.wire.bundles import Download, UnitRows
+from fedsub_core.wire.bundles import Bundle, Rows
 
 Masks = dict[str, Tensor]
 
@@ -38,10 +38,10 @@ def layer_rows(params: Params, layer: Affine) -> Tensor:
     return torch.cat((weight.flatten(2), bias.unsqueeze(2)), 2)
 
 
-def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, UnitRows]]:
+def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Rows]]:
     """Return for every client the rows that any of its classes selects, once."""
     clients = len(next(iter(params.values())))
-    uploads: list[dict[str, UnitRows]] = [{} for _ in range(clients)]
+    uploads: list[dict[str, Rows]] = [{} for _ in range(clients)]
     for layer in model.affine:
         if layer.name not in masks:
             continue
@@ -50,20 +50,20 @@ def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Uni
         selected = layer_rows(params, layer)[union].cpu().numpy()
         ends = np.cumsum(units.sum(1))[:-1]
         for upload, mask, rows in zip(uploads, units, np.split(selected, ends), strict=True):
-            upload[layer.name] = UnitRows(mask, rows)
+            upload[layer.name] = Rows(mask, rows)
     return uploads
 
 
-def integrate(model: Model, params: Params, downloads: Sequence[Download]) -> Params:
+def integrate(model: Model, params: Params, received: Sequence[Bundle]) -> Params:
     """Return the parameters with the rows that the downloads name, one download per client.
 
     Rows that are not named stay; parameters of layers that no download names are not copied.
     """
     updated = dict(params)
     for layer in model.affine:
-        named = [d.layers.get(layer.name) for d in downloads]
+        named = [b.rows(layer.name) if layer.name in b.tensors else None for b in received]
         units = [np.zeros(layer.units, np.bool_) if n is None else n.units for n in named]
-        rows = [n.rows for n in named if n is not None]
+        rows = [n.values for n in named if n is not None]
         if not rows:
             continue
         weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"

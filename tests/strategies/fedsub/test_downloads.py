@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_core.methods.table import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS
 
 ONE_CLUSTER = {"k_selection": "fixed:1"}
 ALL_ALONE = {"k_selection": "fixed:99"}

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsub_core.methods.table import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS
 from strategies.fedsub import fusion as fusion_module
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.membership import cluster_weights

@@ -11,7 +11,7 @@ import torch
 from flwr.app import Message, MessageType
 from torch import Tensor
 
-from fedsub_core.methods.table import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS
 from fedsub_core.models.chain import mlp
 from fedsub_core.wire.bundles import UnitRows, Upload
 from strategies.fedsub import clustering

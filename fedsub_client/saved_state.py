@@ -1,7 +1,7 @@
 """What a device keeps between two messages, as one block of bytes that notices damage.
 
 It holds all that a device needs to go on after any crash: the learner's state, the reply to the
-last round (asked again, it answers again and trains nothing), what it has seen of its file; and
+last round (asked again, it answers again and trains nothing), what it remembers of its file; and
 all that is needed to use the personal model without a server.
 """
 
@@ -19,15 +19,15 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from fedsub_client.learners.base import State
-from fedsub_client.parts import Seen
+from fedsub_client.file_history import FileHistory
+from fedsub_client.learners.base import Report, State
 from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
 from fedsub_core.models.chain import Params
 
 #: Of the layout below; a device of another one does not guess.
-LAYOUT = 1
+LAYOUT = 2
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PersonalModel:
     Parameters
     ----------
     params : without a client axis, by their names in the architecture.
-    kind : the configuration's ``model``, from which the architecture follows.
+    kind : of model, from which the architecture follows; never ``auto``.
     shape : of one sample.
     card : classes, features and units of the data it was trained on.
     scaling : what features are standardised with; None where they are not.
@@ -59,9 +59,10 @@ class Saved:
     client, run : whose it is, and the name of the server's run it belongs to.
     method : the run's method.
     round : the last round trained; 0 is none.
-    seen : what was seen of the device's file.
+    file : what is remembered of the device's file.
     state : the learner's, and what was remembered of the wire.
     reply : the upload of the last round, as it was sent.
+    report : what was reported beside it.
     model : the personal model, once there is one.
     """
 
@@ -69,9 +70,10 @@ class Saved:
     run: str
     method: str
     round: int
-    seen: Seen
+    file: FileHistory
     state: State = field(default_factory=dict)
     reply: bytes = b""
+    report: Report = field(default_factory=dict)
     model: PersonalModel | None = None
 
     def to_bytes(self) -> bytes:
@@ -82,8 +84,9 @@ class Saved:
             "run": self.run,
             "method": self.method,
             "round": self.round,
-            "sizes": self.seen.sizes,
-            "digest": self.seen.digest.hex(),
+            "sizes": self.file.sizes,
+            "digest": self.file.digest.hex(),
+            "report": dict(self.report),
         }
         tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
@@ -125,9 +128,10 @@ class Saved:
                 facts["run"],
                 facts["method"],
                 facts["round"],
-                Seen(tuple(facts["sizes"]), bytes.fromhex(facts["digest"])),
+                FileHistory(tuple(facts["sizes"]), bytes.fromhex(facts["digest"])),
                 _group(tensors, "state/"),
                 bytes(tensors["reply"].numpy()),
+                facts["report"],
                 _model(facts.get("model"), tensors),
             )
         except RunError:

@@ -16,11 +16,12 @@ import torch
 from numpy.typing import NDArray
 
 from fedsub_client.new_samples import check_samples
-from fedsub_client.saved import PersonalModel, Saved
+from fedsub_client.saved_state import PersonalModel, Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.data.standardise import apply
 from fedsub_core.errors import DataError, FedSubError, RunError
-from fedsub_core.models.chain import Model, build_model
+from fedsub_core.models.chain import Model
+from fedsub_core.models.kinds import build_model
 
 #: Samples in one forward pass: a convolution's patches are several times the size of its input.
 BATCH = 1024

@@ -1,22 +1,22 @@
 """One person's training and test parts, in every round: data may come during a run.
 
 Two ways in which data come: a scenario says from which round on a client has each sample
-(``since`` in its file), or a device's file really grows between two rounds (``Seen``).
+(``since`` in its file), or a device's file really grows between two rounds
+(:mod:`fedsub_client.file_history`).
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Card
 from fedsub_core.data.grown_splits import split_grown
-from fedsub_core.data.splits import split, split_kind
+from fedsub_core.data.splits import split, split_kind, thinned
 from fedsub_core.errors import DataError
 
 
@@ -30,6 +30,7 @@ class SplitClient:
     train_y, test_y : int64 [n]
     train_since, test_since : int64 [n] or None
         First round in which the client has each sample; None: from the start.
+    capacity : share of each hidden layer's units that the device can hold, in (0, 1].
     """
 
     client: str
@@ -39,6 +40,7 @@ class SplitClient:
     test_y: NDArray[np.int64]
     train_since: NDArray[np.int64] | None = None
     test_since: NDArray[np.int64] | None = None
+    capacity: float = 1.0
 
     def held(self, round: int) -> tuple[int, int]:
         """Return how many training and test samples the client has in `round`."""
@@ -60,63 +62,40 @@ class SplitClient:
             self.train_y[train],
             self.test_x[test],
             self.test_y[test],
+            capacity=self.capacity,
         )
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What a device remembers of its file, to notice that it grew and to keep its split.
-
-    Parameters
-    ----------
-    sizes : samples in the file whenever it was found longer, ascending.
-    digest : of the first ``sizes[-1]`` samples and labels.
-    """
-
-    sizes: tuple[int, ...]
-    digest: bytes
-
-    @classmethod
-    def first(cls, client: ClientData) -> Seen:
-        """Return what is remembered of a file that is seen for the first time."""
-        return cls((len(client.y),), _digest(client, len(client.y)))
-
-    def look(self, client: ClientData) -> Seen | None:
-        """Return what to remember now; None where the file does not continue the one seen.
-
-        Then the old samples were changed or removed, and nothing says which of the new ones were
-        trained on before.
-        """
-        n, known = len(client.y), self.sizes[-1]
-        if n < known or _digest(client, known) != self.digest:
-            return None
-        return self if n == known else Seen((*self.sizes, n), _digest(client, n))
-
-
 def split_client(
-    client: ClientData, card: Card, config: RunConfig, sizes: tuple[int, ...] = ()
+    client: ClientData,
+    card: Card,
+    settings: SplitSettings,
+    sizes: tuple[int, ...] = (),
+    capacity: float = 1.0,
 ) -> SplitClient:
-    """Split one person's data as the configuration says.
+    """Split one person's data as the settings say.
 
     People held out by ``unseen`` are split too: they train on a part of their data once they join.
 
     Parameters
     ----------
-    sizes : of the device's file whenever it was found longer (:class:`Seen`); empty: it never
-        grew.
+    sizes : of the device's file whenever it was found longer
+        (:class:`fedsub_client.file_history.FileHistory`); empty: it never grew.
+    capacity : of the device.
 
     Raises
     ------
     DataError
         Where the client would have no training or no test sample, at first or at all.
     """
-    kind = split_kind(config.split, client, card)
+    s, kind = settings, split_kind(settings.kind, client, card)
     if len(sizes) > 1:
-        train, test = split_grown(client, card, kind, config.test_share, config.seed, sizes)
+        train, test = split_grown(client, card, kind, s.test_share, s.seed, sizes)
     else:
-        train, test = split(client, card, kind, config.test_share, config.seed)
+        train, test = split(client, card, kind, s.test_share, s.seed)
+    train = thinned(train, client, s.train_share, s.seed)
     x, y, since = client.x, client.y, client.since
-    parts = SplitClient(client.client, x[train], y[train], x[test], y[test])
+    parts = SplitClient(client.client, x[train], y[train], x[test], y[test], capacity=capacity)
     if since is None or (since <= 1).all():
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
@@ -128,10 +107,3 @@ def split_client(
             "keep more classes from the start, or change split or test-share."
         )
     return parts
-
-
-def _digest(client: ClientData, n: int) -> bytes:
-    digest = hashlib.blake2b(repr(client.x[:n].shape).encode(), digest_size=16)
-    digest.update(client.x[:n].tobytes())
-    digest.update(client.y[:n].tobytes())
-    return digest.digest()

@@ -1,0 +1,87 @@
+"""``fedsub run``: train methods on a federation in this process and compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from fedsub.commands.progress import rounds_progress
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.sources import absolute_source
+from fedsub_core.errors import ConfigError
+from fedsub_core.options import Option, describe, key_values
+
+
+def _config_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add one option per key of the run's configuration."""
+    for option in reversed(describe(RunConfig)):
+        command = click.option(f"--{option.key}", help=_help(option), metavar=_metavar(option))(
+            command
+        )
+    return command
+
+
+def _help(option: Option) -> str:
+    return f"{option.doc} [default: {option.default if option.default != '' else 'none'}]"
+
+
+def _metavar(option: Option) -> str:
+    return "|".join(option.choices) if option.choices else option.type.__name__.upper()
+
+
+@click.command(short_help="Train methods on a federation and compare them.")
+@click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="continue the run in this folder; --rounds may be raised",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="METHOD.KEY=VALUE",
+    help="a method's hyperparameter, such as fedsub.fusion=avg (see `fedsub methods`)",
+)
+@_config_options
+def run(
+    config: str | None, resume: Path | None, settings: tuple[str, ...], **options: str | None
+) -> None:
+    """Train a method, and others beside it, on a federation in this process.
+
+    CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
+    how the methods compare and where the run's folder lies.
+    """
+    from fedsub.report.tables import print_results
+    from fedsub.studies.comparison import compare, load_data, new_folder, open_folder
+    from fedsub_server.results import method_summaries
+
+    console = Console()
+    overrides: dict[str, Any] = {
+        key.replace("_", "-"): value for key, value in options.items() if value is not None
+    }
+    overrides |= key_values(settings, "--set", "fedsub.fusion=avg")
+    if resume is not None:
+        if config is not None:
+            raise ConfigError("--resume takes the run's own configuration: leave the file out")
+        resolved = open_folder(resume, overrides)
+    else:
+        resolved = read_config(config, overrides)
+        resolved = replace(resolved, data=absolute_source(resolved.data))
+    federation = load_data(resolved)
+    folder = resume or new_folder(resolved)
+    with rounds_progress(console) as bar:
+        tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
+        compare(
+            resolved,
+            federation,
+            folder,
+            lambda name, round: bar.update(tasks[name], completed=round),
+        )
+    print_results(console, method_summaries(folder))
+    console.print(f"Run folder: {folder}", soft_wrap=True)

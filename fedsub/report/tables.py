@@ -1,0 +1,29 @@
+"""Tables of a run's results for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from fedsub_server.results import BYTES, REACHED, Column
+from fedsub_server.summaries import MethodSummary
+
+
+def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:
+    """Print what the methods of a run reached, and what they sent."""
+    console.print(table(summaries, REACHED))
+    console.print(table(summaries, BYTES))
+
+
+def table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> Table:
+    """Return a table, a row per method; a dash is what a run does not hold."""
+    result = Table(box=SIMPLE_HEAD)
+    for column in columns:
+        justify = "left" if column.is_text else "right"
+        result.add_column(column.title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for summary in summaries:
+        result.add_row(*(column.cell(summary) for column in columns))
+    return result

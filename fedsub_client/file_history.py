@@ -1,0 +1,45 @@
+"""What a device remembers of its person's file, to notice that it grew and to keep its split."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from fedsub_core.data.client_data import ClientData
+
+
+@dataclass(frozen=True)
+class FileHistory:
+    """What a device remembers of its file, to notice that it grew and to keep its split.
+
+    Parameters
+    ----------
+    sizes : samples in the file whenever it was found longer, ascending.
+    digest : of the first ``sizes[-1]`` samples and labels.
+    """
+
+    sizes: tuple[int, ...]
+    digest: bytes
+
+    @classmethod
+    def first(cls, client: ClientData) -> FileHistory:
+        """Return what is remembered of a file that is seen for the first time."""
+        return cls((len(client.y),), _digest(client, len(client.y)))
+
+    def continued(self, client: ClientData) -> FileHistory | None:
+        """Return what to remember now; None where the file does not continue the one seen.
+
+        Then the old samples were changed or removed, and nothing says which of the new ones were
+        trained on before.
+        """
+        n, known = len(client.y), self.sizes[-1]
+        if n < known or _digest(client, known) != self.digest:
+            return None
+        return self if n == known else FileHistory((*self.sizes, n), _digest(client, n))
+
+
+def _digest(client: ClientData, n: int) -> bytes:
+    digest = hashlib.blake2b(repr(client.x[:n].shape).encode(), digest_size=16)
+    digest.update(client.x[:n].tobytes())
+    digest.update(client.y[:n].tobytes())
+    return digest.digest()

@@ -1,0 +1,116 @@
+"""A method's card: what it is called, who published it, where its halves live, what travels.
+
+A method is a card, a learner (device half) and a strategy (server half). The halves are named by
+import path and loaded on use, so the device never imports server code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from fedsub_core.models.chain import Model
+from fedsub_core.options import choice
+from fedsub_core.wire.bundles import Declaration, dense
+
+Tested = Literal["received", "trained"]
+
+
+def tested(default: Tested) -> Any:
+    """Return the hyperparameter that says which model is tested, with a method's default."""
+    other = "trained" if default == "received" else "received"
+    return choice(
+        default,
+        other,
+        doc="which model is tested: received (after the newest download, before training) or "
+        "trained (after local work)",
+    )
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """What every method has; a method's own dataclass adds to it."""
+
+    tested: str = tested("trained")
+
+
+@dataclass(frozen=True)
+class ReceivedHyperparameters(Hyperparameters):
+    """Of methods whose personal model is what the server sends."""
+
+    tested: str = tested("received")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a device computes, in epochs of plain training on its own data.
+
+    Parameters
+    ----------
+    round : of a round of training.
+    evaluation : what an evaluation adds, where it adapts the model first.
+    """
+
+    round: float
+    evaluation: float = 0.0
+
+
+def whole_model(model: Model, hyper: Any) -> Declaration:
+    """Declare every parameter of the model."""
+    return {name: dense(shape) for name, shape in model.parameter_shapes.items()}
+
+
+def nothing(model: Model, hyper: Any) -> Declaration:
+    """Declare no tensor."""
+    return {}
+
+
+def plain_cost(hyper: Any, epochs: int) -> Cost:
+    """Return what a method costs that does the round's epochs and no more."""
+    return Cost(epochs)
+
+
+@dataclass(frozen=True)
+class MethodCard:
+    """One method.
+
+    Parameters
+    ----------
+    name : by which runs and files know it.
+    idea : what it does, in one line.
+    paper : who published it.
+    learner, strategy : where the halves live, ``module:class``.
+    hyperparameters : a frozen dataclass, each field with its default, range and meaning.
+    up, down : what is sent each round, in words.
+    sends, receives : the tensors that a device sends and receives, of a model and hyperparameters.
+    cost : of hyperparameters and epochs.
+    reports : names of the numbers that devices report beside an upload.
+    """
+
+    name: str
+    idea: str
+    paper: str
+    learner: str
+    strategy: str
+    hyperparameters: type[Any] = Hyperparameters
+    up: str = "the model"
+    down: str = "the model"
+    sends: Callable[[Model, Any], Declaration] = whole_model
+    receives: Callable[[Model, Any], Declaration] = whole_model
+    cost: Callable[[Any, int], Cost] = plain_cost
+    reports: tuple[str, ...] = ("training_loss",)
+
+    def load_learner(self) -> Any:
+        """Import and return the device half, a ``Learner`` class."""
+        return _load(self.learner)
+
+    def load_strategy(self) -> Any:
+        """Import and return the server half, a ``PersonalizedStrategy`` class."""
+        return _load(self.strategy)
+
+
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,105 @@
+"""FedSub: prototypes, class-aware subnetworks and scores up, a sparse update of one's own down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.models.chain import Model
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration, bits, dense, rows
+
+RELEVANCE_RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
+LRP_STARTS = ("logits", "target")
+SCORES = ("one", "samples", "accuracy", "accuracy-samples")
+FUSIONS = ("overlapping", "overlapping-any", "overlapping-additive", "leadership", "avg")
+PROTOTYPE_FEATURES = ("input", "embedding")
+PROTOTYPE_NOISES = ("none", "gaussian", "laplace")
+
+#: Names of what travels beside a layer's rows, which go by the layer's name.
+CLASSES, SCORE, PROTOTYPES, MASKS = "classes", "scores", "prototypes", ".masks"
+
+
+@dataclass(frozen=True)
+class FedSubHyperparameters(Hyperparameters):
+    """FedSub's hyperparameters, defaults of the journal version unless said otherwise."""
+
+    relevance: str = choice(
+        "lrp-a2b1", "lrp-a1b0", "naive", doc="how units are judged relevant (eq. 2, 4, 5)"
+    )
+    lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
+    score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
+    fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
+    k_selection: str = option(
+        "dbi",
+        "number of clusters: dbi (the paper), dbi-capped, silhouette or fixed:K",
+        pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
+    )
+    prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
+    depth: int = option(0, "collaborate on the first L layers only; 0 = all (full)", minimum=0)
+    impute: bool = option(False, "predict prototypes of classes a client lacks (first version)")
+    impute_neighbours: int = option(5, "n most similar clients used to predict one", minimum=1)
+    compile: bool = option(False, "compile the relevance pass with torch.compile")
+    prototype_noise: str = choice(*PROTOTYPE_NOISES, doc="differentially private prototypes")
+    prototype_clip: float = option(
+        0.0, "clip prototypes to this L2 (laplace: L1) norm before noise", minimum=0.0
+    )
+    prototype_sigma: float = option(
+        0.0, "standard deviation of the noise on each feature of a prototype", minimum=0.0
+    )
+    prototype_delta: float = option(1e-5, "delta at which epsilon is reported", above=0, below=1)
+
+
+def prototype_size(model: Model, hyper: FedSubHyperparameters) -> int:
+    """Features of a sample, or of the last hidden layer for ``prototype = "embedding"``."""
+    embedding = hyper.prototype == "embedding"
+    return model.embedding_size if embedding else prod(model.input_shape)
+
+
+def sends(model: Model, hyper: FedSubHyperparameters) -> Declaration:
+    """Return what a device sends: see ``docs/wire-format.md``.
+
+    A layer's tensor holds rows, ``[units, fan_in + 1]``: a unit's weights and its bias side by
+    side. All classes of a client share one set of rows, so a class's subnetwork is a mask over
+    them.
+    """
+    declared = {
+        CLASSES: bits((model.classes,)),
+        SCORE: dense((model.classes,), exact=True),
+        PROTOTYPES: rows((model.classes, prototype_size(model, hyper)), optional=True),
+    }
+    for layer in model.affine[: hyper.depth or None]:
+        declared[layer.name] = rows((layer.units, layer.fan_in + 1))
+        declared[layer.name + MASKS] = bits((model.classes, layer.units))
+    return declared
+
+
+def receives(model: Model, hyper: FedSubHyperparameters) -> Declaration:
+    """Return what the server sends: rows to replace, of layers that have some."""
+    return {
+        layer.name: rows((layer.units, layer.fan_in + 1), optional=True)
+        for layer in model.affine[: hyper.depth or None]
+    }
+
+
+def cost(hyper: FedSubHyperparameters, epochs: int) -> Cost:
+    """Training, and one pass for relevance."""
+    return Cost(epochs + {"naive": 0.33, "lrp-a1b0": 1.0, "lrp-a2b1": 1.33}[hyper.relevance])
+
+
+CARD = MethodCard(
+    name="fedsub",
+    idea="class by class, units of one's model are fused with those of people who are alike",
+    paper="Campana and Delmastro, FedSub: Introducing Class-aware Subnetworks Fusion to "
+    "Enhance Personalized Federated Learning",
+    learner="fedsub_client.learners.fedsub.learner:FedSubLearner",
+    strategy="strategies.fedsub.strategy:FedSubStrategy",
+    hyperparameters=FedSubHyperparameters,
+    up="selected rows, class masks, scores, prototypes",
+    down="rows to replace",
+    sends=sends,
+    receives=receives,
+    cost=cost,
+    reports=("training_loss", "epsilon"),
+)

@@ -1,0 +1,17 @@
+"""Local training: no communication, what every person reaches alone."""
+
+from __future__ import annotations
+
+from fedsub_core.methods.card import MethodCard, nothing
+
+CARD = MethodCard(
+    name="local",
+    idea="trains alone: what every person reaches without a federation",
+    paper="no communication: what every person reaches alone",
+    learner="fedsub_client.learners.fedavg:FedAvgLearner",
+    strategy="strategies.fedavg:FedAvgStrategy",
+    up="nothing",
+    down="nothing",
+    sends=nothing,
+    receives=nothing,
+)

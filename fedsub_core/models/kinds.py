@@ -1,0 +1,122 @@
+"""Kinds of models by name: ours, and those of installed packages.
+
+A package offers models of its own under the entry point group ``fedsub.models``: a function of
+``(input_shape, classes)`` that returns a ``torch.nn.Sequential`` or a :class:`Model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from itertools import pairwise
+from math import prod
+
+import torch
+from torch import nn
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.chain import Model
+from fedsub_core.models.from_torch import from_torch
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU, Shape
+from fedsub_core.options import suggestion
+
+AUTO = "auto"
+GROUP = "fedsub.models"
+
+
+def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Model:
+    """Return the papers' feed-forward model: inputs-128-512-classes with ReLU."""
+    sizes = (inputs, *hidden, classes)
+    layers: list[Layer | Affine] = []
+    for i, (fan_in, units) in enumerate(pairwise(sizes)):
+        layers += [Linear(f"linear{i + 1}", units, fan_in), ReLU()]
+    return Model(tuple(layers[:-1]), (inputs,))
+
+
+def cnn1d(channels: int, samples: int, classes: int) -> Model:
+    """Return a small 1-D CNN for raw windows ``[channels, samples]``."""
+    if samples < 32:
+        raise ConfigError(f"cnn1d needs windows of 32 samples or more, got {samples}: use mlp")
+    return Model(
+        (
+            Conv("conv1", 32, channels, (7,), (2,), (3,)),
+            ReLU(),
+            Pool("max", (2,)),
+            Conv("conv2", 64, 32, (5,), (1,), (2,)),
+            ReLU(),
+            Pool("adaptive-avg", (4,)),
+            Flatten(),
+            Linear("linear1", 128, 256),
+            ReLU(),
+            Linear("linear2", classes, 128),
+        ),
+        (channels, samples),
+    )
+
+
+def resolve_kind(kind: str, input_shape: Shape) -> str:
+    """Return the kind that is meant: ``auto`` is ``mlp`` for features, ``cnn1d`` for windows."""
+    if kind == AUTO:
+        return "mlp" if len(input_shape) == 1 else "cnn1d"
+    return kind
+
+
+def check_kind(kind: str) -> None:
+    """Raise a ConfigError that suggests the nearest if there is no model called `kind`."""
+    names = [AUTO, *BUILDERS, *_installed()]
+    if kind not in names:
+        raise ConfigError(
+            f"unknown model {kind!r}.{suggestion(kind, names)} Known models: {', '.join(names)}."
+        )
+
+
+def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
+    """Return the model called `kind` for samples of `input_shape`.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name, or it cannot take such samples, or an installed one is
+        built of layers that have no counterpart here.
+    """
+    check_kind(kind)
+    kind = resolve_kind(kind, input_shape)
+    if kind in BUILDERS:
+        return BUILDERS[kind](input_shape, classes)
+    builder = _installed()[kind].load()
+    # Without storage: nothing is drawn from PyTorch's global stream. What the module was
+    # initialised with does not count; all clients start from the run's seed.
+    with torch.device("meta"):
+        built = builder(input_shape, classes)
+    if isinstance(built, nn.Sequential):
+        built = from_torch(built, input_shape)[0]
+    if not isinstance(built, Model) or built.classes != classes:
+        got = f"{type(built).__name__} of {getattr(built, 'classes', 'unknown')} classes"
+        raise ConfigError(
+            f"model {kind!r}: got {got}, expected a torch.nn.Sequential or a fedsub Model of "
+            f"{classes} classes"
+        )
+    return built
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _mlp(input_shape: Shape, classes: int) -> Model:
+    flat = mlp(prod(input_shape), classes)
+    return flat if len(input_shape) == 1 else Model((Flatten(), *flat.layers), input_shape)
+
+
+def _cnn1d(input_shape: Shape, classes: int) -> Model:
+    if len(input_shape) != 2:
+        raise ConfigError(
+            f"model cnn1d wants windows [channels, time], this federation has {input_shape}: "
+            "use mlp or auto"
+        )
+    return cnn1d(*input_shape, classes)
+
+
+BUILDERS: dict[str, Callable[[Shape, int], Model]] = {"mlp": _mlp, "cnn1d": _cnn1d}

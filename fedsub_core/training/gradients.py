@@ -1,0 +1,134 @@
+"""The gradient of an objective on a batch, for every client of a stack.
+
+Cross-entropy, pulls and masks take a kernel in which everything is written out; whatever else an
+objective holds goes through autograd, over the same stacked forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+from torch import Tensor
+
+from fedsub_core.models.chain import Model, Params, Step
+from fedsub_core.training.batches import Batch
+from fedsub_core.training.objectives import (
+    CE,
+    Forward,
+    Masked,
+    Objective,
+    Pull,
+    Term,
+    terms_of,
+)
+
+#: Smallest probability that the reported loss takes a logarithm of.
+_TINY = 1e-30
+
+
+class Gradient:
+    """Computes gradients of one objective, or of it where only some layers are trained.
+
+    Parameters
+    ----------
+    model : the architecture.
+    objective : what is minimised.
+    only : layers that are trained; None: all.
+    written_out : take the kernel where it knows all terms.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Term | Objective,
+        only: Collection[str] | None = None,
+        written_out: bool = True,
+    ) -> None:
+        self.model, self.only = model, only
+        self.terms = terms_of(objective)
+        self.names = tuple(
+            model.parameter_shapes if only is None else model.parameters_of(set(only))
+        )
+        others = [term for term in self.terms if not isinstance(term, Pull | Masked)]
+        self.written_out = written_out and others == [CE]
+
+    def stacked(self) -> Params:
+        """Return all that the terms need, by the term's place and the tensor's name."""
+        return {
+            f"{place}/{name}": tensor
+            for place, term in enumerate(self.terms)
+            for name, tensor in term.stacked().items()
+        }
+
+    def split(self, stacked: Params) -> list[Params]:
+        """Return every term's own tensors out of :meth:`stacked`'s."""
+        own: list[Params] = [{} for _ in self.terms]
+        for key, tensor in stacked.items():
+            place, _, name = key.partition("/")
+            own[int(place)][name] = tensor
+        return own
+
+    def into(
+        self, params: Params, batch: Batch, own: Sequence[Params], into: Params, keep: float
+    ) -> Tensor:
+        """Set ``into = keep * into + gradient``; return each client's mean cross-entropy.
+
+        With ``keep = momentum`` this is SGD's momentum update. `into` holds the trained parameters.
+        """
+        compute = self._kernel if self.written_out else self._autograd
+        loss = compute(params, batch, own, into, keep)
+        for term, tensors in zip(self.terms, own, strict=True):
+            if isinstance(term, Masked):
+                term.mask_gradient(tensors, into)
+        return loss
+
+    def _kernel(
+        self, params: Params, batch: Batch, own: Sequence[Params], into: Params, keep: float
+    ) -> Tensor:
+        tape: list[Step] = []
+        grad = self.model.forward(params, batch.x, tape).softmax(-1)
+        y = batch.y.unsqueeze(-1)
+        right = grad.gather(-1, y).squeeze(-1)
+        grad.scatter_add_(-1, y, grad.new_full((1, 1, 1), -1.0).expand(*batch.y.shape, 1))
+        grad.mul_(batch.weight.unsqueeze(-1))
+        self.model.accumulate_gradients(params, tape, grad, into, keep, self.only)
+        for term, tensors in zip(self.terms, own, strict=True):
+            if isinstance(term, Pull):
+                term.add_gradient(params, tensors, into)
+        return -right.clamp_(min=_TINY).log_().mul_(batch.weight).sum(1)
+
+    def _autograd(
+        self, params: Params, batch: Batch, own: Sequence[Params], into: Params, keep: float
+    ) -> Tensor:
+        with torch.enable_grad():
+            leaves = {
+                name: tensor.detach().requires_grad_(name in self.names)
+                for name, tensor in params.items()
+            }
+            tape: list[Step] = []
+            outputs = self.model.outputs(leaves, batch.x, tape)
+            forward = Forward(leaves, batch, outputs, tape[self.model.embedding_at].x)
+            losses = [t.loss(forward, o) for t, o in zip(self.terms, own, strict=True)]
+            trained = [leaves[name] for name in self.names]
+            found = torch.autograd.grad(torch.stack(losses).sum(), trained, allow_unused=True)
+        for name, gradient in zip(self.names, found, strict=True):
+            into[name].mul_(keep)
+            if gradient is not None:  # None: no term depends on it
+                into[name].add_(gradient)
+        chosen = outputs[-1].detach().log_softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
+        return -(chosen * batch.weight).sum(1)
+
+
+def batch_gradient(
+    model: Model,
+    params: Params,
+    batch: Batch,
+    objective: Term | Objective = CE,
+    only: Collection[str] | None = None,
+) -> Params:
+    """Return the gradient of one batch, changing nothing; tensors ``[clients, ...]`` by name."""
+    gradient = Gradient(model, objective, only)
+    into = {name: torch.zeros_like(params[name]) for name in gradient.names}
+    gradient.into(params, batch, gradient.split(gradient.stacked()), into, keep=0.0)
+    return into

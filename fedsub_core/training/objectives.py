@@ -1,0 +1,244 @@
+"""What local training minimises: terms that add up.
+
+``CE + Pull(anchor, 0.1)`` is cross-entropy with a proximal term. Every term says its loss, from
+which autograd derives gradients; cross-entropy, pulls and masks also have theirs written out, which
+is several times as fast (:mod:`fedsub_core.training.gradients` chooses, a test holds both equal).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.chain import Params
+from fedsub_core.training.batches import Batch
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """One forward pass of a stack of clients.
+
+    Parameters
+    ----------
+    params : the parameters it was made with.
+    batch : the samples.
+    outputs : logits ``[clients, samples, classes]`` of every exit, the last one's at the end.
+    embedding : input of the last layer with units, ``[clients, samples, d]``.
+    """
+
+    params: Params
+    batch: Batch
+    outputs: Sequence[Tensor]
+    embedding: Tensor
+
+
+class Term(ABC):
+    """One part of an objective."""
+
+    def __add__(self, other: Term | Objective) -> Objective:
+        """Return the sum."""
+        return Objective((self,)) + other
+
+    @property
+    def active(self) -> bool:
+        """Whether it does anything; a term of weight 0 adds no operation."""
+        return True
+
+    def stacked(self) -> Params:
+        """Return the tensors with a client axis that it needs, by name."""
+        return {}
+
+    @abstractmethod
+    def loss(self, forward: Forward, own: Params) -> Tensor:
+        """Return the term's value summed over clients; `own` are :meth:`stacked`'s rows."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A sum of terms."""
+
+    terms: tuple[Term, ...]
+
+    def __add__(self, other: Term | Objective) -> Objective:
+        """Return the sum."""
+        return Objective(self.terms + (other.terms if isinstance(other, Objective) else (other,)))
+
+    @property
+    def active(self) -> tuple[Term, ...]:
+        """The terms that do something."""
+        return tuple(term for term in self.terms if term.active)
+
+
+def terms_of(objective: Term | Objective) -> tuple[Term, ...]:
+    """Return the terms that do something."""
+    return (objective + Objective(())).active
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Term):
+    """Mean cross-entropy over a client's batch; `exits` weighs every exit, () is the last alone."""
+
+    exits: tuple[float, ...] = ()
+
+    def loss(self, forward: Forward, own: Params) -> Tensor:
+        """See :class:`Term`."""
+        weights = self.exits or (0.0,) * (len(forward.outputs) - 1) + (1.0,)
+        if len(weights) != len(forward.outputs):
+            raise ConfigError(
+                f"cross-entropy: got weights for {len(weights)} exits, the model has "
+                f"{len(forward.outputs)}"
+            )
+        parts = [
+            weight * (cross_entropy(logits, forward.batch.y) * forward.batch.weight).sum()
+            for weight, logits in zip(weights, forward.outputs, strict=True)
+            if weight
+        ]
+        return torch.stack(parts).sum()
+
+
+CE = CrossEntropy()
+
+
+@dataclass(frozen=True, eq=False)
+class Pull(Term):
+    """A proximal term, ``weight / 2 * sum((p - anchor)**2)``: its gradient is no mean.
+
+    Parameters
+    ----------
+    anchor : stacked tensors by name; parameters that are not named are not pulled.
+    weight : >= 0.
+    where : stacked factors of single numbers, such as a mask; empty: 1.
+    """
+
+    anchor: Params
+    weight: float
+    where: Params = field(default_factory=dict)
+
+    @property
+    def active(self) -> bool:
+        """Whether it pulls."""
+        return self.weight != 0
+
+    def stacked(self) -> Params:
+        """Anchors and factors."""
+        return {f"anchor/{n}": t for n, t in self.anchor.items()} | {
+            f"where/{n}": t for n, t in self.where.items()
+        }
+
+    def loss(self, forward: Forward, own: Params) -> Tensor:
+        """See :class:`Term`."""
+        squares = [
+            ((p - own[f"anchor/{name}"]) ** 2 * own.get(f"where/{name}", torch.ones(()))).sum()
+            for name, p in forward.params.items()
+            if f"anchor/{name}" in own
+        ]
+        return self.weight / 2 * torch.stack(squares).sum()
+
+    def add_gradient(self, params: Params, own: Params, into: Params) -> None:
+        """Add its gradient to that in `into`."""
+        for name, gradient in into.items():
+            if (anchor := own.get(f"anchor/{name}")) is not None:
+                away = params[name] - anchor
+                if (factor := own.get(f"where/{name}")) is not None:
+                    away.mul_(factor)
+                gradient.add_(away, alpha=self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(Term):
+    """Only some numbers train: gradients are multiplied by `mask`, stacked tensors by name.
+
+    What a mask leaves out keeps its value; to be zero it must be zero at the start.
+    """
+
+    mask: Params
+
+    def stacked(self) -> Params:
+        """Return the masks."""
+        return self.mask
+
+    def loss(self, forward: Forward, own: Params) -> Tensor:
+        """Return 0: it has no value, it changes the others' gradients."""
+        return forward.outputs[-1].new_zeros(())
+
+    def mask_gradient(self, own: Params, into: Params) -> None:
+        """Multiply the gradient in `into`."""
+        for name, gradient in into.items():
+            if name in own:
+                gradient.mul_(own[name])
+
+
+@dataclass(frozen=True, eq=False)
+class PrototypePull(Term):
+    """Pulls embeddings to their class's prototype: ``weight * mean((h(x) - prototype_y)**2)``.
+
+    The mean is over the batch and the embedding's d numbers; samples of a class without a prototype
+    count 0 in it. Source: Tan et al., FedProto, AAAI 2022, eq. 6, with the mean squared error of
+    its authors' code.
+
+    Parameters
+    ----------
+    prototypes : [clients, classes, d]
+    held : bool [clients, classes], which prototypes there are.
+    weight : >= 0.
+    """
+
+    prototypes: Tensor
+    held: Tensor
+    weight: float
+
+    @property
+    def active(self) -> bool:
+        """Whether it pulls."""
+        return self.weight != 0
+
+    def stacked(self) -> Params:
+        """Return prototypes and which there are."""
+        return {"prototypes": self.prototypes, "held": self.held}
+
+    def loss(self, forward: Forward, own: Params) -> Tensor:
+        """See :class:`Term`."""
+        clients = torch.arange(len(forward.batch.y), device=forward.batch.y.device).unsqueeze(1)
+        wanted = own["prototypes"][clients, forward.batch.y]
+        known = own["held"][clients, forward.batch.y] * forward.batch.weight
+        away = ((forward.embedding.flatten(2) - wanted) ** 2).mean(2)
+        return self.weight * (away * known).sum()
+
+
+@dataclass(frozen=True)
+class Distillation(Term):
+    """Teaches every exit what the last one says, at a `temperature`.
+
+    ``weight * T**2 * KL(softmax(z_last / T) || softmax(z_j / T))``, mean over the batch, summed
+    over the exits before the last, whose logits are constants here. Source: Hinton et al., 2015,
+    over exits as in Ilhan et al., ScaleFL, CVPR 2023.
+    """
+
+    weight: float
+    temperature: float = 3.0
+
+    @property
+    def active(self) -> bool:
+        """Whether it teaches."""
+        return self.weight != 0
+
+    def loss(self, forward: Forward, own: Params) -> Tensor:
+        """See :class:`Term`."""
+        *students, teacher = (logits / self.temperature for logits in forward.outputs)
+        target = teacher.detach().log_softmax(-1)
+        total = teacher.new_zeros(())
+        for student in students:
+            divergence = (target.exp() * (target - student.log_softmax(-1))).sum(-1)
+            total = total + (divergence * forward.batch.weight).sum()
+        return self.weight * self.temperature**2 * total
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the cross-entropy of every sample, ``[clients, samples]``, nats."""
+    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)

@@ -1,0 +1,104 @@
+"""Optimisers over stacks of clients: every client has buffers of its own.
+
+Equal to ``torch.optim.SGD`` and ``torch.optim.Adam`` on each client alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fedsub_core.models.chain import Params
+from fedsub_core.training.settings import TrainingSettings
+
+#: Sets ``into = keep * into + gradient`` and returns each client's loss.
+IntoBuffer = Callable[[Params, float], Tensor]
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8
+
+
+class Optimiser(Protocol):
+    """Changes parameters in place, step by step."""
+
+    def buffers(self, params: Params) -> Params:
+        """Return the buffers of the parameters that are trained, as they are at the start."""
+
+    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Tensor:
+        """Take one step; return each client's loss before it, [clients]."""
+
+
+class SGD:
+    """Stochastic gradient descent with momentum, weight decay and clipping."""
+
+    def __init__(self, settings: TrainingSettings, round: int) -> None:
+        self.settings, self.rate = settings, settings.rate(round)
+
+    def buffers(self, params: Params) -> Params:
+        """Momentum, zero at the start."""
+        return {name: torch.zeros_like(tensor) for name, tensor in params.items()}
+
+    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Tensor:
+        """Take one step."""
+        s = self.settings
+        if s.clip_norm:
+            fresh, loss = _clipped(gradient, buffers, s.clip_norm)
+            torch._foreach_mul_(list(buffers.values()), s.momentum)
+            torch._foreach_add_(list(buffers.values()), list(fresh.values()))
+        else:
+            loss = gradient(buffers, s.momentum)
+        trained = [params[name] for name in buffers]
+        if s.weight_decay:
+            torch._foreach_add_(list(buffers.values()), trained, alpha=s.weight_decay)
+        torch._foreach_add_(trained, list(buffers.values()), alpha=-self.rate)
+        return loss
+
+
+class Adam:
+    """Adam (Kingma and Ba, ICLR 2015), with weight decay as an L2 penalty."""
+
+    def __init__(self, settings: TrainingSettings, round: int) -> None:
+        self.settings, self.rate = settings, settings.rate(round)
+
+    def buffers(self, params: Params) -> Params:
+        """First and second moments, and each client's number of steps."""
+        moments = {
+            f"{part}/{name}": torch.zeros_like(tensor)
+            for part in ("first", "second")
+            for name, tensor in params.items()
+        }
+        clients = next(iter(params.values()))
+        return moments | {"steps": clients.new_zeros(len(clients))}
+
+    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Tensor:
+        """Take one step."""
+        s, steps = self.settings, buffers["steps"].add_(1)
+        firsts = {n.removeprefix("first/"): t for n, t in buffers.items() if n.startswith("first/")}
+        fresh, loss = _clipped(gradient, firsts, s.clip_norm)
+        for name, first in firsts.items():
+            second, grad = buffers[f"second/{name}"], fresh[name]
+            if s.weight_decay:
+                grad = grad.add(params[name], alpha=s.weight_decay)
+            first.lerp_(grad, 1 - _BETAS[0])
+            second.mul_(_BETAS[1]).addcmul_(grad, grad, value=1 - _BETAS[1])
+            shape = (-1,) + (1,) * (first.dim() - 1)
+            unbiased = [(1 - beta**steps).view(shape) for beta in _BETAS]
+            spread = (second / unbiased[1]).sqrt_().add_(_EPSILON)
+            params[name].sub_(self.rate * (first / unbiased[0]) / spread)
+        return loss
+
+
+OPTIMISERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
+
+
+def _clipped(gradient: IntoBuffer, like: Params, most: float) -> tuple[Params, Tensor]:
+    """Return the gradient, each client's scaled to an L2 norm of at most `most` (0: as it is)."""
+    fresh = {name: torch.zeros_like(tensor) for name, tensor in like.items()}
+    loss = gradient(fresh, 0.0)
+    if most:
+        squares = [tensor.flatten(1).square().sum(1) for tensor in fresh.values()]
+        scale = (most / (torch.stack(squares).sum(0).sqrt() + 1e-6)).clamp(max=1)
+        for tensor in fresh.values():
+            tensor.mul_(scale.view((-1,) + (1,) * (tensor.dim() - 1)))
+    return fresh, loss

@@ -1,1 +1,0 @@
-"""Generated from proto/fedsub/v1 by proto/generate.sh; do not edit."""

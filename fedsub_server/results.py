@@ -1,0 +1,171 @@
+"""Results of a run folder: its summary, its metrics as CSV, and tables of them.
+
+A run folder holds ``run.toml``, ``summary.json`` and a subfolder per method with its ``state.db``,
+``metrics.csv`` and ``models/``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fedsub_core.config.run_config import read_config
+from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.files import write_whole
+from fedsub_core.methods.table import METHODS
+from fedsub_server.rundb import RunDatabase
+from fedsub_server.summaries import MethodSummary, summarise_method
+
+RUN_FILE, SUMMARY_FILE = "run.toml", "summary.json"
+DATABASE_FILE, METRICS_FILE, MODELS = "state.db", "metrics.csv", "models"
+
+
+def method_summaries(folder: Path) -> list[MethodSummary]:
+    """Summarise every method of a run folder, in the order of its configuration.
+
+    Raises
+    ------
+    RunError
+        If the folder holds no method's database, or one that cannot be read.
+    """
+    names = {path.parent.name for path in folder.glob(f"*/{DATABASE_FILE}")}
+    if not names:
+        raise RunError(
+            f"{folder}: got no {DATABASE_FILE} of a method, expected one in a subfolder such as "
+            f"{folder / 'fedsub'}; give the folder of a run"
+        )
+    known = [name for name in _order(folder) if name in names]
+    with ExitStack() as stack:
+        dbs = {
+            name: stack.enter_context(RunDatabase(folder / name / DATABASE_FILE))
+            for name in (*known, *sorted(names.difference(known)))
+        }
+        return [summarise_method(db, dbs.get("local")) for db in dbs.values()]
+
+
+def summarise_run(folder: Path) -> dict[str, Any]:
+    """Write ``summary.json`` into a run folder and return what it holds.
+
+    ``units`` says what each number averages over; ``methods`` holds a :class:`MethodSummary` by
+    method, with null for a number that does not exist or is not finite.
+
+    Raises
+    ------
+    RunError
+        If the folder holds no method's database, or one that cannot be read.
+    """
+    # JSON has no nan and no infinity.
+    methods = {
+        summary.method: {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in asdict(summary).items()
+            if key != "method"
+        }
+        for summary in method_summaries(folder)
+    }
+    units = {f.name: f.metadata["unit"] for f in fields(MethodSummary) if f.metadata}
+    summary_of_run: dict[str, Any] = {"units": units, "methods": methods}
+    text = json.dumps(summary_of_run, indent=2, allow_nan=False) + "\n"
+    write_whole(folder / SUMMARY_FILE, text.encode())
+    return summary_of_run
+
+
+def export_csv(db: RunDatabase, path: Path) -> None:
+    """Write all metrics as CSV (round, client, class, metric, value), whole or not at all.
+
+    The class is empty for a metric that is not per class, the client for one of the whole run;
+    values read back exactly.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("round", "client", "class", "metric", "value"))
+    writer.writerows(db.metrics())
+    write_whole(path, text.getvalue().encode())
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table of methods: its title of two lines, and what stands in it."""
+
+    title: str
+    cell: Callable[[MethodSummary], str]
+    is_text: bool = False
+
+
+def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
+    def cell(summary: MethodSummary) -> str:
+        value = getattr(summary, name)
+        return "-" if value is None else format(value, spec)
+
+    return cell
+
+
+def _macro_f1(summary: MethodSummary) -> str:
+    interval = "" if summary.macro_f1_ci95 is None else f" ± {summary.macro_f1_ci95:.3f}"
+    return _number("macro_f1", ".3f")(summary) + interval
+
+
+METHOD = Column("\nmethod", lambda s: s.method, is_text=True)
+#: What methods reached.
+REACHED = (
+    METHOD,
+    Column("\ntested", lambda s: s.tested or "-", is_text=True),
+    Column("macro F1\n± 95 %", _macro_f1),
+    Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
+    Column("weighted\nF1", _number("weighted_f1", ".3f")),
+    Column("\nloss", _number("loss", ".3f")),
+    Column(
+        "bytes up,\na round", lambda s: "-" if s.bytes_up is None else humanise_bytes(s.bytes_up)
+    ),
+    Column("worse\nthan local", _number("worse_than_local", ".0%")),
+)
+#: What clients sent and received a round, in full float32 models.
+BYTES = (
+    Column("full models\na round", lambda s: s.method, is_text=True),
+    Column("encoding\nup, down", lambda s: s.encoding or "-", is_text=True),
+    Column("up, papers'\nencoding", _number("full_models_up_papers", ".3f")),
+    Column("up,\nunion", _number("full_models_up_union", ".3f")),
+    Column("up:\npayload", _number("full_models_up_sent", ".3f")),
+    Column("up:\nFlower", _number("full_models_up_flower", ".3f")),
+    Column("down:\npayload", _number("full_models_down_sent", ".3f")),
+    Column("down:\nFlower", _number("full_models_down_flower", ".3f")),
+    Column("down to\nevaluate", _number("full_models_evaluation_sent", ".3f")),
+)
+
+
+def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:
+    """Return a table as plain text, for a log; a row per method."""
+    titles = [column.title.split("\n") for column in columns]
+    rows = [[title[line] for title in titles] for line in (0, 1)]
+    rows += [[column.cell(summary) for column in columns] for summary in summaries]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column.is_text else cell.rjust(width)
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def humanise_bytes(count: float) -> str:
+    """Return bytes in the unit (powers of 1024) that leaves 1 to 1023 of them, as ``272.0 KiB``."""
+    power = 0
+    # 1023.95 would be printed as 1024.0.
+    while count >= 1023.95 and power < 4:
+        count, power = count / 1024, power + 1
+    return f"{count:.1f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}" if power else f"{count:.0f} B"
+
+
+def _order(folder: Path) -> tuple[str, ...]:
+    try:
+        return read_config(folder / RUN_FILE).methods
+    except ConfigError:  # no run of ours, or one of another version: still worth reading
+        return tuple(METHODS)

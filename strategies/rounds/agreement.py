@@ -1,0 +1,51 @@
+"""What server and devices agreed on before the first round; it must outlive the process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedsub_core.data.standardise import Scaling
+
+#: Prefix of the agreement's tensors in the server's state.
+AGREED = "federation."
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """What holds for all rounds of a run.
+
+    Parameters
+    ----------
+    classes, shape : of every client's samples.
+    scaling : the pooled standardisation, None where clients do not share one.
+    unseen : people held out until the last rounds.
+    """
+
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    scaling: Scaling | None
+    unseen: frozenset[str]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return it as plain named tensors, for the server's state."""
+        facts = {"classes": self.classes, "shape": self.shape, "unseen": sorted(self.unseen)}
+        kept = {"facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)}
+        if self.scaling is not None:
+            kept["mean"] = torch.tensor(self.scaling.mean)
+            kept["std"] = torch.tensor(self.scaling.std)
+        return {f"{AGREED}{name}": tensor for name, tensor in kept.items()}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> Agreement:
+        """Inverse of :meth:`tensors`."""
+        kept = {name.removeprefix(AGREED): t for name, t in tensors.items()}
+        facts = json.loads(bytes(kept["facts"].tolist()))
+        shared = Scaling(kept["mean"].numpy(), kept["std"].numpy()) if "mean" in kept else None
+        return cls(
+            tuple(facts["classes"]), tuple(facts["shape"]), shared, frozenset(facts["unseen"])
+        )
