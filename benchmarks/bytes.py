@@ -16,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from fedsub.report.results import summarise_method
+from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.rows import remember_rows
 
 from fedsub.engines.simulation import build_grid, build_strategy, train_method
-from fedsub.report.results import summarise_method
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
@@ -26,8 +28,6 @@ from fedsub_core.methods.table import RELEVANCE_RULES
 from fedsub_core.wire.codec import decode_upload, encode_upload
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.rows import remember_rows
 from fedsub_server.rundb import RunDatabase
 
 ENCODINGS = (

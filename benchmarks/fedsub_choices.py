@@ -12,8 +12,9 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from fedsub.engines.simulation import train_method
 from fedsub.report.results import MethodSummary, summarise_method
+
+from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation

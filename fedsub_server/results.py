@@ -97,6 +97,7 @@ class Column:
     title: str
     cell: Callable[[MethodSummary], str]
     is_text: bool = False
+    may_wrap: bool = False
 
 
 def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
@@ -121,21 +122,19 @@ REACHED = (
     Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
     Column("weighted\nF1", _number("weighted_f1", ".3f")),
     Column("\nloss", _number("loss", ".3f")),
+    Column("worse\nthan local", _number("worse_than_local", ".0%")),
+)
+#: What clients sent and received a round: in bytes, and in full float32 models.
+BYTES = (
+    METHOD,
+    Column("encoding\nup; down", lambda s: s.encoding or "-", True, may_wrap=True),
     Column(
         "bytes up,\na round", lambda s: "-" if s.bytes_up is None else humanise_bytes(s.bytes_up)
     ),
-    Column("worse\nthan local", _number("worse_than_local", ".0%")),
-)
-#: What clients sent and received a round, in full float32 models.
-BYTES = (
-    Column("full models\na round", lambda s: s.method, is_text=True),
-    Column("encoding\nup, down", lambda s: s.encoding or "-", is_text=True),
-    Column("up, papers'\nencoding", _number("full_models_up_papers", ".3f")),
-    Column("up,\nunion", _number("full_models_up_union", ".3f")),
-    Column("up:\npayload", _number("full_models_up_sent", ".3f")),
-    Column("up:\nFlower", _number("full_models_up_flower", ".3f")),
-    Column("down:\npayload", _number("full_models_down_sent", ".3f")),
-    Column("down:\nFlower", _number("full_models_down_flower", ".3f")),
+    Column("models\nup", _number("full_models_up_sent", ".3f")),
+    Column("(union\nof rows,", _number("full_models_up_union", ".3f")),
+    Column("papers'\nwire)", _number("full_models_up_papers", ".3f")),
+    Column("\ndown", _number("full_models_down_sent", ".3f")),
     Column("down to\nevaluate", _number("full_models_evaluation_sent", ".3f")),
 )
 

@@ -23,7 +23,8 @@ def table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> Tabl
     result = Table(box=SIMPLE_HEAD)
     for column in columns:
         justify = "left" if column.is_text else "right"
-        result.add_column(column.title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        # Encodings are long and may wrap; numbers must not.
+        result.add_column(column.title, justify=justify, no_wrap=not column.may_wrap)  # type: ignore[arg-type]
     for summary in summaries:
         result.add_row(*(column.cell(summary) for column in columns))
     return result

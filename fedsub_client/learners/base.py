@@ -7,7 +7,7 @@ the federation's. State is plain named tensors in, plain named tensors out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
+from fedsub_core.training.batches import Step, each_batch
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.training.settings import TrainingSettings
@@ -25,6 +26,9 @@ from fedsub_core.wire.bundles import Bundle, Declaration, Dense
 State = dict[str, Tensor]
 #: Numbers that a client reports beside its upload, by name.
 Report = Mapping[str, float]
+#: A download for every client, in the order of the stack; and what a round of local work gives.
+Received = Sequence[Bundle]
+Fitted = tuple[State, list[Bundle], list[Report]]
 
 
 class Learner(ABC):
@@ -48,13 +52,15 @@ class Learner(ABC):
         self, model: Model, settings: TrainingSettings, hyper: Any, sends: Declaration
     ) -> None:
         self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
+        self.check()
 
     # What a method defines.
 
+    def check(self) -> None:  # noqa: B027  # most methods have nothing to check
+        """Raise a ConfigError if hyperparameters do not fit the model or the settings."""
+
     @abstractmethod
-    def fit(
-        self, state: State, received: Sequence[Bundle], data: Stack, turn: Turn
-    ) -> tuple[State, list[Bundle], list[Report]]:
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Do one round of local work: take in what was received, train, say what to upload.
 
         `received` and what is returned are in the order of ``data.clients``.
@@ -74,16 +80,14 @@ class Learner(ABC):
         """Return the state of one real device that is drawn from its system's randomness."""
         return {}
 
-    def receive(self, state: State, received: Sequence[Bundle]) -> State:
+    def receive(self, state: State, received: Received) -> State:
         """Return the state after each client took in its download, which may be empty.
 
         Parameters of the model that it names replace those of the first model.
         """
         return state | self.put(adopted(self.get(state, self.models[0]), received), self.models[0])
 
-    def personalise(
-        self, state: State, received: Sequence[Bundle], data: Stack, turn: Turn
-    ) -> State:
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state in which the clients' models are tested; nothing of it is kept.
 
         `data` are training samples. For methods that adapt a model before it is used.
@@ -112,18 +116,20 @@ class Learner(ABC):
         """Return a model's parameters as a part of the state."""
         return {f"{name}.{key}": tensor for key, tensor in params.items()}
 
-    def train(
-        self,
-        params: Params,
-        data: Stack,
-        turn: Turn,
-        objective: Term | Objective | None = None,
-        **options: Any,
-    ) -> Trained:
-        """Train with the run's settings: :func:`fedsub_core.training.loop.train`."""
-        options = {"settings": self.settings} | options
-        wanted = self.loss if objective is None else objective
-        return train(self.model, params, data, turn, objective=wanted, **options)
+    def train(self, params: Params, data: Stack, turn: Turn, **options: Any) -> Trained:
+        """Train with the run's settings and the loss: :func:`fedsub_core.training.loop.train`."""
+        options = {"settings": self.settings, "objective": self.loss} | options
+        return train(self.model, params, data, turn, **options)
+
+    def on_each_batch(
+        self, rows: State, data: Stack, turn: Turn, step: Step
+    ) -> tuple[State, Tensor]:
+        """Let `step` change stacked tensors with every batch of the round.
+
+        Returns them, and each client's mean loss: :func:`fedsub_core.training.batches.each_batch`.
+        """
+        epochs, size = self.settings.epochs, self.settings.batch_size
+        return each_batch(rows, data, turn, step, epochs=epochs, batch_size=size)
 
     def uploads(self, params: Params, data: Stack) -> list[Bundle]:
         """Return, for each client, the parameters that the card says are sent, whole."""
@@ -141,17 +147,13 @@ def reported(**values: Tensor) -> list[Report]:
     return [{name: column[i] for name, column in columns.items()} for i in range(clients)]
 
 
-def adopted(
-    params: Params, received: Sequence[Bundle], names: Collection[str] | None = None
-) -> Params:
-    """Return `params` with the tensors that downloads name in their place, one bundle a client.
+def adopted(params: Params, received: Received) -> Params:
+    """Return `params` with the whole tensors that downloads name in their place.
 
-    Only those in `names` if given; tensors that no download names are not copied.
+    Tensors that no download names are not copied.
     """
     taken = dict(params)
     for name, tensor in params.items():
-        if names is not None and name not in names:
-            continue
         if not any(name in bundle.tensors for bundle in received):
             continue
         taken[name] = tensor.clone()

@@ -5,25 +5,17 @@ What is global, and so adopted and sent, is what the card declares: the whole mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fedsub_client.learners.base import Learner, Report, State, reported
+from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle
 
 
 class FedAvgLearner(Learner):
     """Its model is the last global model it received, trained."""
 
-    def fit(
-        self, state: State, received: Sequence[Bundle], data: Stack, turn: Turn
-    ) -> tuple[State, list[Bundle], list[Report]]:
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Adopt the global model, train for the round's epochs, upload."""
         state = self.receive(state, received)
         params, loss = self.train(self.get(state, "model"), data, turn)
-        return (
-            state | self.put(params, "model"),
-            self.uploads(params, data),
-            reported(training_loss=loss),
-        )
+        state = state | self.put(params, "model")
+        return state, self.uploads(params, data), reported(training_loss=loss)

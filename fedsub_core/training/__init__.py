@@ -1,7 +1,7 @@
 """Local training over stacks of clients: a loop, objectives that add up, optimisers."""
 
-from fedsub_core.training.batches import Batch, each_batch
-from fedsub_core.training.gradients import batch_gradient
+from fedsub_core.training.batches import Batch, Batches, each_batch
+from fedsub_core.training.gradients import Gradient, Own, batch_gradient
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import (
     CE,
@@ -13,16 +13,21 @@ from fedsub_core.training.objectives import (
     Pull,
     Term,
 )
+from fedsub_core.training.optimisers import Descent
 from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.turn import Turn
 
 __all__ = [
     "CE",
     "Batch",
+    "Batches",
     "CrossEntropy",
+    "Descent",
     "Distillation",
+    "Gradient",
     "Masked",
     "Objective",
+    "Own",
     "PrototypePull",
     "Pull",
     "Term",

@@ -28,7 +28,7 @@ class Batch:
     x : [clients, samples, *features]
     y : int64 [clients, samples]
     weight : [clients, samples], each sample's share in its client's mean; 0 where padded.
-    number : how many steps of this epoch came before.
+    number : steps of the phase that came before.
     """
 
     x: Tensor
@@ -37,8 +37,12 @@ class Batch:
     number: int
 
 
-#: Changes stacked tensors in place: gets their rows of the clients that are active, and batches.
-Step = Callable[[Params, Sequence[Batch]], None]
+Batches = Sequence[Batch]
+#: Changes stacked tensors in place: gets their rows of the clients that are active, and batches;
+#: returns each of these clients' loss.
+Step = Callable[[Params, Batches], Tensor]
+#: Names of what is counted beside the tensors of a caller.
+_LOSS, _STEPS = "loss met", "steps taken"
 
 
 def each_batch(
@@ -51,8 +55,11 @@ def each_batch(
     batch_size: int,
     phase: str = "",
     group: int = 1,
-) -> Params:
-    """Return `tensors` after `step` has seen every batch of every epoch; they stay as they are.
+    steps: int | None = None,
+) -> tuple[Params, Tensor]:
+    """Return tensors after `step` has seen every batch of every epoch, and each client's mean loss.
+
+    The `tensors` that were given stay as they are.
 
     Parameters
     ----------
@@ -60,51 +67,67 @@ def each_batch(
     phase : names the streams of a phase that has batches of its own.
     group : batches handed to one step. Where a client's last group is short, its first batches
         fill it up.
+    steps : instead of whole epochs, as many for each client, from the first epoch's batches.
     """
     # Longest first: as epochs end, the clients still training are always a prefix of the stack.
     order = sorted(range(len(data.counts)), key=lambda i: -data.counts[i])
     in_order = order == sorted(order)
-    changed = select_params(tensors, order)
+    zeros = next(iter(tensors.values())).new_zeros(len(order))
+    changed = select_params({**tensors, _LOSS: zeros, _STEPS: zeros}, order)
     ordered = data if in_order else data.select(order)
     with torch.no_grad():
-        for epoch in range(epochs):
-            _epoch(changed, ordered, step, batch_size, group, turn, _stream(phase, epoch))
-    if in_order:
-        return changed
-    inverse = sorted(range(len(order)), key=order.__getitem__)
-    return select_params(changed, inverse)
+        before = 0
+        for epoch in range(epochs if steps is None else 1):
+            data_of_epoch = _Epoch(ordered, batch_size, turn, _stream(phase, epoch))
+            before += data_of_epoch.visit(changed, step, group, steps, before)
+    if not in_order:
+        changed = select_params(changed, sorted(range(len(order)), key=order.__getitem__))
+    return changed, changed.pop(_LOSS) / changed.pop(_STEPS)
 
 
 def _stream(phase: str, epoch: int) -> str:
     return f"{phase}: batches of epoch {epoch}" if phase else f"batches of epoch {epoch}"
 
 
-def _epoch(
-    tensors: Params, data: Stack, step: Step, size: int, group: int, turn: Turn, stream: str
-) -> None:
-    order, weight = _batches(data, size, turn, stream)
-    clients = torch.arange(len(data.clients), device=data.x.device).unsqueeze(1)
-    x, y = data.x[clients, order], data.y[clients, order]
-    batches = torch.tensor([-(-count // size) for count in data.counts], device=x.device)
-    active, views = -1, tensors
-    for number, start in enumerate(range(0, order.shape[1], group * size)):
-        now = sum(count > start for count in data.counts)
-        if now != active:
-            active = now
-            views = {name: tensor[:active] for name, tensor in tensors.items()}
-        if group == 1:
-            rows, cols = slice(active), slice(start, start + size)
-            step(views, [Batch(x[rows, cols], y[rows, cols], weight[rows, cols], number)])
-            continue
-        wanted = [(number * group + i) % batches[:active] for i in range(group)]
-        step(views, [_batch(x, y, weight, one, size, number) for one in wanted])
+class _Epoch:
+    """One epoch's batches, longest client first."""
 
+    def __init__(self, data: Stack, size: int, turn: Turn, stream: str) -> None:
+        order, self.weight = _batches(data, size, turn, stream)
+        clients = torch.arange(len(data.clients), device=data.x.device).unsqueeze(1)
+        self.x, self.y = data.x[clients, order], data.y[clients, order]
+        self.counts, self.size = data.counts, size
 
-def _batch(x: Tensor, y: Tensor, weight: Tensor, wanted: Tensor, size: int, number: int) -> Batch:
-    """Return each active client's batch of its own number."""
-    rows = torch.arange(len(wanted), device=x.device).unsqueeze(1)
-    samples = wanted.unsqueeze(1) * size + torch.arange(size, device=x.device)
-    return Batch(x[rows, samples], y[rows, samples], weight[rows, samples], number)
+    def visit(self, tensors: Params, step: Step, group: int, steps: int | None, before: int) -> int:
+        """Hand all batches to `step`, or wrap around until `steps`; return how many steps it took.
+
+        `before` is the number of the first.
+        """
+        batches = [-(-count // self.size) for count in self.counts]
+        todo = -(-batches[0] // group) if steps is None else steps
+        active, views = -1, tensors
+        for number in range(todo):
+            now = sum(have > number * group for have in batches) if steps is None else len(batches)
+            if now != active:
+                active = now
+                views = {name: tensor[:active] for name, tensor in tensors.items()}
+            wanted = range(number * group, (number + 1) * group)
+            loss = step(views, [self._batch(i, batches[:active], before + number) for i in wanted])
+            views[_LOSS].add_(loss)
+            views[_STEPS].add_(1)
+        return todo
+
+    def _batch(self, i: int, batches: Sequence[int], number: int) -> Batch:
+        """Return the `i`-th batch of the first clients; who has fewer begins anew."""
+        rows, size = slice(len(batches)), self.size
+        if i < batches[-1]:  # longest first: so all have it
+            cols = slice(i * size, (i + 1) * size)
+            return Batch(self.x[rows, cols], self.y[rows, cols], self.weight[rows, cols], number)
+        wanted = i % torch.tensor(batches, device=self.x.device).unsqueeze(1)
+        some = wanted * size + torch.arange(size, device=self.x.device)
+        clients = torch.arange(len(batches), device=self.x.device).unsqueeze(1)
+        x, y, weight = (t[clients, some] for t in (self.x, self.y, self.weight))
+        return Batch(x, y, weight, number)
 
 
 def _batches(data: Stack, size: int, turn: Turn, stream: str) -> tuple[Tensor, Tensor]:

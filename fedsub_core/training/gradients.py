@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.models.chain import Model, Params, Step
-from fedsub_core.training.batches import Batch
+from fedsub_core.training.batches import Batch, Batches
 from fedsub_core.training.objectives import (
     CE,
     Forward,
@@ -23,12 +23,16 @@ from fedsub_core.training.objectives import (
     terms_of,
 )
 
+#: Every term's own tensors, in the order of the terms.
+Own = Sequence[Params]
 #: Smallest probability that the reported loss takes a logarithm of.
 _TINY = 1e-30
 
 
 class Gradient:
     """Computes gradients of one objective, or of it where only some layers are trained.
+
+    A method whose steps need more than one batch overrides :meth:`into` and `group`.
 
     Parameters
     ----------
@@ -37,6 +41,9 @@ class Gradient:
     only : layers that are trained; None: all.
     written_out : take the kernel where it knows all terms.
     """
+
+    #: Batches of one step.
+    group = 1
 
     def __init__(
         self,
@@ -61,7 +68,7 @@ class Gradient:
             for name, tensor in term.stacked().items()
         }
 
-    def split(self, stacked: Params) -> list[Params]:
+    def split(self, stacked: Params) -> Own:
         """Return every term's own tensors out of :meth:`stacked`'s."""
         own: list[Params] = [{} for _ in self.terms]
         for key, tensor in stacked.items():
@@ -69,13 +76,12 @@ class Gradient:
             own[int(place)][name] = tensor
         return own
 
-    def into(
-        self, params: Params, batch: Batch, own: Sequence[Params], into: Params, keep: float
-    ) -> Tensor:
+    def into(self, params: Params, batches: Batches, own: Own, into: Params, keep: float) -> Tensor:
         """Set ``into = keep * into + gradient``; return each client's mean cross-entropy.
 
         With ``keep = momentum`` this is SGD's momentum update. `into` holds the trained parameters.
         """
+        (batch,) = batches
         compute = self._kernel if self.written_out else self._autograd
         loss = compute(params, batch, own, into, keep)
         for term, tensors in zip(self.terms, own, strict=True):
@@ -83,9 +89,7 @@ class Gradient:
                 term.mask_gradient(tensors, into)
         return loss
 
-    def _kernel(
-        self, params: Params, batch: Batch, own: Sequence[Params], into: Params, keep: float
-    ) -> Tensor:
+    def _kernel(self, params: Params, batch: Batch, own: Own, into: Params, keep: float) -> Tensor:
         tape: list[Step] = []
         grad = self.model.forward(params, batch.x, tape).softmax(-1)
         y = batch.y.unsqueeze(-1)
@@ -99,7 +103,7 @@ class Gradient:
         return -right.clamp_(min=_TINY).log_().mul_(batch.weight).sum(1)
 
     def _autograd(
-        self, params: Params, batch: Batch, own: Sequence[Params], into: Params, keep: float
+        self, params: Params, batch: Batch, own: Own, into: Params, keep: float
     ) -> Tensor:
         with torch.enable_grad():
             leaves = {
@@ -119,6 +123,15 @@ class Gradient:
         chosen = outputs[-1].detach().log_softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
         return -(chosen * batch.weight).sum(1)
 
+    def value(self, params: Params, batch: Batch) -> tuple[Params, Tensor]:
+        """Return the gradient on one batch as new tensors, and each client's mean cross-entropy.
+
+        For objectives whose terms need no stacked tensors of their own, or those of these clients.
+        """
+        found = {name: torch.zeros_like(params[name]) for name in self.names}
+        loss = Gradient.into(self, params, [batch], self.split(self.stacked()), found, keep=0.0)
+        return found, loss
+
 
 def batch_gradient(
     model: Model,
@@ -128,7 +141,4 @@ def batch_gradient(
     only: Collection[str] | None = None,
 ) -> Params:
     """Return the gradient of one batch, changing nothing; tensors ``[clients, ...]`` by name."""
-    gradient = Gradient(model, objective, only)
-    into = {name: torch.zeros_like(params[name]) for name in gradient.names}
-    gradient.into(params, batch, gradient.split(gradient.stacked()), into, keep=0.0)
-    return into
+    return Gradient(model, objective, only).value(params, batch)[0]

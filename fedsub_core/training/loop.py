@@ -7,7 +7,7 @@ momentum 0.9, rate 0.001 to 0.005).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.training.batches import Batch, each_batch
+from fedsub_core.training.batches import Batches, each_batch
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
@@ -41,6 +41,8 @@ def train(
     only: Collection[str] | None = None,
     phase: str = "",
     epochs: int | None = None,
+    steps: int | None = None,
+    gradient: Gradient | None = None,
 ) -> Trained:
     """Return the parameters after some epochs; `params` is left as it is.
 
@@ -52,20 +54,21 @@ def train(
     only : layers that are trained; None: all. The others stay to the bit.
     phase : names the batches of a phase of its own; "" is the round's main phase.
     epochs : instead of the settings'; 0 leaves everything as it is.
+    steps : instead of epochs: so many steps for each client.
+    gradient : instead of the objective's own, for methods that compute another.
     """
     epochs = settings.epochs if epochs is None else epochs
     clients = next(iter(params.values()))
-    if epochs == 0:
+    if not (epochs if steps is None else steps):
         return Trained(dict(params), clients.new_full((len(clients),), float("nan")))
-    gradient = Gradient(model, objective, only)
+    gradient = gradient or Gradient(model, objective, only)
     optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
     tensors = {
         "params": params,
         "buffers": optimiser.buffers({name: params[name] for name in gradient.names}),
         "terms": gradient.stacked(),
-        "loss": {"": clients.new_zeros(len(clients))},
     }
-    changed = each_batch(
+    changed, loss = each_batch(
         {f"{part}:{name}": t for part, named in tensors.items() for name, t in named.items()},
         data,
         turn,
@@ -73,10 +76,11 @@ def train(
         epochs=epochs,
         batch_size=settings.batch_size,
         phase=phase,
+        group=gradient.group,
+        steps=steps,
     )
     trained = {name: changed[f"params:{name}"] for name in params}
-    steps = [epochs * -(-count // settings.batch_size) for count in data.counts]
-    return Trained(trained, changed["loss:"] / clients.new_tensor(steps))
+    return Trained(trained, loss)
 
 
 @dataclass
@@ -87,18 +91,17 @@ class _Step:
     optimiser: Optimiser
     rows: Params | None = None
 
-    def __call__(self, rows: Params, batches: Sequence[Batch]) -> None:
+    def __call__(self, rows: Params, batches: Batches) -> Tensor:
         if rows is not self.rows:  # fewer clients are active than a step ago
             self.rows = rows
             self.params = _part(rows, "params:")
             self.buffers = _part(rows, "buffers:")
             self.own = self.gradient.split(_part(rows, "terms:"))
-        (batch,) = batches
 
         def into(buffers: Params, keep: float) -> Tensor:
-            return self.gradient.into(self.params, batch, self.own, buffers, keep)
+            return self.gradient.into(self.params, batches, self.own, buffers, keep)
 
-        rows["loss:"].add_(self.optimiser.step(self.params, self.buffers, into))
+        return self.optimiser.step(self.params, self.buffers, into)
 
 
 def _part(rows: Params, prefix: str) -> Params:

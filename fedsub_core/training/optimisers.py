@@ -11,8 +11,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fedsub_core.models.chain import Params
+from fedsub_core.models.chain import Model, Params
+from fedsub_core.training.batches import Batch
+from fedsub_core.training.gradients import Gradient
+from fedsub_core.training.objectives import Objective, Term
 from fedsub_core.training.settings import TrainingSettings
+from fedsub_core.turn import Turn
 
 #: Sets ``into = keep * into + gradient`` and returns each client's loss.
 IntoBuffer = Callable[[Params, float], Tensor]
@@ -102,3 +106,37 @@ def _clipped(gradient: IntoBuffer, like: Params, most: float) -> tuple[Params, T
         for tensor in fresh.values():
             tensor.mul_(scale.view((-1,) + (1,) * (tensor.dim() - 1)))
     return fresh, loss
+
+
+class Descent:
+    """Steps of a run's optimiser on models that stand in one set of stacked tensors.
+
+    For methods that train several models in turn on each batch. A model's buffers stand beside it,
+    as ``<model>'s <buffer>``.
+    """
+
+    def __init__(
+        self, model: Model, objective: Term | Objective, settings: TrainingSettings, turn: Turn
+    ) -> None:
+        self.gradient = Gradient(model, objective)
+        self.optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
+
+    def buffers(self, name: str, params: Params) -> Params:
+        """Return the buffers of the model `name` before its first step."""
+        return {f"{name}'s {key}": t for key, t in self.optimiser.buffers(params).items()}
+
+    def step(
+        self, rows: Params, name: str, params: Params, batch: Batch, at: Params | None = None
+    ) -> Tensor:
+        """Move `params`, the model `name` in `rows`, by its gradient, or by that `at` another.
+
+        Returns each client's mean cross-entropy before the step, [clients].
+        """
+        prefix, where = f"{name}'s ", params if at is None else at
+        own = self.gradient.split(self.gradient.stacked())
+        buffers = {k.removeprefix(prefix): t for k, t in rows.items() if k.startswith(prefix)}
+
+        def into(buffers: Params, keep: float) -> Tensor:
+            return self.gradient.into(where, [batch], own, buffers, keep)
+
+        return self.optimiser.step(params, buffers, into)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fedsub_client.parts import SplitClient, split_client
 from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.client import Client
 from flwr.clientapp import ClientApp
@@ -16,7 +17,6 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort, build_learner
-from fedsub_client.parts import SplitClient, split_client
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fedsub_client.parts import Seen, split_client
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client import app
 from fedsub_client.cohort import Cohort, build_learner
-from fedsub_client.parts import Seen, split_client
 from fedsub_client.store import RECORD
 from fedsub_core.config.run_config import from_flat, read_config, to_flat
 from fedsub_core.data.card import Card

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fedsub_client.parts import SplitClient, split_client
+from fedsub_client.personal import BATCH, load_model
+from fedsub_client.saved import Saved
 from flwr.app import Context, RecordDict
 from safetensors.torch import save
 from torch import Tensor
 
 from fedsub_client import cohort
 from fedsub_client.device import Device
-from fedsub_client.parts import SplitClient, split_client
-from fedsub_client.personal import BATCH, load_model
-from fedsub_client.saved import Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.data import standardise

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fedsub_client.parts import Seen
+from fedsub_client.saved import LAYOUT, PersonalModel, Saved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from fedsub_client import saved as module
-from fedsub_client.parts import Seen
-from fedsub_client.saved import LAYOUT, PersonalModel, Saved
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError

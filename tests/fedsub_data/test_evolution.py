@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from fedsub_client.parts import split_client
+
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData

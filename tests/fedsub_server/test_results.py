@@ -10,9 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
-from scipy import stats
-
 from fedsub.report.results import (
     OverClients,
     export_csv,
@@ -23,6 +20,9 @@ from fedsub.report.results import (
     summarise_run,
     table,
 )
+from rich.console import Console
+from scipy import stats
+
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb import RunDatabase

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedsub_core.wire.v1 import exchange_pb2 as pb
 from flwr.app import ConfigRecord, Message, MessageType
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
@@ -21,7 +22,6 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire import exchange
 from fedsub_core.wire.frame import open_frame
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 from strategies.rounds.handshake import FEDERATION
 from strategies.rounds.strategy import PersonalizedStrategy
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
-from fedsub_client.learners.base import Learner, Report, State, reported
+from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
 from fedsub_client.learners.fedsub.noise import (
     RELEASES,
     SECRET,
@@ -28,10 +27,9 @@ from fedsub_client.learners.fedsub.subnetworks import integrate, union_rows, uni
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
-from fedsub_core.models.chain import Model, Params
-from fedsub_core.training.settings import TrainingSettings
+from fedsub_core.models.chain import Params
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, Part, Rows
+from fedsub_core.wire.bundles import Bits, Bundle, Dense, Part, Rows
 
 
 class FedSubLearner(Learner):
@@ -40,10 +38,9 @@ class FedSubLearner(Learner):
     State: the personal model's parameters; with prototype noise also the ledger of their releases.
     """
 
-    def __init__(
-        self, model: Model, settings: TrainingSettings, hyper: Any, sends: Declaration
-    ) -> None:
-        super().__init__(model, settings, hyper, sends)
+    def check(self) -> None:
+        """Refuse a depth beyond the model, and noise that is half configured."""
+        hyper, model = self.hyper, self.model
         if hyper.depth > len(model.affine):
             raise ConfigError(
                 f"fedsub.depth: got {hyper.depth}, expected at most {len(model.affine)}, the "
@@ -68,14 +65,12 @@ class FedSubLearner(Learner):
         """Return what makes the noise a device's own: the server must not know it."""
         return {SECRET: own_secret()} if self.noise else {}
 
-    def receive(self, state: State, received: Sequence[Bundle]) -> State:
+    def receive(self, state: State, received: Received) -> State:
         """Replace the units that the downloads name, keep all others."""
         params = integrate(self.model, self.get(state, "model"), received)
         return state | self.put(params, "model")
 
-    def fit(
-        self, state: State, received: Sequence[Bundle], data: Stack, turn: Turn
-    ) -> tuple[State, list[Bundle], list[Report]]:
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Do one round of Algorithm 1 for every client of the stack."""
         state = self.receive(state, received)
         params, loss = self.train(self.get(state, "model"), data, turn)

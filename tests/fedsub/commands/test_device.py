@@ -11,12 +11,12 @@ import pytest
 import torch
 from click import Command
 from click.testing import CliRunner, Result
-
-from fedsub.cli import cli
-from fedsub.commands.device import export, predict
 from fedsub_client.parts import Seen
 from fedsub_client.personal import load_model
 from fedsub_client.saved import PersonalModel, Saved
+
+from fedsub.cli import cli
+from fedsub.commands.device import export, predict
 from fedsub_client.store import STATE_FILE
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling

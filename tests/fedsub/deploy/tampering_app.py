@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fedsub_core.wire.v1 import exchange_pb2 as pb
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsub_client.device import Device
 from fedsub_core.wire import exchange
 from fedsub_core.wire.frame import open_frame
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 __all__ = ["app"]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from fedsub_client.saved import Saved
 from safetensors.torch import load_file
 from torch import Tensor
 
 from fedsub.engines.ray import flower_run, simulation_link
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
-from fedsub_client.saved import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.card import Card

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fedsub_client.personal import LoadedModel, load_model
 from flwr.app import Context, RecordDict
 from safetensors import safe_open
 
@@ -19,7 +20,6 @@ from fedsub.export import onnx_file
 from fedsub.export.formats import FORMATS, Format, export
 from fedsub.export.torch_module import PersonalModule
 from fedsub_client.device import Device
-from fedsub_client.personal import LoadedModel, load_model
 from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.data import standardise
 from fedsub_core.data.card import Card

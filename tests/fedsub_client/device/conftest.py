@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedsub_client.saved import Saved
+from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.rows import remember_rows
 from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client import app
 from fedsub_client.cohort import Cohort, build_learner
-from fedsub_client.saved import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.data.card import Card
@@ -24,8 +26,6 @@ from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundles import Download, UnitRows, Upload
 from fedsub_core.wire.codec import decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.rows import remember_rows
 
 CARD = Card("toy", "test", ("a", "b", "c"), ("u", "v"))
 SCALING = scaling(moments(np.random.default_rng(9).normal(1, 2, (50, 2)).astype(np.float32)))

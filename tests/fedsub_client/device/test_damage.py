@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fedsub_client.saved import Saved
 from flwr.app import MessageType
 
 from fedsub_client import store as store_module
-from fedsub_client.saved import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.errors import RunError
 

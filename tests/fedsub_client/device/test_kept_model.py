@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fedsub_client.parts import split_client
 from flwr.app import MessageType
 
-from fedsub_client.parts import split_client
 from fedsub_client.store import STATE_FILE
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.standardise import Scaling, moments, scaling

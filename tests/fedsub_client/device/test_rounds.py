@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fedsub_client.parts import split_client
 from flwr.app import MessageType
 
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort
-from fedsub_client.parts import split_client
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire import exchange

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-
 from fedsub_client.parts import Seen
 from fedsub_client.saved import Saved
+
 from fedsub_client.store import FolderStore
 
 SIZE = 40_000

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fedsub_client.saved import Saved
 from flwr.app import RecordDict
 
 from fedsub_client import store as module
-from fedsub_client.saved import Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE, ContextStore, FolderStore
 from fedsub_core.errors import RunError
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.rows import remember_rows
+from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 from fedsub_core.models.chain import mlp
 from fedsub_core.wire.bundles import Download, UnitRows, Upload
@@ -19,9 +22,6 @@ from fedsub_core.wire.codec import (
 from fedsub_core.wire.encoding import Encoding, parse_encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import open_frame
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.rows import remember_rows
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 MODEL = mlp(6, 4, hidden=(16, 8))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fedsub_core.wire.v1 import exchange_pb2 as pb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from fedsub_core.wire.codec import (
     encode_upload,
 )
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 MODEL = mlp(3, 4, hidden=(10, 5))
 ENVELOPE = Envelope("anna", 7, MODEL, prototype_size=3)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fedsub_core.wire.memory import Memory, memory_tensors, split_memories
+from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.models.chain import mlp
@@ -20,8 +22,6 @@ from fedsub_core.wire.codec import (
 )
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.memory import Memory, memory_tensors, split_memories
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 Make = Callable[[str], Any]
 Drift = Callable[..., Iterator[Upload]]

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.rows import remember_rows
+from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 from fedsub_core.models.chain import mlp
 from fedsub_core.wire.bundles import Download, UnitRows, Upload
 from fedsub_core.wire.codec import decode_download, decode_upload, encode_download, encode_upload
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.rows import remember_rows
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = (ROOT / "docs" / "wire-format.md").read_text(encoding="utf-8")

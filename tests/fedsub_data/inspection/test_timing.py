@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-
 from fedsub_client.parts import split_client
+
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
 from fedsub_core.data.splits import split

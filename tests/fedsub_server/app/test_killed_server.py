@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fedsub_client.saved import Saved
 from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client import app as client_app
-from fedsub_client.saved import Saved
 from fedsub_core.config.run_config import RunConfig, to_flat
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.wire import exchange

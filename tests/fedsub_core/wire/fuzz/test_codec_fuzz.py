@@ -17,6 +17,8 @@ from time import process_time
 
 import numpy as np
 import pytest
+from fedsub_core.wire.memory import Memory
+from fedsub_core.wire.v1 import exchange_pb2 as pb
 from google.protobuf.message import Message
 
 from fedsub_core.errors import MessageRefused
@@ -31,8 +33,6 @@ from fedsub_core.wire.codec import (
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 
 Mutate = Callable[[Sequence[bytes], Message, Random], bytes]
 

@@ -1,0 +1,39 @@
+"""FedRep: first the head, on the common body, then the body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.parts import HEAD_EPOCH, HeadHyperparameters, body
+from fedsub_core.options import option
+
+
+@dataclass(frozen=True)
+class FedRepHyperparameters(HeadHyperparameters):
+    """Defaults of ProtoHAR's comparison; the authors' code trains heads for 10 epochs."""
+
+    head_epochs: int = option(1, "epochs of the head, with the body frozen", minimum=0)
+    head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
+    finetune: bool = option(False, "the last round trains heads alone, of all clients")
+
+
+def cost(hyper: FedRepHyperparameters, epochs: int) -> Cost:
+    """Return the cost of both phases."""
+    return Cost(HEAD_EPOCH * hyper.head_epochs + epochs)
+
+
+CARD = MethodCard(
+    name="fedrep",
+    idea="trains the personal head on the common body, then the body under that head",
+    paper="Collins et al., Exploiting Shared Representations for Personalized Federated "
+    "Learning, ICML 2021",
+    learner="fedsub_client.learners.fedrep:FedRepLearner",
+    strategy="strategies.fedrep:FedRepStrategy",
+    hyperparameters=FedRepHyperparameters,
+    up="the body",
+    down="the body",
+    sends=body,
+    receives=body,
+    cost=cost,
+)

@@ -1,0 +1,37 @@
+"""Per-FedAvg: a start that one step of training adapts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
+from fedsub_core.options import option
+
+
+@dataclass(frozen=True)
+class PerFedAvgHyperparameters(ReceivedHyperparameters):
+    """The outer rate is the run's ``lr``; alpha is ours (pFedMe's comparison: 0.005)."""
+
+    first_order: bool = option(
+        True, "leave second derivatives out; false: the paper's Hessian-free"
+    )
+    alpha: float = option(0.01, "rate of the inner step and of adaptation", minimum=0)
+    delta: float = option(0.001, "step of the Hessian-free difference", above=0)
+    adapt_steps: int = option(1, "steps on training batches before the model is used", minimum=0)
+
+
+def cost(hyper: PerFedAvgHyperparameters, epochs: int) -> Cost:
+    """Return two gradients for two batches, or four for three."""
+    return Cost(epochs if hyper.first_order else epochs * 4 / 3)
+
+
+CARD = MethodCard(
+    name="perfedavg",
+    idea="a global model made so that one step on a person's data adapts it",
+    paper="Fallah et al., Personalized Federated Learning with Theoretical Guarantees: A "
+    "Model-Agnostic Meta-Learning Approach, NeurIPS 2020",
+    learner="fedsub_client.learners.perfedavg:PerFedAvgLearner",
+    strategy="strategies.fedavg:FedAvgStrategy",
+    hyperparameters=PerFedAvgHyperparameters,
+    cost=cost,
+)

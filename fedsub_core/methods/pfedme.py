@@ -1,0 +1,34 @@
+"""pFedMe: personal models by Moreau envelopes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.options import option
+
+
+@dataclass(frozen=True)
+class PFedMeHyperparameters(Hyperparameters):
+    """Defaults of the authors' code, whose best tables use a beta of 2."""
+
+    lam: float = option(15.0, "weight of the pull between personal and local model", minimum=0)
+    personal_steps: int = option(5, "K, steps of the personal model on each batch", minimum=1)
+    personal_lr: float = option(0.09, "rate of the personal model's steps", above=0)
+    beta: float = option(1.0, "how far the server moves to the clients' mean", above=0)
+
+
+def cost(hyper: PFedMeHyperparameters, epochs: int) -> Cost:
+    """Return K gradients for every batch."""
+    return Cost(epochs * hyper.personal_steps)
+
+
+CARD = MethodCard(
+    name="pfedme",
+    idea="a personal model near the local one, which follows it slowly and is averaged",
+    paper="Dinh et al., Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020",
+    learner="fedsub_client.learners.pfedme:PFedMeLearner",
+    strategy="strategies.pfedme:PFedMeStrategy",
+    hyperparameters=PFedMeHyperparameters,
+    cost=cost,
+)

@@ -1,0 +1,23 @@
+"""pFedMe, the server half (Dinh et al. 2020, algorithm 1): a step towards the clients' mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.averaging import weighted_mean
+from strategies.fedavg import FedAvgStrategy
+from strategies.rounds.strategy import State
+
+
+class PFedMeStrategy(FedAvgStrategy):
+    """FedAvg's, with a rate: ``w = (1 - beta) * w + beta * mean``."""
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Move the global model."""
+        mean = weighted_mean(uploads, state)
+        return {name: old.lerp(mean[name], self.hyper.beta) for name, old in state.items()}, []
