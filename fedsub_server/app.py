@@ -21,6 +21,7 @@ from fedsub_server.results import (
     MODELS,
     REACHED,
     RUN_FILE,
+    encodings,
     export_csv,
     method_summaries,
     summarise_run,
@@ -53,6 +54,7 @@ def main(grid: Grid, context: Context) -> None:
     summaries = method_summaries(folder)
     for columns in (REACHED, BYTES):
         log.warning("\n%s", text_table(summaries, columns))
+    log.warning("encoding: %s", encodings(summaries))
     log.warning("run folder: %s", folder.resolve())
 
 

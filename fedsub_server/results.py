@@ -97,7 +97,6 @@ class Column:
     title: str
     cell: Callable[[MethodSummary], str]
     is_text: bool = False
-    may_wrap: bool = False
 
 
 def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
@@ -127,7 +126,6 @@ REACHED = (
 #: What clients sent and received a round: in bytes, and in full float32 models.
 BYTES = (
     METHOD,
-    Column("encoding\nup; down", lambda s: s.encoding or "-", True, may_wrap=True),
     Column(
         "bytes up,\na round", lambda s: "-" if s.bytes_up is None else humanise_bytes(s.bytes_up)
     ),
@@ -152,6 +150,14 @@ def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) ->
         ).rstrip()
         for row in rows
     )
+
+
+def encodings(summaries: Sequence[MethodSummary]) -> str:
+    """Return in a line how each method's messages were encoded: bytes compare only within one."""
+    users: dict[str, list[str]] = {}
+    for summary in summaries:
+        users.setdefault(summary.encoding or "unknown", []).append(summary.method)
+    return "; ".join(f"{encoding}: {', '.join(names)}" for encoding, names in users.items())
 
 
 def humanise_bytes(count: float) -> str:

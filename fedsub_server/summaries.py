@@ -38,7 +38,7 @@ class MethodSummary:
 
     method: str
     tested: str | None = _unit("the model that is tested: received or trained")
-    encoding: str | None = _unit("filters of uploads, of downloads where they differ")
+    encoding: str | None = _unit("filters of uploads and downloads")
     rounds: int = _unit("last committed round")
     evaluated_round: int | None = _unit("last round with an evaluation")
     clients: int = _unit("clients that have test samples in evaluated_round")
@@ -144,7 +144,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
 
 def _encoding(config: dict[str, Any]) -> str | None:
     up, down = (config.get(f"{way}load-encoding") for way in ("up", "down"))
-    return up if up == down else f"{up}; {down}"
+    return f"{up} up and down" if up == down else f"{up} up, {down} down"
 
 
 def _by_round(db: RunDatabase, metric: str) -> dict[int, dict[str, float]]:

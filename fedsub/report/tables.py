@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fedsub_server.results import BYTES, REACHED, Column
+from fedsub_server.results import BYTES, REACHED, Column, encodings
 from fedsub_server.summaries import MethodSummary
 
 
@@ -16,15 +16,15 @@ def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:
     """Print what the methods of a run reached, and what they sent."""
     console.print(table(summaries, REACHED))
     console.print(table(summaries, BYTES))
+    console.print(f"Encoding: {encodings(summaries)}", highlight=False)
 
 
 def table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> Table:
     """Return a table, a row per method; a dash is what a run does not hold."""
-    result = Table(box=SIMPLE_HEAD)
+    result = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
         justify = "left" if column.is_text else "right"
-        # Encodings are long and may wrap; numbers must not.
-        result.add_column(column.title, justify=justify, no_wrap=not column.may_wrap)  # type: ignore[arg-type]
+        result.add_column(column.title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for summary in summaries:
         result.add_row(*(column.cell(summary) for column in columns))
     return result
