@@ -5,10 +5,13 @@ BIN := $(VENV)/bin
 # One thread per process and core: OpenMP teams fight over few cores.
 export OMP_NUM_THREADS = 1
 
-.PHONY: run test test-slow lint clean
+.PHONY: run flower test test-slow lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
+
+# What `flwr run .` needs beside: Flower's simulation engine.
+flower: $(VENV)/ray.installed
 
 test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow"
@@ -21,7 +24,7 @@ lint: $(VENV)/dev.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(VENV)/%.installed: pyproject.toml constraints.txt
+$(VENV)/%.installed: pyproject.toml constraints.txt requirements.txt setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt -e '.[$*]'
 	touch $@

@@ -1,35 +1,42 @@
 """Bytes up and the F1 they cost, for every relevance rule and encoding, on real federations.
 
     python benchmarks/bytes.py [--data ../shared/data/wisdm ...] [--rounds 60] [--rules lrp-a2b1]
+        [--clients 36]
 
 Bytes are per client and round, as multiples of the full model in float32. With `dbi` nearly every
 cluster is one client and what is uploaded hardly matters; so clusters are `dbi-capped` and fused by
-`overlapping-any`, which mixes people for real and shows what a lossy encoding costs.
+`overlapping-any`, which mixes people for real and shows what a lossy encoding costs. FedAvg, which
+sends whole models, goes through the same encodings.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from fedsub.report.results import summarise_method
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.rows import remember_rows
 
 from fedsub.engines.simulation import build_grid, build_strategy, train_method
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
-from fedsub_core.methods.table import RELEVANCE_RULES
-from fedsub_core.wire.codec import decode_upload, encode_upload
+from fedsub_core.methods.fedsub import RELEVANCE_RULES
+from fedsub_core.options import Value
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, FloatArray
+from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.references import Reference
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.summaries import summarise_method
 
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 ENCODINGS = (
     "float32",
     "float32,zstd",
@@ -41,87 +48,78 @@ ENCODINGS = (
     "delta,top-k:0.5,int8,zstd",
     "delta,top-k:0.25,int8,zstd",
 )
-FUSED = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"}
+FUSED: dict[str, Value] = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"}
+TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "2", "--rules", "naive"]
+#: What the lines of results begin with.
+LINES = (*(f"{row:9} {encoding} " for row in ("naive", "fedavg") for encoding in ENCODINGS),)
 
 
-def results(data: str, rounds: int, rules: list[str]) -> None:
-    """Print bytes and F1 of every rule and encoding on one federation."""
-    people = load_federation(data)
+def results(data: str, people: Federation, rounds: int, rules: Sequence[str]) -> None:
+    """Print bytes and F1 of every rule and encoding on one federation, and of FedAvg."""
     print(f"\n{data}: {len(people.clients)} clients, {rounds} rounds, split auto, seed 0")
     columns = ("papers", "union", "payload", "Flower", "macro F1", "loss")
     print(f"{'rule':9} {'upload-encoding':28}" + "".join(f"{c:>9}" for c in columns))
-    for rule in rules:
+    contenders = [("fedsub", rule, {**FUSED, "fedsub.relevance": rule}) for rule in rules]
+    for method, row, own in (*contenders, ("fedavg", "fedavg", {})):
         for encoding in ENCODINGS:
-            keys = {"fedsub.relevance": rule, "upload-encoding": encoding, "rounds": rounds}
-            config = read_config(None, {"data": data, "beside": "", **FUSED, **keys})
-            with tempfile.TemporaryDirectory() as folder:
-                train_method(config, "fedsub", people, Path(folder), lambda round: None)
-                with RunDatabase(Path(folder) / "state.db") as database:
+            keys: dict[str, Value] = {"upload-encoding": encoding, "rounds": rounds, "beside": ""}
+            config = read_config(None, {"method": method, **own, **keys})
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = Path(temporary, method)
+                train_method(config, method, people, folder, lambda round: None)
+                with RunDatabase(folder / "state.db") as database:
                     s = summarise_method(database, None)
-                    full = mean(database, "bytes_full_model")
-                    flower = mean(database, "bytes_up_flower") / full
-            numbers = (s.full_models_up_papers, s.full_models_up_union, s.full_models_up_sent)
-            cells = "".join(f"{n:9.3f}" for n in (*numbers, flower, s.macro_f1, s.loss))
-            print(f"{rule:9} {encoding:28}{cells}", flush=True)
+            sizes = (s.full_models_up_papers, s.full_models_up_union, s.full_models_up_sent)
+            numbers = (*sizes, s.full_models_up_flower, s.macro_f1, s.loss)
+            cells = "".join(f"{'-':>9}" if n is None else f"{n:9.3f}" for n in numbers)
+            print(f"{row:9} {encoding:28}{cells}", flush=True)
 
 
-def mean(database: RunDatabase, metric: str) -> float:
-    """Return the mean of a metric over clients and rounds."""
-    return float(np.mean([row.value for row in database.metrics(metric)]))
-
-
-def speed(people: Federation) -> None:
-    """Print what encoding and decoding take, against a round and against ``np.save``."""
-    config = read_config(None, {"beside": "", "device": "cpu", **FUSED})
-    grid, strategy = build_grid(config, "fedsub", people), build_strategy(config, "fedsub")
-    strategy.open(grid, 60)
+def uploads_of(people: Federation, method: str) -> tuple[list[Bundle], Declaration, float]:
+    """Return what everybody uploads in round 6, as declared; and the seconds of a round."""
+    config = read_config(None, {"method": method, "beside": "", "device": "cpu", **FUSED})
+    grid, strategy = build_grid(config, method, people), build_strategy(config, method)
+    strategy.connect(grid)
     seconds = []
     for round in range(1, 6):
         start = time.perf_counter()
-        strategy.play(grid, round, 60, evaluated=True)
+        strategy.run_round(grid, round, 60, evaluated=True)
         seconds.append(time.perf_counter() - start)
-    a_round, model = float(np.median(seconds)), grid.cohorts[0].learner.model
-    uploads = []
+    assert strategy.state is not None
+    turn, scaling = strategy.turn(6), strategy.population.agreed.scaling
+    uploads: list[Bundle] = []
     for cohort in grid.cohorts:
-        everyone = range(len(cohort.clients))
-        opened = [
-            strategy.downloads({**strategy.state}, [c.client], model)[0] for c in cohort.clients
-        ]
-        uploads += cohort.fit(6, strategy.federation.scaling, everyone, opened)
-    rows = [layer.rows for upload in uploads for layer in upload.layers.values()]
-    size = sum(array.nbytes for array in rows)
+        clients = [client.client for client in cohort.clients]
+        received = strategy.downloads(strategy.state, clients, turn)
+        uploads += cohort.fit(turn, scaling, range(len(clients)), received)[0]
+    grid.close()
+    return uploads, strategy.transport.sends, float(np.median(seconds))
+
+
+def speed(people: Federation, method: str) -> None:
+    """Print what encoding and decoding take, against a round and against ``np.save``."""
+    uploads, sends, a_round = uploads_of(people, method)
+    tensors: list[FloatArray] = [
+        part.values
+        for upload in uploads
+        for name, part in upload.tensors.items()
+        if not isinstance(part, Bits) and not sends[name].exact
+    ]
+    size = sum(array.nbytes for array in tensors)
     start = time.perf_counter()
     with tempfile.TemporaryFile() as file:
-        for array in rows:
+        for array in tensors:
             np.save(file, array)
         file.seek(0)
-        for _ in rows:
+        for _ in tensors:
             np.load(file)
     saved = time.perf_counter() - start
-    print(f"\n{len(uploads)} uploads, {size / 1e6:.1f} MB of rows, one thread")
+    print(f"\n{method}: {len(uploads)} uploads, {size / 1e6:.1f} MB of numbers, one thread")
     print(f"a round of CohortGrid takes {a_round:.3f} s")
     print(f"{'upload-encoding':28} {'encode':>9} {'decode':>9} {'GB/s both':>9} {'of a round':>10}")
     print(f"{'np.save and np.load':28} {'':>9} {'':>9} {size / saved / 1e9:9.2f}")
-    size_of_prototype = strategy.prototype_size(model)
     for text in ENCODINGS:
-        encoding = parse_encoding(text)
-        keeps = encoding.feeds_back
-        ours = [Memory.empty(model) if keeps else None for _ in uploads]
-        theirs = [Memory.empty(model) if encoding.delta else None for _ in uploads]
-        encode = decode = 0.0
-        for round in (1, 2):  # the second has a reference, and is what every later round costs
-            start = time.perf_counter()
-            sent = [
-                encode_upload(u, "c", round, encoding, m)
-                for u, m in zip(uploads, ours, strict=True)
-            ]
-            encode = time.perf_counter() - start
-            start = time.perf_counter()
-            for data, memory in zip(sent, theirs, strict=True):
-                got = decode_upload(data, Envelope("c", round, model, size_of_prototype, memory))
-                if memory is not None:
-                    remember_rows(memory, got.layers, round)
-            decode = time.perf_counter() - start
+        encode, decode = coding_seconds(uploads, sends, text)
         both = encode + decode
         print(
             f"{text:28} {1e3 * encode:6.1f} ms {1e3 * decode:6.1f} ms {size / both / 1e9:9.2f} "
@@ -129,17 +127,52 @@ def speed(people: Federation) -> None:
         )
 
 
-def main() -> None:
+def coding_seconds(uploads: Sequence[Bundle], sends: Declaration, text: str) -> tuple[float, float]:
+    """Return what encoding and decoding all uploads takes once both sides hold a reference, s."""
+    encoding = parse_encoding(text)
+    ours = [Reference.empty(sends) if encoding.feeds_back else None for _ in uploads]
+    theirs = [Reference.empty(sends) if encoding.delta else None for _ in uploads]
+    encode = decode = 0.0
+    for round in (1, 2):  # the second has a reference, and is what every later round costs
+        start = time.perf_counter()
+        sent = [
+            encode_upload(upload, Address("c", round), sends, encoding, reference)
+            for upload, reference in zip(uploads, ours, strict=True)
+        ]
+        encode = time.perf_counter() - start
+        start = time.perf_counter()
+        for data, reference in zip(sent, theirs, strict=True):
+            got = decode_upload(data, Envelope("c", round, sends, reference))
+            if reference is not None:
+                reference.remember(got, round)
+        decode = time.perf_counter() - start
+    return encode, decode
+
+
+def first(data: str, clients: int) -> Federation:
+    """Return the federation in a folder, of its first people alone if `clients` is not 0."""
+    whole = load_federation(data)
+    return Federation(whole.card, dict(list(whole.clients.items())[: clients or None]))
+
+
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    both = ["../shared/data/wisdm", "../shared/data/wesad"]
-    parser.add_argument("--data", nargs="*", default=both)
+    parser.add_argument("--data", nargs="*", default=[f"{REAL}/wisdm", f"{REAL}/wesad"])
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--rules", nargs="*", default=list(RELEVANCE_RULES))
-    arguments = parser.parse_args()
+    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
     torch.set_num_threads(1)
-    speed(load_federation(arguments.data[0]))
+    for method in ("fedsub", "fedavg"):
+        speed(first(arguments.data[0], arguments.clients), method)
     for data in arguments.data:
-        results(data, arguments.rounds, arguments.rules)
+        results(data, first(data, arguments.clients), arguments.rounds, arguments.rules)
 
 
 if __name__ == "__main__":

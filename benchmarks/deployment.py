@@ -1,6 +1,6 @@
 """A real deployment on loopback: seconds, bytes on the network, memory of a device.
 
-    python benchmarks/deployment.py [--rounds 8]
+    python benchmarks/deployment.py [--rounds 8] [--clients 3] [--samples 200]
 
 Three SuperNodes with TLS and keys (`fedsub deploy local`) run FedSub's rounds, then rounds of
 local training as a learner that does next to nothing, then a bare Flower app (one message of
@@ -25,12 +25,24 @@ from pathlib import Path
 
 import numpy as np
 
-import fedsub.engines.rehearsal as local
-from fedsub.deploy.flower_app import write_app
+from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
-from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.options import Value
 
-CLIENTS = 3
+TINY = ["--rounds", "3", "--clients", "2", "--samples", "60"]
+#: Three deployments come up one after another: a minute or two, however tiny.
+SLOW = True
+#: What the lines of results begin with.
+LINES = (
+    "start to first finished round",
+    "seconds a round, median",
+    "bytes up",
+    "bytes down",
+    "memory, most at once, a device, all its processes",
+)
 BARE_SERVER = """
 import time
 from pathlib import Path
@@ -44,7 +56,7 @@ app = ServerApp()
 def main(grid, context):
     folder = Path(context.run_config["folder"]) / "local"
     folder.mkdir(parents=True, exist_ok=True)
-    while len(list(grid.get_node_ids())) < 3:
+    while len(list(grid.get_node_ids())) < int(context.run_config["min-clients"]):
         time.sleep(0.2)
     with RunDatabase(folder / "state.db", {"bare": True}) as database:
         for round in range(1, int(context.run_config["rounds"]) + 1):
@@ -126,18 +138,13 @@ def _proportional(pid: int) -> float:
     return int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) / 1024  # type: ignore[index]
 
 
-def deployed(config: RunConfig, write: Callable[[Path, RunConfig], None] = write_app) -> None:
-    """Rehearse `config` and print what it took."""
+def deployed(
+    config: RunConfig, clients: int, change: Callable[[Path], None] = lambda app: None
+) -> None:
+    """Rehearse `config`, with a `change` of its Flower app, and print what it took."""
     start = time.monotonic()
     seconds: dict[int, float] = {}
-    local.write_app = write
-    rehearsal = local.Rehearsal(
-        config,
-        CLIENTS,
-        lambda text: None,
-        lambda round: seconds.setdefault(round, time.monotonic() - start) and None,
-    )
-    rehearsal._summarise = lambda database: None  # type: ignore[method-assign]
+    rehearsal = Rehearsal(config, clients, lambda text: None, lambda round: None)
     watch, done = Watch(rehearsal.fleet, rehearsal.place.folder), threading.Event()
 
     def follow() -> None:
@@ -147,7 +154,10 @@ def deployed(config: RunConfig, write: Callable[[Path, RunConfig], None] = write
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        folder = rehearsal()
+        with rehearsal.up():
+            change(rehearsal.place.app)
+            for finished in rehearsal.follow(rehearsal.submit()):
+                seconds.setdefault(finished, time.monotonic() - start)
     finally:
         done.set()
         thread.join()
@@ -156,7 +166,7 @@ def deployed(config: RunConfig, write: Callable[[Path, RunConfig], None] = write
     print(f"  start to first finished round {rounds[0]:6.1f} s")
     print(f"  seconds a round, median       {np.median(steady):6.2f}  ({np.round(steady, 1)})")
     up, down = (sum(c[i] for c in watch.connections.values()) for i in (0, 1))
-    own_up, own_down = accounted(folder)
+    own_up, own_down = accounted(rehearsal.place.run)
     for what, wire, own in (("up", up, own_up), ("down", down, own_down)):
         ratio = f"{wire / own:.3f} of our own accounting ({own / 2**20:.3f} MiB)" if own else ""
         print(f"  bytes {what:4} {wire / 2**20:8.3f} MiB on the fleet port, {ratio}")
@@ -168,51 +178,64 @@ def accounted(folder: Path) -> tuple[float, float]:
     """Return the bytes up and down that a run's metrics state, Flower's message included."""
     database = sqlite3.connect(next(folder.rglob("state.db")))
     query = "SELECT total(value) FROM metrics WHERE metric = ?"
-    return tuple(  # type: ignore[return-value]
-        database.execute(query, (f"bytes_{way}_flower",)).fetchone()[0] for way in ("up", "down")
+    up, down, evaluation = (
+        float(database.execute(query, (f"bytes_{what}_flower",)).fetchone()[0])
+        for what in ("up", "down", "evaluation")
     )
+    return up, down + evaluation
 
 
-def write_bare(folder: Path, config: RunConfig) -> None:
-    """Write the bare app in place of ours."""
-    write_app(folder, config)
-    path = folder / "pyproject.toml"
+def make_bare(app: Path) -> None:
+    """Put the bare app in the place of ours."""
+    path = app / "pyproject.toml"
     text = path.read_text().replace("fedsub_server.app:app", "bare.server:app")
     path.write_text(text.replace("fedsub_client.app:app", "bare.client:app"))
-    (folder / "bare").mkdir()
-    (folder / "bare" / "__init__.py").write_text("")
-    (folder / "bare" / "server.py").write_text(BARE_SERVER)
-    (folder / "bare" / "client.py").write_text(BARE_CLIENT)
+    (app / "bare").mkdir()
+    (app / "bare" / "__init__.py").write_text("")
+    (app / "bare" / "server.py").write_text(BARE_SERVER)
+    (app / "bare" / "client.py").write_text(BARE_CLIENT)
 
 
-def small_federation(folder: Path) -> str:
-    """Three people, three features, six classes, 200 samples: the papers' HAR model."""
+def small_federation(folder: Path, people: int, samples: int) -> str:
+    """Write people with three features and six classes: the papers' HAR model."""
     rng = np.random.default_rng(0)
     clients = {}
-    for i in range(CLIENTS):
-        y = np.arange(200) % 6
-        x = rng.normal(y[:, None] + 0.2 * i, 1.0, (200, 3)).astype(np.float32)
+    for i in range(people):
+        y = np.arange(samples) % 6
+        x = rng.normal(y[:, None] + 0.2 * i, 1.0, (samples, 3)).astype(np.float32)
         clients[f"c{i}"] = ClientData(f"c{i}", x, y)
     card = Card("small", "benchmark", tuple("abcdef"), ("x", "y", "z"))
     write_federation(folder, Federation(card, clients))
     return str(folder)
 
 
-def main() -> None:
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=8)
-    arguments = parser.parse_args()
+    parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--samples", type=int, default=200, help="of each client")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
     with tempfile.TemporaryDirectory() as temporary:
-        data = small_federation(Path(temporary, "data"))
-        common = {"data": data, "rounds": arguments.rounds, "out": temporary, "beside": ""}
-        fusing = {"fedsub.k-selection": "fixed:1", "fedsub.fusion": "overlapping-any"}
-        for name, keys, write in (
-            ("FedSub", {"method": "fedsub", **fusing}, write_app),
-            ("local training", {"method": "local"}, write_app),
-            ("bare Flower", {"method": "local"}, write_bare),
+        data = small_federation(Path(temporary, "data"), arguments.clients, arguments.samples)
+        common: dict[str, Value] = {"data": data, "rounds": arguments.rounds, "out": temporary}
+        fusing: dict[str, Value] = {
+            "fedsub.k-selection": "fixed:1",
+            "fedsub.fusion": "overlapping-any",
+        }
+        for name, method, own, change in (
+            ("FedSub", "fedsub", fusing, lambda app: None),
+            ("local training", "local", {}, lambda app: None),
+            ("bare Flower", "local", {}, make_bare),
         ):
             print(name, flush=True)
-            deployed(read_config(None, {**common, **keys}), write)
+            config = read_config(None, {**common, **own, "method": method, "beside": ""})
+            deployed(config, arguments.clients, change)
             sys.stdout.flush()
 
 

@@ -1,94 +1,130 @@
 """What FedSub's choices cost and give on a real federation: relevance rules, clusters, fusions.
 
     python benchmarks/fedsub_choices.py [--data ../shared/data/wisdm] [--rounds 60]
+        [--bytes-rounds 30] [--clients 36]
 
-Two tables: bytes up as multiples of the full model for each relevance rule over 30 rounds, and
-results of `local`, of `fedavg` and of every way to select K and to fuse after `--rounds` rounds.
+Two tables: bytes up as multiples of the full model for each relevance rule over `--bytes-rounds`
+rounds, and results of `local`, of `fedavg` and of every way to select K and to fuse after
+`--rounds` rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-
-from fedsub.report.results import MethodSummary, summarise_method
 
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.fedsub import FUSIONS
+from fedsub_core.options import Value
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.summaries import MethodSummary, summarise_method
 
-BYTES = [
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+BYTES: list[dict[str, Value]] = [
     {"fedsub.relevance": "naive"},
     {"fedsub.relevance": "lrp-a1b0"},
     {"fedsub.relevance": "lrp-a2b1"},
     {"fedsub.relevance": "lrp-a2b1", "fedsub.lrp-start": "target"},
 ]
-RESULTS = [
-    *(
-        {"fedsub.k-selection": rule, "fedsub.fusion": fusion}
-        for rule in ("dbi", "dbi-capped")
-        for fusion in FUSIONS
-    ),
+FUSED: list[dict[str, Value]] = [
+    {"fedsub.k-selection": rule, "fedsub.fusion": fusion}
+    for rule in ("dbi", "dbi-capped")
+    for fusion in FUSIONS
+]
+RESULTS: list[dict[str, Value]] = [
+    {"method": "local"},
+    {"method": "fedavg"},
+    *FUSED,
     {"fedsub.k-selection": "dbi", "fedsub.impute": True},
     {"fedsub.k-selection": "silhouette"},
     {"fedsub.k-selection": "fixed:3"},
 ]
 
 
-def run(people: Federation, folder: Path, local: Path | None, **keys: object) -> MethodSummary:
-    """Train one method of one configuration and summarise it."""
-    config = read_config(None, {"beside": "", **keys})  # type: ignore[dict-item]
-    train_method(config, config.method, people, folder, lambda round: None)
-    with RunDatabase(folder / "state.db") as database:
+def label(keys: Mapping[str, Value]) -> str:
+    """Return the values that set a row apart."""
+    return " ".join(f"{k.removeprefix('fedsub.')}={v}" for k, v in keys.items())
+
+
+TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "2", "--bytes-rounds", "1"]
+#: What the lines of results begin with.
+LINES = (*(f"{label(keys)} " for keys in (*BYTES, *RESULTS)),)
+
+
+def run(
+    people: Federation, folder: Path, local: Path | None, keys: Mapping[str, Value]
+) -> MethodSummary:
+    """Train one method of one configuration in a folder of its own and summarise it."""
+    config = read_config(None, {"beside": "", **keys})
+    own = folder / config.method
+    train_method(config, config.method, people, own, lambda round: None)
+    with RunDatabase(own / "state.db") as database:
         if local is None:
             return summarise_method(database, None)
         with RunDatabase(local / "state.db") as beside:
             return summarise_method(database, beside)
 
 
-def main() -> None:
+def print_bytes(people: Federation, root: Path, shared: Mapping[str, Value], rounds: int) -> None:
+    """Print what every relevance rule uploads."""
+    print(f"bytes up per client and round / full model, {rounds} rounds")
+    print(f"{'rule':36} {'papers':>8} {'union':>8} {'sent':>8}")
+    for i, keys in enumerate(BYTES):
+        s = run(people, root / f"bytes{i}", None, {**shared, **keys, "rounds": rounds})
+        print(
+            f"{label(keys):36} {s.full_models_up_papers:8.2f} {s.full_models_up_union:8.2f} "
+            f"{s.full_models_up_sent:8.2f}",
+            flush=True,
+        )
+
+
+def print_results(people: Federation, root: Path, shared: Mapping[str, Value], rounds: int) -> None:
+    """Print what every choice reaches."""
+    print(f"\nafter {rounds} rounds, relevance lrp-a2b1, mean over clients")
+    print(f"{'method':52} {'macro F1':>14} {'p10':>6} {'wtd F1':>7} {'loss':>6} {'worse':>6}")
+    local: Path | None = None
+    for i, keys in enumerate(RESULTS):
+        folder = root / f"results{i}"
+        s = run(people, folder, local, {**shared, **keys, "rounds": rounds})
+        local = local or folder / "local"  # the first of them
+        worse = "-" if s.worse_than_local is None else f"{s.worse_than_local:.0%}"
+        print(
+            f"{label(keys):52} {s.macro_f1:.3f} ± {s.macro_f1_ci95:.3f} "
+            f"{s.macro_f1_p10:7.3f} {s.weighted_f1:7.3f} {s.loss:6.3f} {worse:>6}",
+            flush=True,
+        )
+
+
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default="../shared/data/wisdm")
+    parser.add_argument("--data", default=f"{REAL}/wisdm")
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--bytes-rounds", type=int, default=30)
     parser.add_argument("--split", default="stratified")
-    arguments = parser.parse_args()
-    people = load_federation(arguments.data)
-    shared = {"data": arguments.data, "split": arguments.split}
+    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
+    whole = load_federation(arguments.data)
+    kept = dict(list(whole.clients.items())[: arguments.clients or None])
+    people = Federation(whole.card, kept)
+    shared: dict[str, Value] = {"data": arguments.data, "split": arguments.split}
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         print(f"{arguments.data}, {len(people.clients)} clients, {arguments.split} split, seed 0\n")
-        print("bytes up per client and round / full model, 30 rounds")
-        print(f"{'rule':36} {'papers':>8} {'union':>8} {'sent':>8}")
-        for i, keys in enumerate(BYTES):
-            s = run(people, root / f"bytes{i}", None, rounds=30, **shared, **keys)
-            print(
-                f"{label(keys):36} {s.full_models_up_papers:8.2f} {s.full_models_up_union:8.2f} "
-                f"{s.full_models_up_sent:8.2f}",
-                flush=True,
-            )
-        print(f"\nafter {arguments.rounds} rounds, relevance lrp-a2b1, mean over clients")
-        print(f"{'method':52} {'macro F1':>14} {'p10':>6} {'wtd F1':>7} {'loss':>6} {'worse':>6}")
-        local = root / "local"
-        for keys in ({"method": "local"}, {"method": "fedavg"}, *RESULTS):
-            name = "-".join(label(keys).split()).replace(":", "")
-            folder = local if keys == {"method": "local"} else root / name
-            beside = None if folder == local else local
-            s = run(people, folder, beside, rounds=arguments.rounds, **shared, **keys)
-            worse = "-" if s.worse_than_local is None else f"{s.worse_than_local:.0%}"
-            print(
-                f"{label(keys):52} {s.macro_f1:.3f} ± {s.macro_f1_ci95:.3f} "
-                f"{s.macro_f1_p10:7.3f} {s.weighted_f1:7.3f} {s.loss:6.3f} {worse:>6}",
-                flush=True,
-            )
-
-
-def label(keys: dict[str, object]) -> str:
-    """Return the values that set a row apart."""
-    return " ".join(f"{k.removeprefix('fedsub.')}={v}" for k, v in keys.items())
+        print_bytes(people, root, shared, arguments.bytes_rounds)
+        print_results(people, root, shared, arguments.rounds)
 
 
 if __name__ == "__main__":

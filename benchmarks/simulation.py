@@ -4,7 +4,7 @@
 one epoch a round. Contenders take turns in one process, so that a noisy machine is noisy for all;
 ratios of medians are what counts. Ray runs last, in processes of its own.
 
-    python benchmarks/simulation.py [--rounds 7] [--no-ray]
+    python benchmarks/simulation.py [--rounds 7] [--clients 36] [--samples 1428] [--no-ray]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,17 +27,32 @@ from torch.utils.data import DataLoader, TensorDataset
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.ray import flower_run, simulation_link
 from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_client.cohort import Cohort
 from fedsub_client.learners.fedsub.learner import FedSubLearner
 from fedsub_client.learners.fedsub.relevance import unit_relevance
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.stacks import Stack
 from fedsub_core.training.loop import train
-from fedsub_core.wire.bundles import Download
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS, SAMPLES, CLASSES, FEATURES = 36, 1428, 6, 3
+TINY = ["--clients", "4", "--samples", "60", "--rounds", "1", "--no-ray"]
+RULES = ("naive", "lrp-a1b0", "lrp-a2b1", "lrp-a2b1, compiled")
+#: What the ratios are to be.
+AIMS = {
+    "FedAvg round / DataLoader loop": "<= 0.40",
+    "FedSub round / FedAvg round": "<= 2.0",
+    "evaluation / FedAvg round": "<= 0.10",
+    **{f"relevance {rule} / epoch": "<= 1.0" for rule in RULES},
+    **{f"Ray / CohortGrid, {method}": ">= 3" for method in ("fedavg", "fedsub")},
+}
+#: What the lines of results begin with; Ray's take minutes of their own.
+LINES = tuple(name for name in AIMS if "Ray" not in name)
 
 
 def federation(clients: int = CLIENTS, samples: int = SAMPLES) -> Federation:
@@ -58,12 +74,12 @@ class Rounds:
     def __init__(self, config: RunConfig, method: str, people: Federation) -> None:
         self.grid = build_grid(config, method, people)
         self.strategy = build_strategy(config, method)
-        self.strategy.open(self.grid, timeout=60)
+        self.strategy.connect(self.grid)
 
     def __call__(self) -> None:
-        """Play the next round, evaluation included."""
+        """Run the next round, evaluation included."""
         round = self.strategy.finished_rounds + 1
-        self.strategy.play(self.grid, round, timeout=60, evaluated=True)
+        self.strategy.run_round(self.grid, round, timeout=60, evaluated=True)
 
 
 def torch_loops(grid: CohortGrid) -> tuple[Callable[[], None], Callable[[], None]]:
@@ -79,7 +95,7 @@ def torch_loops(grid: CohortGrid) -> tuple[Callable[[], None], Callable[[], None
 
     def step(net: nn.Module, sgd: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> None:
         sgd.zero_grad()
-        F.cross_entropy(net(x), y).backward()
+        F.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]
         sgd.step()
 
     def loader_loop() -> None:
@@ -91,7 +107,7 @@ def torch_loops(grid: CohortGrid) -> tuple[Callable[[], None], Callable[[], None
     def slice_loop() -> None:
         for x, y in tensors:
             net, sgd = model()
-            for index in torch.randperm(len(y)).split(32):
+            for index in torch.randperm(len(y)).split(32):  # type: ignore[no-untyped-call]
                 step(net, sgd, x[index], y[index])
 
     return loader_loop, slice_loop
@@ -101,31 +117,36 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
     """Return a FedSub round's parts on their own, in the grid's threads."""
     learner = grid.cohorts[0].learner
     assert isinstance(learner, FedSubLearner)
-    stacks = [(cohort, cohort._stacks(None)[0]) for cohort in grid.cohorts]
+    turn, model = Turn(1, 1, 0), learner.model
+    stacks = [(cohort, cohort._stacks(turn.round, None)[0]) for cohort in grid.cohorts]
 
-    def everywhere(work: Callable[..., object]) -> Callable[[], None]:
-        return lambda: list(grid._pool.map(lambda pair: work(*pair), stacks)) and None  # type: ignore[func-returns-value]
+    def everywhere(work: Callable[[Cohort, Stack], object]) -> Callable[[], None]:
+        def run() -> None:
+            list(grid._pool.map(lambda pair: work(*pair), stacks))
 
-    def relevance(rule: str, compile: bool = False) -> Callable[[], None]:
-        return everywhere(
-            lambda c, data: unit_relevance(
-                learner.model, learner.params(c.state), data, rule, "logits", compile
-            )
-        )
+        return run
+
+    def relevance(rule: str) -> Callable[[], None]:
+        name, _, compiled = rule.partition(", ")
+
+        def work(cohort: Cohort, data: Stack) -> object:
+            params = learner.get(cohort.state, "model")
+            return unit_relevance(model, params, data, name, "logits", bool(compiled))
+
+        return everywhere(work)
+
+    def epoch(cohort: Cohort, data: Stack) -> object:
+        return train(model, learner.get(cohort.state, "model"), data, turn, learner.settings)
+
+    def evaluation(cohort: Cohort, data: Stack) -> object:
+        everyone = range(len(cohort.clients))
+        state = cohort.personalised(turn, None, everyone, [Bundle()] * len(everyone))
+        return cohort.evaluate(turn, None, everyone, state)
 
     return {
-        "epoch of local training": everywhere(
-            lambda c, data: train(learner.model, learner.params(c.state), data, learner.settings, 1)
-        ),
-        "relevance naive": relevance("naive"),
-        "relevance lrp-a1b0": relevance("lrp-a1b0"),
-        "relevance lrp-a2b1": relevance("lrp-a2b1"),
-        "relevance lrp-a2b1, compiled": relevance("lrp-a2b1", compile=True),
-        "evaluation": everywhere(
-            lambda c, data: c.evaluate(
-                1, None, range(len(c.clients)), [Download()] * len(c.clients)
-            )
-        ),
+        "epoch of local training": everywhere(epoch),
+        **{f"relevance {rule}": relevance(rule) for rule in RULES},
+        "evaluation": everywhere(evaluation),
     }
 
 
@@ -134,31 +155,39 @@ def ray_seconds(people: Federation, method: str, rounds: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         write_federation(home / "data", people)
-        settings = {
+        settings: dict[str, str | int | float | bool] = {
             "data": str(home / "data"),
             "method": method,
             "beside": "",
             "rounds": rounds + 1,
             "out": str(home / "out"),
             "split": "stratified",
-            "fedsub.k-selection": "dbi-capped",
+            "set": "fedsub.k-selection=dbi-capped",
         }
         with simulation_link(home / "flower") as env:
             flower_run(ROOT, env, len(people.clients), settings, timeout=550)
         database = next((home / "out").glob(f"*/{method}/state.db"))
         with sqlite3.connect(database) as connection:
             rows = connection.execute("SELECT seconds FROM rounds ORDER BY round").fetchall()
-    return statistics.median(seconds for (seconds,) in rows[1:])
+    return statistics.median([float(seconds) for (seconds,) in rows[1:]])
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--clients", type=int, default=CLIENTS)
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="of each client")
+    parser.add_argument("--no-ray", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--no-ray", action="store_true")
-    arguments = parser.parse_args()
+    arguments = read_arguments()
     torch.set_num_threads(1)
 
-    people = federation()
+    people = federation(arguments.clients, arguments.samples)
     config = read_config(
         None,
         {"method": "fedsub", "beside": "local,fedavg", "standardise": "none", "device": "cpu",
@@ -183,7 +212,8 @@ def main() -> None:
     median = {name: statistics.median(values) for name, values in seconds.items()}
     if not arguments.no_ray:
         for method in ("fedavg", "fedsub"):
-            median[f"Flower's Ray engine, {method} round"] = ray_seconds(people, method, 4)
+            seconds_of_ray = ray_seconds(people, method, min(4, arguments.rounds))
+            median[f"Flower's Ray engine, {method} round"] = seconds_of_ray
     report(median)
 
 
@@ -193,20 +223,20 @@ def report(median: dict[str, float]) -> None:
         print(f"{name:45} {1000 * value:8.0f} ms")
     fedavg, fedsub = median["CohortGrid, FedAvg round"], median["CohortGrid, FedSub round"]
     epoch = median["epoch of local training"]
-    ratios = [
-        ("FedAvg round / DataLoader loop", fedavg / median[next(iter(median))], "<= 0.40"),
-        ("FedSub round / FedAvg round", fedsub / fedavg, "<= 2.0"),
-        ("evaluation / FedAvg round", median["evaluation"] / fedavg, "<= 0.10"),
-    ]
-    for rule in ("naive", "lrp-a1b0", "lrp-a2b1", "lrp-a2b1, compiled"):
-        ratios.append((f"relevance {rule} / epoch", median[f"relevance {rule}"] / epoch, "<= 1.0"))
+    ratios = {
+        "FedAvg round / DataLoader loop": fedavg / median[next(iter(median))],
+        "FedSub round / FedAvg round": fedsub / fedavg,
+        "evaluation / FedAvg round": median["evaluation"] / fedavg,
+    }
+    for rule in RULES:
+        ratios[f"relevance {rule} / epoch"] = median[f"relevance {rule}"] / epoch
     for method, own in (("fedavg", fedavg), ("fedsub", fedsub)):
         ray = median.get(f"Flower's Ray engine, {method} round")
         if ray is not None:
-            ratios.append((f"Ray / CohortGrid, {method}", ray / own, ">= 3"))
+            ratios[f"Ray / CohortGrid, {method}"] = ray / own
     print()
-    for name, ratio, aim in ratios:
-        print(f"{name:45} {ratio:8.2f}   aim {aim}")
+    for name, ratio in ratios.items():
+        print(f"{name:45} {ratio:8.2f}   aim {AIMS[name]}")
 
 
 if __name__ == "__main__":

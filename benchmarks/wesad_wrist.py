@@ -1,6 +1,7 @@
 """Seconds to turn 24.1 h of real wrist recordings (15 people) into features, on two processes.
 
-    python benchmarks/wesad_wrist.py [--data ../shared/data/wesad-wrist-raw] [--out FOLDER]
+    python benchmarks/wesad_wrist.py [--data ../shared/data/wesad-wrist-raw] [--clients 15]
+        [--workers 2] [--out FOLDER]
 
 The recordings lie there as compact arrays, with acceleration and labels at 4 Hz; from there on they
 take the way of the official files. `--out` writes the federation.
@@ -12,6 +13,8 @@ import argparse
 import functools
 import json
 import lzma
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -22,6 +25,12 @@ from fedsub_data.preparing.preparation import each_person
 from fedsub_data.preparing.wesad.preparer import Options, together, windows_of
 from fedsub_data.preparing.wesad.recording import Recording, Signal, Windows
 
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+TINY = ["--clients", "1", "--workers", "1"]
+#: One person's hours alone take most of a minute.
+SLOW = True
+#: What the lines of results begin with.
+LINES = ("S2 ", "people:", "windows kept:")
 ARRAYS = {  # the file, samples a second, and what its integers were multiplied with
     "BVP": ("bvp_64hz_int32_x100", 64, 100),
     "EDA": ("eda_4hz_float32", 4, 1),
@@ -56,14 +65,21 @@ def timed(recording: Recording, options: Options) -> tuple[Windows, float]:
     return windows_of(recording, options), time.perf_counter() - start
 
 
-def main() -> None:
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/wesad-wrist-raw"))
+    parser.add_argument("--data", type=Path, default=Path(REAL, "wesad-wrist-raw"))
+    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
     options = Options(signals="wrist")
-    people = recordings(arguments.data)
+    people = dict(list(recordings(arguments.data).items())[: arguments.clients or None])
     hours = sum(len(r.label) / r.label_rate_hz for r in people.values()) / 3600
     start = time.perf_counter()
     work = functools.partial(timed, options=options)

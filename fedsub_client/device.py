@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import torch
 from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
 from safetensors.torch import save as save_tensors
 
@@ -55,10 +56,26 @@ class Device:
         self.people = client_ids(source) if self.simulated else []
         self.client = _client_id(self.node, self.people, source)
         self.capacity = _capacity(self.node)
-        self.store: Store = ContextStore(context.state)
-        if "state-dir" in self.node:
-            self.store = FolderStore(Path(str(self.node["state-dir"])), self.client)
+        self._context = context.state
         self.card, self.data = load_client(source, self.client)
+
+    def store(self, method: str) -> Store:
+        """Return where the state of `method` is kept.
+
+        Raises
+        ------
+        RunError
+            Where it is none of the run's methods.
+        """
+        if method not in self.config.methods:
+            expected = ", ".join(self.config.methods)
+            raise RunError(
+                f"client {self.client!r}: asked to train {method!r}, expected {expected}"
+            )
+        other = "" if method == self.config.method else method
+        if "state-dir" in self.node:
+            return FolderStore(Path(str(self.node["state-dir"])), self.client, other)
+        return ContextStore(self._context, other)
 
     def query(self, content: RecordDict) -> RecordDict:
         """Answer a question: who this is, or in a simulation what its model is.
@@ -71,7 +88,7 @@ class Device:
             Where a server asks a person's device for the person's model.
         """
         if exchange.MODEL in content:
-            return self._model()
+            return self._model(str(content.config_records[exchange.MODEL].get("run", "")))
         if handshake.HANDSHAKE in content:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             handshake.check_versions(record, self.client)
@@ -86,7 +103,7 @@ class Device:
     def train(self, content: RecordDict) -> RecordDict:
         """Do a round of local work and keep its outcome, before anybody hears of it."""
         told = _instructions(content)
-        with self.store.lock():
+        with self.store(told.method).lock():
             payload, report, metrics = self._train(_arrays(content), told)
         reply = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
         if report:
@@ -98,14 +115,17 @@ class Device:
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Evaluate the personal model on this person's test part."""
         told = _instructions(content)
-        with self.store.lock():
+        with self.store(told.method).lock():
             saved = self._load(told)
             client = self._numpy_client(told.method, self._file(saved), saved)
             _, _, metrics = client.evaluate(_arrays(content), dict(told.record()))
             if saved is not None and saved.model is not None:
                 # What was tested is what is used: the server's newest, or adapted to this person.
                 own = {name: tensor[0].cpu() for name, tensor in client.model.items()}
-                self.store.save(replace(saved, model=replace(saved.model, params=own)))
+                # Mostly it is kept already; and a full disk is no reason not to say how it does.
+                if any(not torch.equal(own[n], t) for n, t in saved.model.params.items()):
+                    new = replace(saved, model=replace(saved.model, params=own))
+                    self.store(told.method).save(new)
         return RecordDict({exchange.METRICS: MetricRecord(metrics)})
 
     def _train(
@@ -147,16 +167,17 @@ class Device:
             client.report,
             PersonalModel(params, kind, shape, self.card, used),
         )
-        self.store.save(new, new_run=saved is None)
+        self.store(told.method).save(new, new_run=saved is None)
         return payload, client.report, metrics
 
-    def _model(self) -> RecordDict:
+    def _model(self, run: str) -> RecordDict:
         if not self.simulated:
             raise RunError(
                 f"client {self.client!r}: a person's model does not leave the device: use "
                 "`fedsub predict` or `fedsub export` there"
             )
-        saved = self.store.load()
+        found = [self.store(name).load() for name in self.config.methods]
+        saved = next((one for one in found if one is not None and one.run == run), None)
         if saved is None or saved.model is None:
             raise RunError(f"client {self.client!r}: it has trained no round of this run")
         tensors = {name: tensor.contiguous() for name, tensor in saved.model.params.items()}
@@ -164,8 +185,10 @@ class Device:
 
     def _load(self, told: Instructions) -> Saved | None:
         """Return this device's state of the run; None where the run is new here."""
-        saved = self.store.load()
-        return saved if saved is not None and saved.run == told.run else None
+        saved = self.store(told.method).load()
+        if saved is None or (saved.run, saved.method) != (told.run, told.method):
+            return None
+        return saved
 
     def _file(self, saved: Saved | None) -> FileHistory:
         """Notice whether the device's file grew since the last round."""
@@ -185,11 +208,6 @@ class Device:
         return continued
 
     def _numpy_client(self, method: str, file: FileHistory, saved: Saved | None) -> FedSubClient:
-        if method not in self.config.methods:
-            expected = ", ".join(self.config.methods)
-            raise RunError(
-                f"client {self.client!r}: asked to train {method!r}, expected {expected}"
-            )
         settings = self.config.device_settings(method)
         parts = split_client(self.data, self.card, settings.split, file.sizes, self.capacity)
         cohort = make_cohort(settings, self.card, [parts])
@@ -230,6 +248,6 @@ def _client_id(node: Mapping[str, Any], people: list[str], source: str) -> str:
 
 def _capacity(node: Mapping[str, Any]) -> float:
     capacity = node.get("capacity", 1.0)
-    if not isinstance(capacity, int | float) or not 0 < capacity <= 1:
+    if type(capacity) not in (int, float) or not 0 < capacity <= 1:
         raise DataError(f"node config: capacity: got {capacity!r}, expected a share in (0, 1]")
     return float(capacity)

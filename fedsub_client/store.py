@@ -24,6 +24,12 @@ PREVIOUS_FILE = "previous.safetensors"
 RECORD = "fedsub"
 
 
+def beside(name: str, method: str) -> str:
+    """Return the name under which a method beside the run's main one ("") keeps something."""
+    stem, dot, ending = name.partition(".")
+    return f"{stem}-{method}{dot}{ending}" if method else name
+
+
 class Store(Protocol):
     """Keeps one client's :class:`Saved`."""
 
@@ -44,8 +50,8 @@ class Store(Protocol):
 class ContextStore:
     """In the node's context: travels with Flower's messages in a simulation, and dies with it."""
 
-    def __init__(self, records: RecordDict) -> None:
-        self.records = records
+    def __init__(self, records: RecordDict, method: str = "") -> None:
+        self.records, self.name = records, beside(RECORD, method)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -54,14 +60,14 @@ class ContextStore:
 
     def load(self) -> Saved | None:
         """Return what was saved last."""
-        if RECORD not in self.records:
+        if self.name not in self.records:
             return None
-        record = cast(ArrayRecord, self.records[RECORD])
+        record = cast(ArrayRecord, self.records[self.name])
         return Saved.of_bytes(record[exchange.PAYLOAD].data)
 
     def save(self, saved: Saved, new_run: bool = False) -> None:
         """Keep `saved`; a context belongs to one run."""
-        self.records[RECORD] = exchange.pack(saved.to_bytes())
+        self.records[self.name] = exchange.pack(saved.to_bytes())
 
 
 class FolderStore:
@@ -71,15 +77,16 @@ class FolderStore:
     ----------
     folder : the node config's ``state-dir``.
     client : the client's id, checked before: it becomes a folder's name.
+    method : one beside the run's main method, which has files of its own; "" is the main one.
     """
 
-    def __init__(self, folder: Path, client: str) -> None:
-        self.folder, self.client = folder / client, client
+    def __init__(self, folder: Path, client: str, method: str = "") -> None:
+        self.folder, self.client, self.method = folder / client, client, method
 
     @property
     def path(self) -> Path:
         """The file."""
-        return self.folder / STATE_FILE
+        return self.folder / beside(STATE_FILE, self.method)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -149,8 +156,9 @@ class FolderStore:
 
         def keep_previous(_: Path) -> None:
             if new_run and self.path.exists():
-                os.replace(self.path, self.folder / PREVIOUS_FILE)
-                log.warning("client %s: new run; kept the last as %s", self.client, PREVIOUS_FILE)
+                previous = beside(PREVIOUS_FILE, self.method)
+                os.replace(self.path, self.folder / previous)
+                log.warning("client %s: new run; kept the last as %s", self.client, previous)
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

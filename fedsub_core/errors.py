@@ -27,7 +27,7 @@ class MessageRefused(FedSubError):
     client : str
         The client that sent (upload) or should receive (download) the message.
     round : int
-        The round in which it arrived, from 1; 0 is the opening exchange.
+        The round in which it arrived, from 1; 0 is the handshake.
     what : str
         The part that is wrong, such as ``"rows of layer 2"``.
     got, expected : str

@@ -168,7 +168,7 @@ def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
         raise DataError(
             f"evaluation: got logits {list(logits.shape)}, y {list(y.shape)} and valid "
             f"{list(valid.shape)}, expected [clients, samples, classes] and twice "
-            "[clients, samples]; stack the clients with fedsub_core.stacks.stack"
+            "[clients, samples]; stack the clients with fedsub_core.data.stacks.stack"
         )
     y = y.masked_fill(~valid, 0)
     _check_labels(y, logits.shape[2])

@@ -1,4 +1,4 @@
-"""The installed version, which server and devices compare in the opening exchange."""
+"""The installed version, which server and devices compare in the handshake."""
 
 from __future__ import annotations
 

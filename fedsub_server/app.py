@@ -47,6 +47,10 @@ def main(grid: Grid, context: Context) -> None:
     """
     config = from_flat(context.run_config)
     folder = run_folder(config)
+    for name in config.methods:
+        # A start that is refused must leave the folder as it was, its run.toml too.
+        if (path := folder / name / DATABASE_FILE).exists():
+            RunDatabase(path, decisive(config, name)).close()
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     for name in config.methods:
         run_method(grid, config, name, folder / name)
@@ -76,7 +80,8 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
         strategy.on_round = commit
         strategy.start(grid)
         export_csv(database, folder / METRICS_FILE)
-    collect_models(grid, strategy.population, folder / MODELS)
+    if strategy.finished_rounds > finished:
+        collect_models(grid, strategy.population, folder / MODELS, strategy.run_name)
 
 
 def run_folder(config: RunConfig) -> Path:

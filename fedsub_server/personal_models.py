@@ -23,14 +23,17 @@ log = logging.getLogger("fedsub")
 PATIENCE = 120.0
 
 
-def collect_models(grid: Grid, population: Population, folder: Path) -> None:
-    """Write every simulated person's model to ``<folder>/<client>.safetensors``."""
+def collect_models(grid: Grid, population: Population, folder: Path, run: str) -> None:
+    """Write every simulated person's model to ``<folder>/<client>.safetensors``.
+
+    A node that did not train in the run called `run` has another run's model, and gives none.
+    """
     said = population.registry.introductions
     simulated = [client for client in sorted(population.registry.online) if said[client].people]
     if not simulated:
         return
     folder.mkdir(exist_ok=True)
-    question = RecordDict({exchange.MODEL: ConfigRecord({"wanted": True})})
+    question = RecordDict({exchange.MODEL: ConfigRecord({"run": run})})
     asked = [
         (client, Message(question, population.nodes[client], MessageType.QUERY, group_id="models"))
         for client in simulated
@@ -42,3 +45,5 @@ def collect_models(grid: Grid, population: Population, folder: Path) -> None:
             log.warning("client %s: sends no model: %s", client, reply.error.reason)
         else:
             write_whole(folder / f"{client}.safetensors", exchange.unpack(reply.content))
+    for client in sorted(delivery.missing):
+        log.warning("client %s: sends no model: no answer within %g s", client, PATIENCE)

@@ -137,7 +137,7 @@ class RunDatabase:
                 )
 
     def seconds(self) -> float:
-        """Return the time all rounds took, s; a round lasts from the opening or commit before."""
+        """Return the time all rounds took, s: each from the commit before it, or the start."""
         with database_errors(self.path, "read"):
             row = self._connection.execute("SELECT total(seconds) FROM rounds").fetchone()
         return float(row[0])

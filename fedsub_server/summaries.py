@@ -144,6 +144,8 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
 
 def _encoding(config: dict[str, Any]) -> str | None:
     up, down = (config.get(f"{way}load-encoding") for way in ("up", "down"))
+    if up is None or down is None:
+        return None
     return f"{up} up and down" if up == down else f"{up} up, {down} down"
 
 

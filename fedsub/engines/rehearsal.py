@@ -127,7 +127,7 @@ class Rehearsal:
             If the run fails, or no round ends for too long.
         """
         follower = self._flwr("run", "log", run, CONNECTION, "--stream")
-        # A round is two exchanges, and before the first comes the opening.
+        # A round is two exchanges, and before the first comes the handshake.
         limit = 2 * self.config.round_timeout + self.patience
         finished, deadline = 0, time.monotonic() + limit
         databases = _Databases(self.place.run, self.config.methods)

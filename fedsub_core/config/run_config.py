@@ -285,8 +285,14 @@ def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dic
             values[key] = known[key].parse(value, place)
         else:
             values[key] = known[key].check(value, place)
-        if key in ("method", "beside"):
-            _check_methods(key, str(value), where)
+        try:
+            if key in ("method", "beside"):
+                for name in _names(str(value)):
+                    method(name)
+            elif key == "model":
+                check_kind(str(value))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {key}: {error}") from error
     return values
 
 
@@ -300,14 +306,6 @@ def _unknown(key: str, known: Mapping[str, Option], where: str) -> ConfigError:
     return ConfigError(
         f"{where}: unknown key {key!r}.{suggestion(key, known)} Known keys{of}: {names}."
     )
-
-
-def _check_methods(key: str, names: str, where: str) -> None:
-    for name in _names(names):
-        try:
-            method(name)
-        except ConfigError as error:
-            raise ConfigError(f"{where}: {key}: {error}") from error
 
 
 def _build(values: Mapping[str, Value], where: str) -> RunConfig:

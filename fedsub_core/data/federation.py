@@ -1,7 +1,7 @@
 """The federation format: a folder with ``federation.toml`` and ``clients/<id>.npz``.
 
-The card and the clients' files are checked where they enter (:mod:`fedsub_core.card`,
-:mod:`fedsub_core.client_data`). A device holds just its own client's file.
+The card and the clients' files are checked where they enter (:mod:`fedsub_core.data.card`,
+:mod:`fedsub_core.data.client_data`). A device holds just its own client's file.
 """
 
 from __future__ import annotations

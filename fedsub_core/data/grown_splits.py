@@ -39,7 +39,7 @@ def split_grown(
     Parameters
     ----------
     client, card, kind, test_share, seed
-        As for :func:`fedsub_core.splits.split`.
+        As for :func:`fedsub_core.data.splits.split`.
     sizes : sequence of int
         Ascending; the last is the number of samples now. The first ``sizes[i]`` samples are split
         as if the file ended there.

@@ -108,15 +108,16 @@ def encode_tensors(
         If the bundle is not as declared: a fault of the method.
     """
     kept = {} if reference is None else reference.tensors
-    messages = []
+    messages, before = [], dict[str, Part]()
     for name, part in bundle.tensors.items():
         one = declared.get(name)
         if one is None or not isinstance(part, one.kind):
             raise ValueError(f"tensor {name!r} is {type(part).__name__}, declared was {one}")
         if isinstance(part, Sliced):
-            follows = followed_inputs(name, one, bundle.tensors, _undeclared)
+            follows = followed_inputs(name, one, before, _undeclared)
             if (follows != part.inputs).any():
                 raise ValueError(f"tensor {name!r}: its inputs do not follow {one.follows!r}")
+        before[name] = part
         messages.append(encode_tensor(name, part, one, encoding, kept.get(name), remember))
     # Fields of a serialised message may be put together: this stands behind the header's.
     return bytes(pb.Bundle(tensors=messages).SerializeToString())

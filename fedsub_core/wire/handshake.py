@@ -114,15 +114,15 @@ def read_introduction(record: ConfigRecord) -> Introduction:
             client=client,
             version=cast(str, record["version"]),
             classes=tuple(cast(list[str], record["classes"])),
-            shape=tuple(cast(list[int], record["shape"])),
-            facts=Facts(cast(int, record["examples"]), float(cast(float, record["capacity"]))),
+            shape=tuple(_whole(size) for size in cast(list[object], record["shape"])),
+            facts=Facts(_whole(record["examples"]), _number(record["capacity"])),
             moments=Moments(
-                cast(int, record["count"]),
+                _whole(record["count"]),
                 np.array(record["sum"], np.float64),
                 np.array(record["sumsq"], np.float64),
             ),
-            people=int(cast(int, record.get("people", 0))),
-            nodes=int(cast(int, record.get("nodes", 0))),
+            people=_whole(record.get("people", 0), least=0),
+            nodes=_whole(record.get("nodes", 0), least=0),
         )
     except KeyError as missing:
         raise MessageRefused(client, 0, "handshake", f"no {missing}", "all its values") from None
@@ -136,3 +136,15 @@ def read_introduction(record: ConfigRecord) -> Introduction:
     if not 0 < said.facts.capacity <= 1:
         raise MessageRefused(client, 0, "capacity", str(said.facts.capacity), "a share in (0, 1]")
     return said
+
+
+def _whole(value: object, least: int = 1) -> int:
+    if type(value) is not int or value < least:
+        raise ValueError(f"{value!r}: expected a whole number of {least} or more")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{value!r}: expected a number")
+    return float(value)

@@ -31,8 +31,9 @@ def pack(values: FloatArray, numbers: str) -> tuple[bytes, bytes]:
         fits = ((rounded & exponent) != exponent) & np.isfinite(values)
         whole = np.where(fits, rounded, bits)
         return (whole >> np.uint32(16)).astype("<u2").tobytes(), b""
-    low = values.min(axis=1, keepdims=True) if values.size else values[:, :1]
-    high = values.max(axis=1, keepdims=True) if values.size else values[:, :1]
+    nothing = np.zeros((len(values), 1), np.float32)  # lines without numbers have scales, too
+    low = values.min(axis=1, keepdims=True) if values.size else nothing
+    high = values.max(axis=1, keepdims=True) if values.size else nothing
     scale = ((high - low) / np.float32(255)).astype(np.float32)
     steps = (values - low) / np.where(scale > 0, scale, np.float32(1))
     codes = np.clip(np.rint(steps), 0, 255).astype(np.uint8)

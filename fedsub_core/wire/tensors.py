@@ -58,7 +58,9 @@ def encode_tensor(
         return message
     where = place(part)
     if encoding.delta:
-        after = _encode_differences(message, part.values, kept[where], encoding)
+        # Of a sub-model's row other inputs may have been sent before: it is sent whole.
+        top_k = 1.0 if isinstance(part, Sliced) else encoding.top_k
+        after = _encode_differences(message, part.values, kept[where], encoding.numbers, top_k)
     else:
         wanted = part.values + kept[where]
         message.values, message.scales = pack(_lines(wanted), numbers)
@@ -71,25 +73,25 @@ def encode_tensor(
 
 
 def _encode_differences(
-    message: pb.Tensor, values: FloatArray, held: FloatArray, encoding: Encoding
+    message: pb.Tensor, values: FloatArray, held: FloatArray, numbers: str, top_k: float
 ) -> FloatArray:
     """Fill `message`; return what the receiver will hold of these numbers."""
     sent: BoolArray = np.ones(len(values), np.bool_)
-    if encoding.top_k < 1:
+    if top_k < 1:
         known = _entries(held).any(axis=1)
         changed = np.where(known, np.linalg.norm(_entries(values - held), axis=1), 0)
         order = np.argsort(-changed, kind="stable")
         sent = np.logical_not(known)
-        sent[order[: ceil(encoding.top_k * known.sum())]] = True
+        sent[order[: ceil(top_k * known.sum())]] = True
         message.sent = pack_bits(sent)
     after = held.copy()
-    if encoding.numbers == "float32":
+    if numbers == "float32":
         message.values = pack_differences(values[sent], held[sent])
         after[sent] = values[sent]
     else:
         difference = values[sent] - held[sent]
-        message.values, message.scales = pack(_lines(difference), encoding.numbers)
-        after[sent] += _unpacked(message, difference.shape, encoding.numbers)
+        message.values, message.scales = pack(_lines(difference), numbers)
+        after[sent] += _unpacked(message, difference.shape, numbers)
     return after
 
 
@@ -120,12 +122,13 @@ def decode_tensor(
             raise refuse(f"{what} of {name}", "a mask", f"none: it is {declared.kind.__name__}")
     if declared.kind is Bits:
         _check_length(f"scales of {name}", message.scales, 0, refuse)
+        _check_length(f"sent entries of {name}", message.sent, 0, refuse)
         return Bits(unpack_bits(message.values, declared.shape, name, refuse))
     numbers = "float32" if declared.exact else numbers
     part = _empty(message, declared, before, refuse)
     held = None if kept is None or declared.exact else kept[place(part)]
     shape = _shape(part, declared.shape)
-    sent = _sent(message, shape[0], held, refuse)
+    sent = _sent(message, shape[0], None if declared.kind is Sliced else held, refuse)
     sent_shape = (int(sent.sum()), *shape[1:])
     _check_lengths(message, sent_shape, numbers, refuse)
     if held is None:
@@ -219,7 +222,7 @@ def _sent(message: pb.Tensor, entries: int, held: FloatArray | None, refuse: Ref
         return np.ones(entries, np.bool_)
     what = f"sent entries of {message.name}"
     if held is None:
-        raise refuse(what, "a choice of them", "all, as they are no differences")
+        raise refuse(what, "a choice of them", "all: no differences, or a sub-model's")
     sent = unpack_bits(message.sent, (entries,), what, refuse)
     if not _entries(held)[~sent].any(axis=1).all():
         raise refuse(what, "entries left out that were never sent", "those of the reference")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import site
-import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -24,9 +22,8 @@ def datasets_folder() -> Path:
         Where it is at none of these places.
     """
     # Beside an installed fedsub may lie another project's package "datasets": ask for our card.
-    places = [Path(__file__).resolve().parents[2] / "datasets"]
-    shares = (sysconfig.get_path("data"), site.getuserbase())
-    places += [Path(share) / "share" / "fedsub" / "datasets" for share in shares]
+    package = Path(__file__).resolve().parents[1]
+    places = [package.parent / "datasets", package / "cards"]
     for place in places:
         if (place / "watch" / CARD_FILE).is_file():
             return place

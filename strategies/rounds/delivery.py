@@ -76,10 +76,12 @@ class Delivery:
         crashes: Counter[str] = Counter()
         while True:
             for client, message, reply in self._pull(grid, awaited):
-                if reply.has_error() and reply.error.code in LOST and crashes[client] < CRASHES:
+                crashed = reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_CRASHED
+                given_up = crashed and crashes[client] == CRASHES
+                if reply.has_error() and reply.error.code in LOST and not given_up:
                     log.warning("client %s: %s", client, reply.error.reason)
                     stranded[client] = message
-                    crashes[client] += reply.error.code == ErrorCode.CLIENT_APP_CRASHED
+                    crashes[client] += crashed
                 else:
                     yield reply
             left = deadline - time.monotonic()

@@ -10,6 +10,7 @@ import logging
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from flwr.app import (
     Array,
@@ -76,6 +77,8 @@ class PersonalizedStrategy(Strategy):
         self.transport = Transport(settings.wire)
         self._agreed: State = {}
         self._metrics: RoundMetrics | None = None
+        #: Who was asked to evaluate its model after training it.
+        self._also: frozenset[str] = frozenset()
         self._rows: list[MetricRow] = []
 
     # What a method defines.
@@ -172,8 +175,11 @@ class PersonalizedStrategy(Strategy):
                     f"start: {name}: got {sorted(given)}, expected nothing: the first model "
                     "follows from the run's seed, all else from its configuration. Set it there"
                 )
-        rounds = num_rounds or self.settings.rounds.rounds
-        timeout = timeout or self.settings.rounds.timeout
+        configured = self.settings.rounds
+        rounds, timeout = num_rounds or configured.rounds, timeout or configured.timeout
+        # Devices and the method's own turns must know of them, too.
+        asked = replace(configured, rounds=rounds, timeout=timeout)
+        self.settings = replace(self.settings, rounds=asked)
         self.connect(grid)
         self.summary()
         result = Result()
@@ -245,6 +251,7 @@ class PersonalizedStrategy(Strategy):
         if self._metrics is not None and not self.evaluates_download:
             # A model of one's own is evaluated where it was trained: that saves half the messages.
             also = frozenset(self.population.evaluated(server_round))
+        self._also = also
         told = {also: self._instructions(turn, also) for also in (False, True)}
         return self.transport.write(
             MessageType.TRAIN,
@@ -261,7 +268,7 @@ class PersonalizedStrategy(Strategy):
         assert self.state is not None
         uploads: dict[str, Bundle] = {}
         for client, content in self.transport.read(server_round, replies):
-            if exchange.METRICS in content:
+            if client in self._also and exchange.METRICS in content:
                 self._take_metrics(client, content, server_round)
             try:
                 upload = self.transport.decode(client, content, server_round)

@@ -96,7 +96,7 @@ class Transport:
         Raises
         ------
         ValueError
-            If a message is to a node that is no client's.
+            If a message is to a node that is no client's, or two are to one client.
         """
         clients = {node: client for client, node in nodes.items()}
         asked = []
@@ -105,7 +105,10 @@ class Transport:
             if node not in clients:
                 raise ValueError(f"a message to node {node}: expected one of {sorted(clients)}")
             asked.append((clients[node], message))
-            self._count_down(clients[node], message)
+        if len(dict(asked)) < len(asked):
+            raise ValueError(f"two messages to one client among those to {[c for c, _ in asked]}")
+        for client, message in asked:
+            self._count_down(client, message)
         self.asked = len(asked)
         return self.delivery.exchange(grid, asked, timeout, nodes)
 

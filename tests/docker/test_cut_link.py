@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fedsub_client.saved import Saved
 from safetensors.torch import load_file
 
 from fedsub.engines.simulation import train_method
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Card, ClientData, Federation

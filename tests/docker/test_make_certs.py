@@ -59,8 +59,8 @@ def test_each_side_holds_its_own_and_no_more(make_certs: Make, docker: Path) -> 
         own = certificate(runtime / "server.pem")
         own.verify_directly_issued_by(certificate(runtime / "ca.crt"))
         assert names(runtime / "server.pem") == (["runtime"], [])
-        key = load_pem_private_key((runtime / "server.key").read_bytes(), None)
-        assert key.public_key() == own.public_key()
+        mine = load_pem_private_key((runtime / "server.key").read_bytes(), None)
+        assert mine.public_key() == own.public_key()
         secrets.add((runtime / "superexec.secret").read_text())
     assert len(secrets) == 4 and all(len(bytes.fromhex(s)) == 32 for s in secrets)
 

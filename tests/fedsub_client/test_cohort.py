@@ -1,105 +1,128 @@
-"""A device is a cohort of one: the same numbers alone and in a stack, by every way to call it."""
+"""A device is a cohort of one: the same numbers alone and in a stack, for every method."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from fedsub_client.parts import SplitClient, split_client
-from flwr.app import Context, Message, MessageType, RecordDict
-from flwr.client import Client
-from flwr.clientapp import ClientApp
-from flwr.common import FitIns, ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.compat.common.recorddict_compat import fitins_to_recorddict, recorddict_to_fitres
-from flwr.supercore.task_identity import TaskIdentity
 
-from fedsub_client.client import FedSubClient
-from fedsub_client.cohort import Cohort, build_learner
+from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.config.run_config import read_config
+from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.stacks import Stack
 from fedsub_core.data.standardise import moments, pool, scaling
-from fedsub_core.errors import MessageRefused
-from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Download, UnitRows, Upload
-from fedsub_core.wire.codec import decode_upload, encode_download
-from fedsub_core.wire.envelope import Envelope
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bits, Bundle, Dense, Rows
+from fedsub_core.wire.handshake import Facts
 
 CARD = Card("made", "test", ("a", "b", "c"), ("p", "q"))
 SCALING = scaling(moments(np.random.default_rng(9).normal(3, 2, (50, 2)).astype(np.float32)))
+NOTHING = Bundle()
 
 
-def people(counts: tuple[int, ...] = (90, 40, 65)) -> list[SplitClient]:
+def turn(round: int) -> Turn:
+    return Turn(round, 2, 0)
+
+
+def people(counts: Sequence[int] = (90, 40, 65), capacity: Sequence[float] = ()) -> Any:
     rng = np.random.default_rng(1)
-    config = read_config(None, {"split": "stratified"})
     made = []
     for i, n in enumerate(counts):
         y = rng.integers(0, 3, n)
         x = rng.normal(y[:, None] * (i + 1), 1, (n, 2)).astype(np.float32)
-        made.append(split_client(ClientData(f"c{i}", x, y), CARD, config))
+        share = capacity[i] if capacity else 1.0
+        client = ClientData(f"c{i}", x, y)
+        made.append(split_client(client, CARD, SplitSettings("stratified"), capacity=share))
     return made
 
 
-def cohort(method: str, clients: list[SplitClient], standardise: str = "federation") -> Cohort:
-    config = read_config(None, {"method": method, "fedsub.relevance": "naive"})
-    return Cohort(build_learner(config, method, CARD, (2,)), CARD, clients, standardise)
+def cohort(method: str, clients: Sequence[SplitClient], standardise: str = "federation") -> Cohort:
+    given = {"method": method, "standardise": standardise, "fedsub.relevance": "naive"}
+    config = read_config(None, given)
+    return make_cohort(config.device_settings(method), CARD, clients)
 
 
-def assert_equal_uploads(one: Upload, other: Upload) -> None:
-    assert one.examples == other.examples and one.prototype_version == other.prototype_version
-    np.testing.assert_array_equal(one.labels, other.labels)
-    np.testing.assert_allclose(one.scores, other.scores)
-    for name, mask in one.masks.items():
-        np.testing.assert_array_equal(mask, other.masks[name])
-        np.testing.assert_allclose(one.layers[name].rows, other.layers[name].rows, atol=1e-6)
-    for label, prototype in one.prototypes.items():
-        np.testing.assert_allclose(prototype, other.prototypes[label], atol=1e-6)
-    for name, tensor in one.dense.items():
-        np.testing.assert_allclose(tensor, other.dense[name], atol=1e-6)
+def assert_equal_uploads(one: Bundle, other: Bundle) -> None:
+    assert (one.examples, one.version) == (other.examples, other.version)
+    assert list(one.tensors) == list(other.tensors)
+    for name, part in one.tensors.items():
+        same = other.tensors[name]
+        assert type(part) is type(same)
+        if isinstance(part, Rows) and isinstance(same, Rows):
+            np.testing.assert_array_equal(part.units, same.units)
+        if isinstance(part, Bits):
+            np.testing.assert_array_equal(part.values, same.values)
+        else:
+            np.testing.assert_allclose(part.values, same.values, atol=1e-6)
 
 
-@pytest.mark.parametrize("method", ["fedsub", "fedavg", "local"])
+def from_a_neighbour(uploads: list[Bundle], of: Cohort) -> list[Bundle]:
+    """Return for each client what another one sent, as far as a download may hold it."""
+    turned = [*uploads[1:], uploads[0]]
+    parts = [{n: t for n, t in u.tensors.items() if n in of.receives} for u in turned]
+    return [Bundle(tensors=tensors) for tensors in parts]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_cohort_of_one_gives_the_numbers_of_the_stack(method: str) -> None:
     clients = people()
     stack, alone = cohort(method, clients), [cohort(method, [c]) for c in clients]
+    received = [NOTHING] * 3
     for round in (1, 2):
-        together = stack.fit(round, SCALING, range(3), [Download()] * 3)
+        uploads, reports = stack.fit(turn(round), SCALING, range(3), received)
         for i, one in enumerate(alone):
-            assert_equal_uploads(one.fit(round, SCALING, [0], [Download()])[0], together[i])
+            (upload,), (report,) = one.fit(turn(round), SCALING, [0], [received[i]])
+            assert_equal_uploads(upload, uploads[i])
+            assert report == pytest.approx(reports[i], abs=1e-6)
             for name, tensor in one.state.items():
                 torch.testing.assert_close(tensor[0], stack.state[name][i], atol=1e-6, rtol=0)
-    evaluation = stack.evaluate(1, SCALING, range(3), [Download()] * 3)
+        received = from_a_neighbour(uploads, stack)
+    state = stack.personalised(turn(2), SCALING, range(3), received)
+    evaluation = stack.evaluate(turn(2), SCALING, range(3), state)
     for i, one in enumerate(alone):
-        own = one.evaluate(1, SCALING, [0], [Download()])
+        state = one.personalised(turn(2), SCALING, [0], [received[i]])
+        own = one.evaluate(turn(2), SCALING, [0], state)
         assert own.loss[0] == pytest.approx(float(evaluation.loss[i]), abs=1e-6)
 
 
 def test_clients_that_are_not_addressed_stay_as_they_are() -> None:
     some = cohort("fedsub", people())
     before = {name: tensor.clone() for name, tensor in some.state.items()}
-    some.fit(1, SCALING, [2, 0], [Download(), Download()])
+    some.fit(turn(1), SCALING, [2, 0], [NOTHING, NOTHING])
     for name, tensor in some.state.items():
         assert torch.equal(tensor[1], before[name][1])
         assert not torch.equal(tensor[0], before[name][0])
 
 
-def test_evaluation_keeps_nothing() -> None:
-    one = cohort("fedavg", people()[:1])
+@pytest.mark.parametrize("method", ["fedavg", "fedavg-finetune", "perfedavg"])
+def test_the_state_that_is_tested_is_not_kept(method: str) -> None:
+    one = cohort(method, people()[:1])
     before = {name: tensor.clone() for name, tensor in one.state.items()}
-    shapes = one.learner.model.parameter_shapes
-    dense = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
-    with_ones = one.evaluate(1, SCALING, [0], [Download(dense=dense)])
+    ones = {n: Dense(np.ones(d.shape, np.float32)) for n, d in one.receives.items()}
+    losses = []
+    for received in (Bundle(tensors=ones), NOTHING):
+        state = one.personalised(turn(1), SCALING, [0], [received])
+        losses.append(float(one.evaluate(turn(1), SCALING, [0], state).loss[0]))
+    assert losses[0] != losses[1]
+    adapted = not torch.equal(state["model.linear1.bias"], before["model.linear1.bias"])
+    assert adapted == (method != "fedavg")
     assert all(torch.equal(before[name], tensor) for name, tensor in one.state.items())
-    assert float(with_ones.loss[0]) != float(one.evaluate(1, SCALING, [0], [Download()]).loss[0])
 
 
 @pytest.mark.parametrize("mode", ["federation", "client", "none"])
 def test_standardisation_is_of_training_parts_alone(mode: str) -> None:
     clients = people()
     shared = scaling(pool([moments(c.train_x) for c in clients])) if mode == "federation" else None
-    train, test = cohort("local", clients, mode)._stacks(1, shared)
+    some = cohort("local", clients, mode)
+    train, test = some._stacks(1, shared)
     whole = np.concatenate([c.train_x for c in clients])
     for i, c in enumerate(clients):
         basis = {"federation": whole, "client": c.train_x, "none": None}[mode]
@@ -109,67 +132,43 @@ def test_standardisation_is_of_training_parts_alone(mode: str) -> None:
                 data.x[i, : len(x)].numpy(), (x - mean) / std, rtol=1e-4, atol=1e-4
             )
             assert not data.x[i, len(x) :].any(), "padding is zero"
+        used = some.scaling(i, 1, shared)
+        assert (used is None) == (basis is None)
+        if used is not None:
+            np.testing.assert_allclose(used.mean, mean, rtol=1e-4)
+            np.testing.assert_allclose(used.std, std, rtol=1e-4)
 
 
-def order(round: int) -> dict[str, Any]:
-    return dict(exchange.order(round, SCALING))
+def test_capacities_reach_the_handshake_and_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = cohort("local", people(capacity=(0.25, 1.0, 0.5)))
+    said = [introduction.facts for introduction in some.introductions()]
+    assert said == [Facts(63, 0.25), Facts(28, 1.0), Facts(45, 0.5)]
+    seen: list[tuple[float, ...]] = []
+    fit = some.learner.fit
+
+    def noted(state: Any, received: Any, data: Stack, turn: Turn) -> Any:
+        seen.append(data.capacities)
+        return fit(state, received, data, turn)
+
+    monkeypatch.setattr(some.learner, "fit", noted)
+    some.fit(turn(1), SCALING, range(3), [NOTHING] * 3)
+    some.fit(turn(2), SCALING, [2, 0], [NOTHING] * 2)
+    assert seen == [(0.25, 1.0, 0.5), (0.5, 0.25)]
+    assert some._stacks(2, SCALING)[1].capacities == (0.25, 1.0, 0.5)
 
 
-def download(client: str, round: int, **layers: UnitRows) -> list[np.ndarray[Any, Any]]:
-    return [np.frombuffer(encode_download(Download(layers), client, round), np.uint8)]
+def test_a_clients_state_is_taken_out_and_put_back() -> None:
+    stack, other = cohort("ditto", people()), cohort("ditto", people())
+    stack.fit(turn(1), SCALING, range(3), [NOTHING] * 3)
+    kept = [stack.client_state(i) for i in range(3)]
+    assert kept[0]["personal.linear1.bias"].shape == (128,)
+    other.load_states(kept)
+    for one in (stack, other):
+        one.fit(turn(2), SCALING, range(3), [NOTHING] * 3)
+    assert all(torch.equal(stack.state[name], tensor) for name, tensor in other.state.items())
 
 
-def test_the_numpy_client_speaks_the_wire_and_integrates_only_named_units() -> None:
-    client = FedSubClient(cohort("fedsub", people()[:1]))
-    properties = client.get_properties({})
-    assert (properties["client"], properties["examples"]) == ("c0", len(people()[0].train_y))
-    arrays, examples, _ = client.fit(download("c0", 1), order(1))
-    model = client.cohort.learner.model
-    upload = decode_upload(arrays[0].tobytes(), Envelope("c0", 1, model, prototype_size=2))
-    assert upload.examples == examples == len(people()[0].train_y)
-    assert set(upload.prototypes) == {0, 1, 2}
-
-    units = np.zeros(3, np.bool_)
-    units[1] = True
-    rows = UnitRows(units, np.full((1, 513), 0.25, np.float32))
-    layers = {"linear3": rows}
-    before = client.cohort.learner.params(client.cohort.state)
-    after = client.cohort.learner.receive(client.cohort.state, [Download(layers)])
-    assert (after["linear3.weight"][0, 1] == 0.25).all() and after["linear3.bias"][0, 1] == 0.25
-    for name, tensor in before.items():
-        kept = [0, 2] if name.startswith("linear3") else slice(None)
-        assert torch.equal(after[name][0, kept], tensor[0, kept])
-    loss, tested, metrics = client.evaluate(download("c0", 1), order(1))
-    assert tested == len(people()[0].test_y) and metrics["loss"] == loss
-
-
-def test_the_device_refuses_what_is_not_for_it_and_stays_as_it_was() -> None:
-    client = FedSubClient(cohort("fedsub", people()[:1]))
-    before = {name: tensor.clone() for name, tensor in client.cohort.state.items()}
-    for payload, complaint in (
-        (download("c1", 1), "client id: got 'c1', expected 'c0'"),
-        (download("c0", 5), "round: got 5, expected 1"),
-        ([np.zeros(3, np.float32)], "one uint8 array"),
-    ):
-        with pytest.raises((MessageRefused, ValueError), match=complaint):
-            client.fit(payload, order(1))
-    assert all(torch.equal(before[name], t) for name, t in client.cohort.state.items())
-    with pytest.raises(ValueError, match="cohort of one, got 3"):
-        FedSubClient(cohort("fedsub", people()))
-
-
-def test_it_also_works_behind_flowers_client_fn() -> None:
-    client = FedSubClient(cohort("fedsub", people()[:1]))
-    alone = FedSubClient(cohort("fedsub", people()[:1])).fit(download("c0", 1), order(1))[0][0]
-
-    def client_fn(context: Context) -> Client:
-        return client.to_client()
-
-    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 0, 0, 0
-    ask = FitIns(ndarrays_to_parameters(download("c0", 1)), order(1))
-    content = fitins_to_recorddict(ask, keep_input=True)
-    message = Message(content, 1, MessageType.TRAIN, group_id="1")
-    context = Context(0, 1, {}, RecordDict(), {})
-    reply = ClientApp(client_fn=client_fn)(message, context)
-    got = recorddict_to_fitres(reply.content, keep_input=True)
-    np.testing.assert_array_equal(parameters_to_ndarrays(got.parameters)[0], alone)
+def test_hyperparameters_that_do_not_fit_the_model_are_refused() -> None:
+    config = read_config(None, {"fedsub.depth": 4})
+    with pytest.raises(ConfigError, match=r"fedsub\.depth: got 4, expected at most 3"):
+        make_cohort(config.device_settings("fedsub"), CARD, people())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedsub_client.parts import split_client
 
-from fedsub_core.config.run_config import read_config
+from fedsub_client.split_client import split_client
+from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, read_federation
@@ -87,12 +87,12 @@ def test_a_schedule_on_a_schedule_is_refused() -> None:
 @pytest.mark.parametrize("name", ["wisdm", "wesad"])
 @pytest.mark.parametrize("kind", ["stratified", "blocked"])
 def test_every_person_of_real_federations_can_start(real_data: Path, name: str, kind: str) -> None:
-    config = read_config(None, {"split": kind})
+    settings = SplitSettings(kind)
     real = read_federation(real_data / name)
     made = evolve(real, EvolutionOptions(classes=1.0, clients=1.0), 0)
     for data in made.clients.values():
-        parts = split_client(data, made.card, config)
+        parts = split_client(data, made.card, settings)
         assert 0 not in parts.held(1)
         assert parts.held(10_000) == split_client(
-            replace(data, since=None), made.card, config
+            replace(data, since=None), made.card, settings
         ).held(1)

@@ -18,7 +18,8 @@ def class_sums(
 
     Parameters
     ----------
-    parts : from :func:`fedsub_client.lrp.signed_parts`; plain parameters do for ``naive``.
+    parts : from :func:`fedsub_client.learners.fedsub.lrp.signed_parts`; for ``naive`` plain
+        parameters do.
     x : [clients, samples, *features]
     of_class : [clients, samples, classes], 1 where the sample is of the class, 0 for padding.
 

@@ -1,7 +1,7 @@
 """WESAD's official files: ``S2/S2.pkl`` ... ``S17/S17.pkl``, unpacked or inside ``WESAD.zip``.
 
 Each is a Python 2 pickle of nearly a gigabyte. It is read straight from the zip and with
-:class:`fedsub_core.unpickling.ArraysOnly`, so nothing in it can run; only the signals that are
+:class:`fedsub_core.data.unpickling.ArraysOnly`, so nothing in it can run; only the signals that are
 needed are kept, as float32.
 """
 

@@ -11,17 +11,17 @@ import pytest
 import torch
 from click import Command
 from click.testing import CliRunner, Result
-from fedsub_client.parts import Seen
-from fedsub_client.personal import load_model
-from fedsub_client.saved import PersonalModel, Saved
 
 from fedsub.cli import cli
 from fedsub.commands.device import export, predict
+from fedsub_client.file_history import FileHistory
+from fedsub_client.loaded_model import load_model
+from fedsub_client.saved_state import PersonalModel, Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import ConfigError, DataError, RunError
-from fedsub_core.models.chain import build_model
+from fedsub_core.models.kinds import build_model
 
 # Names that could be taken for columns, or break one.
 CARD = Card("toy", "test", ("row", "b, c", "class"), ("u", "v"))
@@ -32,9 +32,9 @@ def state(tmp_path: Path) -> Path:
     """A device's folder, its model drawn large enough to say different things."""
     drawn = build_model("auto", (2,), 3).init(1, seed=7)
     params = {name: 4 * tensor[0] for name, tensor in drawn.items()}
-    scaling = Scaling(np.float32([20, -3]), np.float32([4, 0.5]))
+    scaling = Scaling(np.array([20, -3], np.float32), np.array([4, 0.5], np.float32))
     model = PersonalModel(params, "auto", (2,), CARD, scaling)
-    saved = Saved("p", "run", "fedsub", 4, Seen((60,), b"0"), model=model)
+    saved = Saved("p", "run", "fedsub", 4, FileHistory((60,), b"0"), model=model)
     folder = tmp_path / "state" / "p"
     folder.mkdir(parents=True)
     (folder / STATE_FILE).write_bytes(saved.to_bytes())
@@ -49,7 +49,7 @@ def new(tmp_path: Path) -> Path:
 
 
 def call(command: Command, *args: object) -> Result:
-    return CliRunner().invoke(cli, [command.name, *map(str, args)])
+    return CliRunner().invoke(cli, [str(command.name), *map(str, args)])
 
 
 def test_predictions_as_csv(state: Path, new: Path, tmp_path: Path) -> None:
@@ -106,8 +106,9 @@ def test_export_says_what_it_wrote(state: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     said = "client p, model of round 4, x [batch, 2]: read back, probabilities differ by "
     assert done.stdout.startswith(said) and done.stdout.endswith(f"{file}\n")
-    x = np.float32([[20, -3], [30, -2]])
-    found = torch.jit.load(file)(torch.from_numpy(x)).numpy()
+    x = np.array([[20, -3], [30, -2]], np.float32)
+    module = torch.jit.load(file)  # type: ignore[no-untyped-call]
+    found = module(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(found, load_model(state).probabilities(x), atol=1e-6)
     again = call(export, *args)
     assert isinstance(again.exception, RunError) and "--force" in str(again.exception)

@@ -13,10 +13,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from fedsub_client.saved import Saved
 
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation, write_federation

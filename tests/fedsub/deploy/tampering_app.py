@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsub_client.device import Device
 from fedsub_core.wire import exchange
 from fedsub_core.wire.frame import open_frame
+from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 __all__ = ["app"]
 
@@ -27,7 +27,7 @@ class Cheat(Device):
 
     def train(self, content: RecordDict) -> RecordDict:
         reply = super().train(content)
-        round, _ = exchange.read_order(content.config_records[exchange.ORDER])
+        round = exchange.read_instructions(content.config_records[exchange.TURN]).turn.round
         kept = Path(os.environ["FEDSUB_TEST_KEPT"])
         payload = exchange.unpack(reply)
         if round == 1:
@@ -35,10 +35,14 @@ class Cheat(Device):
         elif round == 2:
             reply[exchange.PAYLOAD] = exchange.pack(kept.read_bytes())
         elif round == 3:
-            upload = pb.Upload.FromString(open_frame(payload, 2**30, AssertionError))
+            upload = pb.Bundle.FromString(open_frame(payload, 2**30, _unreadable))
             upload.client_id = "p1"
             reply[exchange.PAYLOAD] = exchange.pack(upload.SerializeToString())
         return reply
+
+
+def _unreadable(what: str, got: object, expected: object) -> Exception:
+    return AssertionError(f"{what}: got {got}, expected {expected}")
 
 
 @app.query()

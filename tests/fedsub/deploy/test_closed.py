@@ -37,6 +37,7 @@ from fedsub.deploy.processes import Child, Supervisor
 from fedsub.engines.rehearsal_folder import Workplace, make_workplace
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
+from fedsub_core.options import Value
 from fedsub_server.rundb import RunDatabase
 
 pytestmark = pytest.mark.slow
@@ -214,7 +215,13 @@ def test_strangers_are_not_let_in(site: Site, tmp_path: Path) -> None:
 def test_a_device_that_cheats_is_refused_and_named(site: Site) -> None:
     site.wait_until_connected("p1", "p2", "p3")
     run = site.place.run
-    keys = {"rounds": 3, "min-clients": 3, "beside": "", "folder": str(run), "evaluate-every": 3}
+    keys: dict[str, Value] = {
+        "rounds": 3,
+        "min-clients": 3,
+        "beside": "",
+        "folder": str(run),
+        "evaluate-every": 3,
+    }
     write_app(site.place.app, read_config(None, keys))
     submitted = site.flwr("run", str(site.place.app), CONNECTION, "--format", "json")
     number = str(json.loads(submitted)["run-id"])

@@ -20,8 +20,15 @@ from fedsub.deploy.flower_process import (
 )
 from fedsub_core.config.run_config import from_flat, read_config, to_flat
 from fedsub_core.errors import RunError
+from fedsub_core.options import Value
 
-SETTINGS = {"rounds": 2, "lr": 1.0, "fedsub.fusion": "avg", "beside": "", "data": "/a b/ü"}
+SETTINGS: dict[str, Value] = {
+    "rounds": 2,
+    "lr": 1.0,
+    "fedsub.fusion": "avg",
+    "beside": "",
+    "data": "/a b/ü",
+}
 
 
 def test_the_app_holds_the_whole_configuration(tmp_path: Path) -> None:

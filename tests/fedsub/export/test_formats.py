@@ -11,33 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fedsub_client.personal import LoadedModel, load_model
-from flwr.app import Context, RecordDict
 from safetensors import safe_open
 
 from fedsub.export import formats as exporting
 from fedsub.export import onnx_file
 from fedsub.export.formats import FORMATS, Format, export
 from fedsub.export.torch_module import PersonalModule
-from fedsub_client.device import Device
-from fedsub_core.config.run_config import read_config, to_flat
-from fedsub_core.data import standardise
-from fedsub_core.data.card import Card
-from fedsub_core.data.client_data import ClientData
-from fedsub_core.data.federation import Federation, write_federation
+from fedsub_client.loaded_model import LoadedModel, load_model
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Download
-from fedsub_core.wire.codec import encode_download
 
-CARD = Card("toy", "test", ("a", "b, c", "d"), ("u", "v"), "m/s^2", 50.0, 1.0)
-KINDS = {  # of 77 and 50 samples: the adaptive pooling's windows then differ in length
-    "mlp": ("mlp", (2,), "federation"),
-    "mlp raw": ("mlp", (2,), "none"),
-    "mlp on windows": ("mlp", (2, 40), "client"),
-    "cnn1d": ("cnn1d", (2, 77), "federation"),
-    "cnn1d raw": ("cnn1d", (2, 50), "none"),
-}
+from .trained_devices import KINDS, device_state
 
 
 @pytest.fixture(scope="session")
@@ -53,24 +36,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedM
     return train
 
 
-def device_state(folder: Path, model: str, shape: tuple[int, ...], scale: str) -> Path:
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
-    x = rng.normal(y.reshape(-1, *[1] * len(shape)), 0.5, (60, *shape)) * 3 + 5
-    person = ClientData("p", x.astype(np.float32), y)
-    write_federation(folder / "data", Federation(CARD, {"p": person}))
-    settings = {"data": "toy", "beside": "", "model": model, "standardise": scale}
-    settings |= {"epochs": 30, "lr": 0.05 if scale != "none" else 0.02}
-    config = read_config(None, settings)
-    node = {"client-id": "p", "data": str(folder / "data"), "state-dir": str(folder / "state")}
-    device = Device(Context(1, 1, node, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
-    shared = standardise.scaling(standardise.moments(person.x)) if scale == "federation" else None
-    payload = encode_download(Download(), "p", 1, config.wire.download)
-    order = exchange.order(1, shared)
-    device.train(RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order}))
-    return folder / "state" / "p"
-
-
 def samples(loaded: LoadedModel, n: int) -> np.ndarray:
     """Samples like those of all classes, in turn."""
     means = (5 + 3 * (np.arange(n) % 3)).reshape(-1, *[1] * len(loaded.model.shape))
@@ -80,7 +45,7 @@ def samples(loaded: LoadedModel, n: int) -> np.ndarray:
 
 def by_pytorch(loaded: LoadedModel, x: np.ndarray) -> np.ndarray:
     with torch.no_grad():
-        return PersonalModule(loaded)(torch.from_numpy(x)).numpy()
+        return np.asarray(PersonalModule(loaded)(torch.from_numpy(x)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,7 +89,7 @@ def test_torchscript(trained: Callable[[str], LoadedModel], kind: str, tmp_path:
     difference = export(loaded, "torchscript", file)
     assert difference is not None and difference < 1e-5
     told = {exporting.FACTS: ""}
-    module = torch.jit.load(file, _extra_files=told)
+    module = torch.jit.load(file, _extra_files=told)  # type: ignore[no-untyped-call]
     for n in (1, 2, 30):
         x = samples(loaded, n)
         found = module(torch.from_numpy(x)).numpy()

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedsub.export.torch_module import to_torch
 from fedsub_core.models.from_torch import from_torch
+from fedsub_core.models.to_torch import to_torch
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fedsub_client.saved import Saved
 from flwr.app import MessageType
 
-from fedsub_client import store as store_module
 from fedsub_client.store import STATE_FILE
 from fedsub_core.errors import RunError
 
@@ -28,7 +27,7 @@ def test_a_full_disk_costs_a_round_and_nothing_else(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as full:
-        full.setattr(store_module.os, "fsync", fail)
+        full.setattr(os, "fsync", fail)
         for run in ("run", "run", "other"):
             with pytest.raises(RunError, match=r"client 'p', round 2: .*No space left.*Free some"):
                 device.train(2, download, run)
@@ -57,8 +56,7 @@ def test_another_persons_state_is_not_continued(
     device, fresh = phone(), phone("fresh")
     device.train(1)
     file = device.states / STATE_FILE
-    whole = device.saved
-    file.write_bytes(Saved(**{**vars(whole), "client": "q"}).to_bytes())
+    file.write_bytes(replace(device.saved, client="q").to_bytes())
     assert device.train(1) == fresh.train(1)
     assert "it is client 'q''s, expected 'p''s" in caplog.text
 

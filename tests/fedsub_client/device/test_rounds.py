@@ -7,21 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fedsub_client.parts import split_client
 from flwr.app import MessageType
 
 from fedsub_client.client import FedSubClient
-from fedsub_client.cohort import Cohort
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Download
+from fedsub_core.wire.bundles import Bundle
 
 WAYS: list[dict[str, Any]] = [
     {"method": "fedsub"},
     {"method": "fedsub", "upload_encoding": "delta,int8", "download_encoding": "delta"},
     {"method": "fedsub", "standardise": "client", "upload_encoding": "int8"},
-    {"method": "fedavg"},
+    {"method": "fedavg", "upload_encoding": "delta,top-k:0.1", "download_encoding": "delta"},
+    {"method": "ditto"},
     {"method": "local", "standardise": "none"},
 ]
 
@@ -29,28 +28,24 @@ WAYS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
 def test_a_state_on_disk_is_as_good_as_one_in_memory(phone: Any, way: dict[str, Any]) -> None:
     device = phone(**way)
-    parts = split_client(device.person(), device.card, device.config)
-    cohort = Cohort(
-        device.learner, device.card, [parts], device.config.standardise, wire=device.config.wire
-    )
-    undisturbed, download, models = FedSubClient(cohort), Download(), []
+    cohort = device.cohort()
+    undisturbed, download, models = FedSubClient(cohort), Bundle(), []
     for round in range(1, 5):
-        order = dict(exchange.order(round, device.scaling, "run"))
         sent = np.frombuffer(device.payload(round, download), np.uint8)
-        expected = undisturbed.fit([sent], order)[0][0].tobytes()
+        expected = undisturbed.fit([sent], dict(device.told(round)))[0][0].tobytes()
         assert device.train(round, download) == expected
         saved = device.saved
         assert (saved.client, saved.run, saved.method) == ("p", "run", way["method"])
         assert saved.round == round and saved.reply == expected
+        assert saved.report == undisturbed.report and saved.report["training_loss"] > 0
         state = cohort.client_state(0)
         assert saved.state.keys() == state.keys()
         assert all(torch.equal(saved.state[name], tensor) for name, tensor in state.items())
         assert saved.model is not None
-        for name, tensor in device.learner.params(cohort.state).items():
+        for name, tensor in cohort.learner.personal(cohort.state).items():
             assert torch.equal(saved.model.params[name], tensor[0])
         models.append(saved.model.params["linear1.weight"])
-        if way["method"] != "local":
-            download = device.receive(expected, round)
+        download = device.receive(expected, round)
     assert not torch.equal(models[0], models[-1])
     assert sorted(device.files()) == ["lock", STATE_FILE]
 
@@ -61,16 +56,34 @@ def test_a_round_asked_twice_is_trained_once(
 ) -> None:
     device, undisturbed = phone(**way), phone("two", **way)
     download = device.receive(device.train(1), 1)
-    assert undisturbed.receive(undisturbed.train(1), 1).layers.keys() == download.layers.keys()
+    assert undisturbed.receive(undisturbed.train(1), 1).tensors.keys() == download.tensors.keys()
     message = device.content(2, download)
-    first = exchange.unpack(device.ask(MessageType.TRAIN, message))
+    first = device.ask(MessageType.TRAIN, message)
     before = device.files()
     for _ in range(2):
-        assert exchange.unpack(device.ask(MessageType.TRAIN, message)) == first
+        again = device.ask(MessageType.TRAIN, message)
+        assert exchange.unpack(again) == exchange.unpack(first)
+        # What was reported beside the upload belongs to it.
+        assert dict(again.metric_records[exchange.REPORT]) == device.saved.report
+        assert again.metric_records[exchange.REPORT] == first.metric_records[exchange.REPORT]
     assert trained == [1, 1, 2] and device.files() == before
     assert "client p: round 2 was done before; same answer" in caplog.text
-    undisturbed.train(2, download)
+    assert undisturbed.train(2, download) == exchange.unpack(first)
+    for one in (device, undisturbed):
+        one.receive(exchange.unpack(first), 2)
     assert device.train(3) == undisturbed.train(3)
+
+
+def test_what_a_device_reports_is_beside_its_upload(phone: Any) -> None:
+    for method, names in (
+        ("fedsub", {"training_loss"}),
+        ("apfl", {"alpha"}),
+        ("local", {"training_loss"}),
+    ):
+        device = phone(method, method=method)
+        content = device.ask(MessageType.TRAIN, device.content(1))
+        report = dict(content.metric_records[exchange.REPORT])
+        assert report.keys() == names and report == device.saved.report
 
 
 def test_asked_again_it_is_evaluated_again_where_that_is_wanted(
@@ -81,6 +94,7 @@ def test_asked_again_it_is_evaluated_again_where_that_is_wanted(
     metrics = first.metric_records[exchange.METRICS]
     assert metrics["examples"] == 18 and 0 < metrics["macro_f1"] <= 1
     assert dict(again.metric_records[exchange.METRICS]) == dict(metrics)
+    assert again.metric_records[exchange.REPORT] == first.metric_records[exchange.REPORT]
     assert exchange.METRICS not in device.ask(MessageType.TRAIN, device.content(1))
     assert trained == [1]
 
@@ -113,6 +127,8 @@ def test_a_message_that_is_refused_changes_nothing(phone: Any, kind: str) -> Non
         content[exchange.PAYLOAD] = exchange.pack(b"nonsense")
         with pytest.raises(MessageRefused):
             device.ask(kind, content)
+        with pytest.raises(RunError, match=r"client 'p': asked to train 'ditto', expected fedsub$"):
+            device.ask(kind, device.content(2, run=run, method="ditto"))
     assert device.files() == before
     assert device.train(1) == device.saved.reply
 

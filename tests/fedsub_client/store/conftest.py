@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from fedsub_client.parts import Seen
-from fedsub_client.saved import Saved
 
+from fedsub_client.file_history import FileHistory
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import FolderStore
 
 SIZE = 40_000
+FILE = FileHistory((9,), b"digest")
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def saved() -> Any:
 
     def make(round: int, client: str = "p", run: str = "run") -> Saved:
         state = {"w": torch.full((SIZE,), float(round)), "n": torch.tensor(round)}
-        return Saved(client, run, "local", round, Seen((9,), b"digest"), state, b"%d" % round)
+        return Saved(client, run, "local", round, FILE, state, b"%d" % round)
 
     return make
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fedsub_client import store as module
 from fedsub_client.store import STATE_FILE, FolderStore
 from fedsub_core.errors import RunError
 
@@ -32,7 +31,7 @@ def test_a_disk_that_fails_leaves_the_old_state(
 
     store.save(saved(1))
     with monkeypatch.context() as broken:
-        broken.setattr(module.os, call, fail)
+        broken.setattr(os, call, fail)
         with pytest.raises(RunError, match=rf"client 'p', round 2: .*{os.strerror(number)}.*kept"):
             store.save(saved(2))
     assert_whole(store.load(), 1)
@@ -85,7 +84,7 @@ def test_a_full_disk_does_not_cost_the_run_before(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     store.save(saved(1))
-    monkeypatch.setattr(module.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(RunError, match="No space left"):
         store.save(saved(1, run="other"), new_run=True)
     assert names() == [STATE_FILE]

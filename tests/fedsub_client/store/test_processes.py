@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fedsub_client.store import STATE_FILE, FolderStore
+from fedsub_core.files import DRAFT
 
 SIZE = 40_000
 # Imports once; every line it reads is run by a process that it forks.
@@ -22,8 +23,8 @@ NURSERY = """
 import os, resource, signal, sys, time
 from pathlib import Path
 import torch
-from fedsub_client.parts import Seen
-from fedsub_client.saved import Saved
+from fedsub_client.file_history import FileHistory
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import FolderStore
 from fedsub_core.errors import RunError
 
@@ -31,7 +32,8 @@ SIZE = int(sys.argv[1])
 
 def saved(round):
     state = {"w": torch.full((SIZE,), float(round)), "n": torch.tensor(round)}
-    return Saved("p", "run", "local", round, Seen((9,), b"digest"), state, b"%d" % round)
+    file = FileHistory((9,), b"digest")
+    return Saved("p", "run", "local", round, file, state, b"%d" % round)
 
 def loop(report, folder):
     store = FolderStore(Path(folder), "p")
@@ -55,6 +57,10 @@ def limit(report, folder):
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     store.save(saved(2))
     os.write(report, b"%d\\n" % store.load().round)
+
+def die(report, folder):
+    os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+    FolderStore(Path(folder), "p").save(saved(2))
 
 def hold(report, folder):
     with FolderStore(Path(folder), "p").lock():
@@ -110,6 +116,11 @@ class Nursery:
         return self.process.stdout.readline().strip()
 
 
+def drafts(store: FolderStore) -> list[str]:
+    """Return what is in the folder of states that were not saved whole."""
+    return [path.name for path in store.folder.glob(f"{DRAFT}*")]
+
+
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
     if not hasattr(os, "fork"):
@@ -133,14 +144,31 @@ def test_a_killed_device_has_its_last_state(
         kills += 1
         first = nursery.start("loop", store.folder.parent, moments.uniform(0.001, 0.03))
         told = int((nursery.end() or [first])[-1])
-        unfinished += (store.folder / f".{STATE_FILE}.new").exists()
+        left = drafts(store)
+        assert len(left) <= 1, "each save sweeps what the process before it left"
+        unfinished += len(left)
         found = store.load()
         # What it had saved is never lost; what it was saving may have made it.
         assert found is not None and found.round in (told, told + 1) and found.round > before
         assert_whole(found, found.round)
         before = found.round
     assert unfinished > 0, "no process was killed while it saved"
-    assert caplog.text == "" and set(names()) <= {STATE_FILE, f".{STATE_FILE}.new", "lock"}
+    assert caplog.text == "" and set(names()) - set(drafts(store)) == {STATE_FILE, "lock"}
+
+
+def test_what_a_killed_process_left_is_swept_by_the_next_save(
+    nursery: Nursery, store: FolderStore, saved: Any, assert_whole: Any, names: Any
+) -> None:
+    store.save(saved(1))
+    for _ in range(2):
+        nursery.start("die", store.folder.parent)
+        assert nursery.end() == []
+    (left,) = drafts(store)
+    assert left.endswith(STATE_FILE) and names() == [left, STATE_FILE]
+    assert_whole(store.load(), 1)
+    store.save(saved(2))
+    assert names() == [STATE_FILE]
+    assert_whole(store.load(), 2)
 
 
 def test_a_file_that_may_not_grow_leaves_the_old_state(

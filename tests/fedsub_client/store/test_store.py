@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fedsub_client.saved import Saved
 from flwr.app import RecordDict
 
-from fedsub_client import store as module
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE, ContextStore, FolderStore
 from fedsub_core.errors import RunError
 
@@ -53,8 +52,8 @@ def test_file_and_folder_are_synced_before_anybody_relies_on_them(
         done.append(("replace", Path(source).stat().st_ino))
         os.rename(source, target)
 
-    monkeypatch.setattr(module.os, "fsync", fsync)
-    monkeypatch.setattr(module.os, "replace", replace_)
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace_)
     store.save(saved(1))
     file, folder = store.path.stat().st_ino, store.folder.stat().st_ino
     assert done == [("sync", file), ("replace", file), ("sync", folder)]
@@ -105,7 +104,7 @@ def test_what_cannot_be_read_moved_or_made_is_said(
     def fail(*_: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(module.os, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(RunError, match=r"cannot be moved aside \(.*Read-only"):
         store.load()
     assert store.path.read_bytes() == b"damaged"

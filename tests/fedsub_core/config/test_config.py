@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,13 @@ from fedsub_core.config.run_config import (
     read_config,
     to_flat,
 )
+from fedsub_core.config.settings import RoundSettings, SplitSettings, UnseenSettings
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import METHODS, FedSubHyperparameters, NoHyperparameters
+from fedsub_core.methods.card import Hyperparameters, ReceivedHyperparameters
+from fedsub_core.methods.fedsub import FedSubHyperparameters
+from fedsub_core.methods.table import METHODS
 from fedsub_core.options import Option, describe
+from fedsub_core.training import TrainingSettings
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -38,8 +42,8 @@ def test_defaults() -> None:
     assert config.methods == ("fedsub", "local", "fedavg")
     assert config.hyper == {
         "fedsub": FedSubHyperparameters(),
-        "local": NoHyperparameters(),
-        "fedavg": NoHyperparameters(),
+        "local": Hyperparameters(),
+        "fedavg": ReceivedHyperparameters(),
     }
     with pytest.raises(FrozenInstanceError):
         config.rounds = 1  # type: ignore[misc]
@@ -56,7 +60,7 @@ def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
 
 def test_hyperparameters_of_unused_methods_are_checked_and_left_out(tmp_path: Path) -> None:
     path = written(tmp_path, 'method = "local"\nbeside = ""\n[fedsub]\nfusion = "avg"\n[fedavg]\n')
-    assert read_config(path).hyper == {"local": NoHyperparameters()}
+    assert read_config(path).hyper == {"local": Hyperparameters()}
     assert read_config(path, {"method": "fedsub"}).hyper == {
         "fedsub": FedSubHyperparameters(fusion="avg")
     }
@@ -74,9 +78,9 @@ UNKNOWN_AND_WRONG = [
     ("batch_size = 3", "unknown key 'batch_size'. Did you mean 'batch-size'?"),
     ('fusion = "avg"', "Did you mean 'fedsub.fusion'?"),
     ("[fedsub]\ndepht = 1", "unknown key 'fedsub.depht'. Did you mean 'fedsub.depth'?"),
-    ("[local]\nmu = 1.0", "Known keys of method 'local': none."),
-    ("[ditto]\nmu = 1.0", "unknown key 'ditto.mu'."),
-    ("[ditto]", "unknown key 'ditto'."),
+    ("[local]\nmu = 1.0", "Known keys of method 'local': local.tested."),
+    ("[dittoo]\nmu = 1.0", "unknown key 'dittoo.mu'."),
+    ("[dittoo]", "unknown key 'dittoo'."),
     ("fedsub = 3", "unknown key 'fedsub'."),
     ("[fedsub.fusion]\nx = 1", "unknown key 'fedsub.fusion.x'."),
     ('method = "fedsubb"', "method: unknown method 'fedsubb'. Did you mean 'fedsub'?"),
@@ -110,7 +114,11 @@ UNKNOWN_AND_WRONG = [
     ("round-timeout = 0", "round-timeout: got 0.0"),
     ("checkpoint-seconds = -0.1", "checkpoint-seconds: got -0.1"),
     ('split = "blockd"', "one of auto, stratified, blocked, unseen. Did you mean 'blocked'?"),
-    ('model = "resnet"', "one of auto, mlp, cnn1d"),
+    ('model = "cnn1"', "model: unknown model 'cnn1'. Did you mean 'cnn1d'?"),
+    ("train-share = 0", "train-share: got 0.0, expected a number of at most 1 and above 0"),
+    ("lr-decay = 0", "lr-decay: got 0.0, expected a number above 0"),
+    ('optimiser = "sdg"', "one of sgd, adam. Did you mean 'sgd'?"),
+    ('[fedavg]\ntested = "best"', "tested: got 'best', expected one of received, trained"),
     ("device = 0", "device: got 0, expected one of auto, cpu, cuda"),
     ('out = ""', "out: got ''"),
     ("[fedsub]\nimpute = 1", "[fedsub]: impute: got 1, expected true or false"),
@@ -156,6 +164,34 @@ def test_a_flat_config_is_typed() -> None:
     assert from_flat({"rounds": 3, "fedsub.depth": 1}).rounds == 3
 
 
+def test_hyperparameters_of_any_method_as_text() -> None:
+    config = from_flat(
+        {"method": "ditto", "beside": "", "set": "ditto.lam=0.5 fedavg.tested=trained"}
+    )
+    assert config.hyper["ditto"].lam == 0.5
+    assert from_flat({"set": ""}) == RunConfig()
+    with pytest.raises(ConfigError, match=re.escape("run config: set: unknown key 'ditto.la'")):
+        from_flat({"set": "ditto.la=1"})
+    with pytest.raises(ConfigError, match="run config ditto: expected KEY=VALUE"):
+        from_flat({"set": "ditto"})
+
+
+def test_every_room_gets_its_own_settings() -> None:
+    keys = {"split": "unseen", "rounds": 9, "lr": 0.1, "seed": 4, "method": "ditto", "beside": ""}
+    config = read_config(None, keys | {"train-share": 0.2, "lr-decay": 0.5, "ditto.lam": 0.3})
+    device, server = config.device_settings("ditto"), config.server_settings("ditto")
+    assert (device.training.lr, device.training.lr_decay) == (0.1, 0.5)
+    assert device.split == SplitSettings("unseen", 0.3, 0.2, 4)
+    assert device.hyper.lam == server.hyper.lam == 0.3
+    assert (server.rounds.rounds, server.rounds.seed, device.seed) == (9, 4, 4)
+    assert server.rounds.unseen == UnseenSettings(0.2, 5)
+    assert read_config().server_settings("fedsub").rounds.unseen is None
+    rooms = [
+        {f.name for f in fields(of)} for of in (TrainingSettings, RoundSettings, SplitSettings)
+    ]
+    assert not (rooms[0] & rooms[1]) and not (rooms[0] & rooms[2]), "a room holds another's keys"
+
+
 def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.toml: cannot be read"):
         read_config(tmp_path / "absent.toml")
@@ -169,6 +205,8 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(METHODS))
     if o.key == "beside":
         return st.lists(st.sampled_from(list(METHODS))).map(",".join)
+    if o.key == "model":
+        return st.sampled_from(["auto", "mlp", "cnn1d"])
     if o.key == "k-selection":
         return st.sampled_from(["dbi", "dbi-capped", "silhouette", "fixed:12"])
     if o.choices:
@@ -202,17 +240,20 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, A
     path = tmp_path_factory.getbasetemp() / "round_trip.toml"
     path.write_text(dump_toml(config), encoding="utf-8")
     assert read_config(path) == config
-    assert differences(config, read_config(path)) == []
+    assert differences(config, read_config(path)) == {}
     text = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in flat.items()}
     assert read_config(None, text) == config
 
 
 def test_differences() -> None:
     a, b = read_config(), read_config(None, {"rounds": 61, "fedsub.fusion": "avg"})
-    assert differences(a, b) == ["rounds: 60 -> 61", "fedsub.fusion: 'overlapping' -> 'avg'"]
-    assert differences(a, a) == []
+    assert differences(a, b) == {
+        "rounds": "rounds: 60 -> 61",
+        "fedsub.fusion": "fedsub.fusion: 'overlapping' -> 'avg'",
+    }
+    assert differences(a, a) == {}
     alone = read_config(None, {"method": "local", "beside": ""})
-    assert "fedsub.depth: 0 -> '(none)'" in differences(a, alone)
+    assert differences(a, alone)["fedsub.depth"] == "fedsub.depth: 0 -> '(none)'"
 
 
 def test_describe() -> None:

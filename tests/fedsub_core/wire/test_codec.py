@@ -1,157 +1,210 @@
-"""The codec gives back what went in, bit for bit, and refuses what does not fit the model."""
+"""The codec gives back what went in, bit for bit, and refuses what does not fit the declaration."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.models.chain import mlp
-from fedsub_core.wire.bundles import Download, UnitRows, Upload, papers_bytes, union_bytes
+from fedsub_core.wire.bundles import Bundle, Declaration, Rows, dense, rows
 from fedsub_core.wire.codec import (
+    Address,
     decode_download,
     decode_upload,
     encode_download,
     encode_upload,
 )
 from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.v2 import exchange_pb2 as pb
 
-MODEL = mlp(3, 4, hidden=(10, 5))
-ENVELOPE = Envelope("anna", 7, MODEL, prototype_size=3)
-
-
-def random_upload(seed: int = 0) -> Upload:
-    rng = np.random.default_rng(seed)
-    labels = np.flatnonzero(rng.random(4) < 0.7).astype(np.int64)
-    masks = {x.name: rng.random((len(labels), x.units)) < 0.5 for x in MODEL.affine}
-    layers = {}
-    for layer in MODEL.affine:
-        union = masks[layer.name].any(0)
-        rows = rng.standard_normal((union.sum(), layer.fan_in + 1), np.float32)
-        layers[layer.name] = UnitRows(union, rows)
-    return Upload(
-        examples=12,
-        layers=layers,
-        masks=masks,
-        labels=labels,
-        scores=rng.random(len(labels)).astype(np.float32),
-        prototypes={int(y): rng.standard_normal(3, np.float32) for y in labels},
-        prototype_version=2**63 - 1,
-        dense={"linear1.bias": rng.standard_normal(10, np.float32)},
-    )
+Make = Callable[[str, Declaration], Any]
+Drift = Callable[..., Iterator[Bundle]]
+Declarations = dict[str, Declaration]
+ANNA = Address("anna", 7)
 
 
-@given(st.integers(0, 10_000))
-@settings(max_examples=50, deadline=None)
-def test_an_upload_survives_the_wire_bit_for_bit(seed: int) -> None:
-    sent = random_upload(seed)
-    got = decode_upload(encode_upload(sent, "anna", 7), ENVELOPE)
-    assert (got.examples, got.prototype_version) == (sent.examples, sent.prototype_version)
-    for ours, theirs in (
-        (sent.masks, got.masks),
-        (sent.prototypes, got.prototypes),
-        (sent.dense, got.dense),
-        ({"labels": sent.labels}, {"labels": got.labels}),
-        ({"scores": sent.scores}, {"scores": got.scores}),
-        ({k: v.rows for k, v in sent.layers.items()}, {k: v.rows for k, v in got.layers.items()}),
-        ({k: v.units for k, v in sent.layers.items()}, {k: v.units for k, v in got.layers.items()}),
-    ):
-        assert ours.keys() == theirs.keys()
-        for key in ours:
-            np.testing.assert_array_equal(ours[key], theirs[key])
+@pytest.fixture(scope="module")
+def valid(declarations: Declarations, drifting_bundles: Drift) -> bytes:
+    """Return a valid upload of every kind of tensor; place in it and name are the declaration's."""
+    kinds = declarations["kinds"]
+    return encode_upload(next(drifting_bundles(12, 1, kinds)), ANNA, kinds)
 
 
-def test_a_download_survives_the_wire() -> None:
-    layers = {"linear2": UnitRows(np.array([1, 0, 0, 1, 0], bool), np.ones((2, 11), np.float32))}
-    sent = Download(layers=layers, prototype_version=5)
-    got = decode_download(encode_download(sent, "anna", 7), ENVELOPE)
-    assert got.prototype_version == 5
-    np.testing.assert_array_equal(got.layers["linear2"].units, layers["linear2"].units)
-    np.testing.assert_array_equal(got.layers["linear2"].rows, layers["linear2"].rows)
+@pytest.mark.parametrize("name", ["fedsub", "model", "kinds"])
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_a_bundle_survives_the_wire_bit_for_bit(
+    seed: int, name: str, declarations: Declarations, drifting_bundles: Drift
+) -> None:
+    declared = declarations[name]
+    sent = next(drifting_bundles(seed, 1, declared))
+    for encode, decode in ((encode_upload, decode_upload), (encode_download, decode_download)):
+        got = decode(encode(sent, ANNA, declared), Envelope("anna", 7, declared))
+        assert (got.examples, got.version) == (sent.examples, sent.version)
+        assert got.tensors.keys() == sent.tensors.keys()
+        for key, part in got.tensors.items():
+            for attribute, array in vars(part).items():
+                wanted = vars(sent.tensors[key])[attribute]
+                assert array.dtype == wanted.dtype
+                np.testing.assert_array_equal(array, wanted)
 
 
-def test_bytes_are_counted_as_the_papers_do_and_as_a_union() -> None:
-    masks = {"linear1": np.array([[1, 1, 0], [0, 1, 0]], bool)}
-    rows = UnitRows(np.array([1, 1, 0], bool), np.zeros((2, 4), np.float32))
-    upload = Upload(1, {"linear1": rows}, masks, np.array([0, 2]), np.ones(2, np.float32))
-    assert papers_bytes(upload) == 4 * 4 * 3  # three selected units over both classes
-    assert union_bytes(upload) == 4 * 4 * 2
+def test_optional_tensors_may_be_left_out(
+    declarations: Declarations, drifting_bundles: Drift, exchange: Make
+) -> None:
+    kinds = declarations["kinds"]
+    whole = next(drifting_bundles(1, 1, kinds))
+    less = replace(whole, tensors={n: p for n, p in whole.tensors.items() if not kinds[n].optional})
+    assert len(less.tensors) == len(whole.tensors) - 2
+    pair = exchange("float32", kinds)
+    pair.same(pair.exchange(less), less)
 
 
-def broken(**changes: object) -> bytes:
-    """Return a valid upload's bytes after `changes` to the parsed message."""
-    message = pb.Upload()
-    message.ParseFromString(encode_upload(random_upload(12), "anna", 7))
+def test_no_tensor_that_must_be_there_may_be_missing(
+    declarations: Declarations, valid: bytes
+) -> None:
+    kinds = declarations["kinds"]
+    for place, (name, one) in enumerate(kinds.items()):
+        message = pb.Bundle.FromString(valid)
+        del message.tensors[place]
+        data, envelope = message.SerializeToString(), Envelope("anna", 7, kinds)
+        if one.optional:
+            assert name not in decode_upload(data, envelope).tensors
+            continue
+        with pytest.raises(MessageRefused, match=rf"also {name}|the units of {name}"):
+            decode_upload(data, envelope)
+
+
+def test_a_download_has_all_or_nothing() -> None:
+    declared = {"weight": dense((2, 2)), "bias": dense((2,)), "extra": rows((3, 1), optional=True)}
+    envelope = Envelope("anna", 7, declared)
+    empty = decode_download(encode_download(Bundle(version=5), ANNA, declared), envelope)
+    assert (empty.tensors, empty.version) == ({}, 5)
+    some = Bundle(tensors={"extra": Rows(np.zeros(3, bool), np.zeros((0, 1), np.float32))})
+    data = encode_download(some, ANNA, declared)
+    with pytest.raises(MessageRefused, match=r"tensors: got \['extra'\], expected also weight, bi"):
+        decode_download(data, envelope)
+    with pytest.raises(MessageRefused, match=r"tensors: got \[\], expected also weight, bias"):
+        decode_upload(encode_upload(Bundle(1), ANNA, declared), envelope)
+
+
+def broken(data: bytes, changes: dict[str, object]) -> bytes:
+    """Return a valid upload's bytes after changes to the parsed message.
+
+    `changes` is by the path of a field, such as ``tensors__0__name``.
+    """
+    message = pb.Bundle.FromString(data)
     for path, value in changes.items():
         *parents, last = path.split("__")
-        target = message
+        target: Any = message
         for part in parents:
-            target = target[int(part)] if part.isdigit() else getattr(target, part)  # type: ignore[index]
-        setattr(target, last, value)
-    return message.SerializeToString()
+            target = target[int(part)] if part.isdigit() else getattr(target, part)
+        if isinstance(value, list):
+            getattr(target, last)[:] = value
+        else:
+            setattr(target, last, value)
+    return bytes(message.SerializeToString())
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"schema_version": 9}, "schema version: got 9, expected 1"),
-        ({"client_id": "eve"}, "client id: got 'eve', expected 'anna'"),
-        ({"round": 6}, "round: got 6, expected 7"),
-        ({"layers__0__layer": "linear9"}, "layer: got 'linear9'"),
-        ({"layers__0__layer": "linear2"}, "layer: got 'linear2'|units of layer linear2"),
-        ({"layers__0__units": b"\xff"}, "units of layer linear1: got 1 bytes, expected 2 bytes"),
-        ({"layers__0__units": b"\xff\xff"}, "units of layer linear1: got bits beyond the last"),
-        ({"layers__1__rows": b"\0" * 8}, "rows of layer linear2: got 8 bytes"),
-        ({"classes__2__label": 4}, "labels"),
-        ({"classes__1__label": 0}, "labels"),
-        ({"classes__0__score": float("nan")}, "scores"),
-        ({"classes__0__score": -1.0}, "scores"),
-        ({"classes__0__prototype": b"\0" * 4}, "prototype of class .: got 4 bytes"),
-        ({"classes__0__prototype": b"\xff" * 12}, "prototype of class .: got NaN"),
-        ({"classes__0__masks__0__units": b"\xff\x03"}, "units without rows"),
-        ({"classes__0__masks__0__layer": "linear2"}, "masks of class"),
-        ({"tensors__0__name": "linear9.bias"}, "tensor: got 'linear9.bias'"),
-        ({"tensors__0__name": "linear2.bias"}, "shape of linear2.bias"),
-        ({"tensors__0__values": b""}, "linear1.bias: got 0 bytes"),
-        ({"prototype_version": 2**63}, "prototype version"),
-    ],
-)
+DENSE, BIAS, COUNTS, ROWS, CHOSEN, FIRST, CONV, LINEAR, SPARSE = (f"tensors__{i}" for i in range(9))
+REFUSED: list[tuple[dict[str, object], str]] = [
+    ({"schema_version": 1}, "schema version: got 1, expected 2"),
+    ({"schema_version": 3}, "schema version: got 3, expected 2"),
+    ({"client_id": "eve"}, "client id: got 'eve', expected 'anna'"),
+    ({"round": 6}, "round: got 6, expected 7"),
+    ({"examples": 2**48}, r"examples: got \d+, expected a number below 2\*\*48"),
+    ({"version": 2**63}, r"version: got \d+, expected a number below 2\*\*63"),
+    ({"numbers": 3}, "number format: got 3, expected 0 to 2"),
+    ({f"{ROWS}__name": "linear9"}, "tensor: got 'linear9', expected one each of dense, bias"),
+    ({f"{ROWS}__name": "dense"}, "tensor: got 'dense'"),
+    # Another tensor's name: it is measured by that one's kind and shape.
+    ({f"{DENSE}__name": "mean"}, r"shape of mean: got \(3, 4\), expected \(4, 2\)"),
+    ({f"{ROWS}__shape": [3, 6]}, r"shape of rows: got \(3, 6\), expected \(6, 3\)"),
+    ({f"{ROWS}__shape": []}, r"shape of rows: got \(\), expected"),
+    ({f"{BIAS}__shape": [5, 1]}, r"shape of bias: got \(5, 1\), expected \(5,\)"),
+    # A mask where none belongs, and none where one does.
+    ({f"{DENSE}__units": b"\x07"}, "units of dense: got a mask, expected none: it is Dense"),
+    ({f"{DENSE}__elements": b"\xff\x0f"}, "elements of dense: got a mask, expected none"),
+    ({f"{ROWS}__elements": b"\xff\xff\x03"}, "elements of rows: .* none: it is Rows"),
+    ({f"{CHOSEN}__units": b"\x01"}, "units of chosen: .* none: it is Bits"),
+    ({f"{FIRST}__elements": b"\xff\x7f"}, "elements of first: .* none: it is Sliced"),
+    ({f"{SPARSE}__units": b"\x0f"}, "units of sparse: .* none: it is Elements"),
+    ({f"{ROWS}__units": b""}, "units of rows: got 0 bytes, expected 1 bytes for 6 bits"),
+    ({f"{FIRST}__units": b""}, "units of first: got 0 bytes"),
+    ({f"{SPARSE}__elements": b""}, "elements of sparse: got 0 bytes, expected 3 bytes for 24 bits"),
+    # Masks and numbers of other lengths than follow from the shape.
+    ({f"{ROWS}__units": b"\xff\xff"}, "units of rows: got 2 bytes, expected 1 bytes"),
+    ({f"{ROWS}__units": b"\x40"}, "units of rows: got bits beyond the last, expected 6 bits"),
+    ({f"{CHOSEN}__values": b"\xff\x10"}, "chosen: got bits beyond the last, expected 12 bits"),
+    ({f"{CHOSEN}__values": b"\xff"}, "chosen: got 1 bytes, expected 2 bytes for 12 bits"),
+    ({f"{CHOSEN}__scales": b"\xff" * 8}, "scales of chosen: got 8 bytes, expected 0 bytes"),
+    ({f"{DENSE}__values": b"\0" * 47}, r"values of dense, float32 \[3, 4\]: got 47 bytes"),
+    ({f"{DENSE}__scales": b"\0" * 24}, r"scales of dense, .*: got 24 bytes, expected 0 bytes"),
+    ({f"{SPARSE}__elements": b"\xff" * 3}, r"values of sparse, float32 \[24\]: got .* 96 bytes"),
+    # More units of a layer ask more inputs of the next.
+    ({f"{FIRST}__units": b"\x1f", f"{FIRST}__values": b"\0" * 60}, "values of conv"),
+    ({f"{DENSE}__sent": b"\x07"}, "sent entries of dense: got a choice of them, expected all"),
+    ({f"{DENSE}__values": b"\xff" * 48}, "dense: got NaN, infinite or huge numbers"),
+    ({f"{COUNTS}__values": b"\0\0\x80\x7f" * 4}, "counts: got NaN, infinite or huge numbers"),
+    ({"differences": True, "reference": 6}, "reference: got round 6, expected round 0, or 0"),
+]
+
+
+@pytest.mark.parametrize(("changes", "complaint"), REFUSED)
 def test_what_does_not_fit_is_refused_by_client_and_round(
-    changes: dict[str, object], complaint: str
+    changes: dict[str, object], complaint: str, valid: bytes, declarations: Declarations
 ) -> None:
     with pytest.raises(MessageRefused, match=complaint) as refused:
-        decode_upload(broken(**changes), ENVELOPE)
+        decode_upload(broken(valid, changes), Envelope("anna", 7, declarations["kinds"]))
     assert (refused.value.client, refused.value.round) == ("anna", 7)
 
 
-def test_rubbish_is_refused() -> None:
-    for data in (b"", b"\xff" * 100, encode_upload(random_upload(), "anna", 7)[:-3]):
+def test_tensors_may_come_in_another_order_but_not_before_what_they_follow(
+    valid: bytes, declarations: Declarations
+) -> None:
+    envelope = Envelope("anna", 7, declarations["kinds"])
+    message = pb.Bundle.FromString(valid)
+    tensors = list(message.tensors)
+    del message.tensors[:]
+    message.tensors.extend(tensors[-1:] + tensors[:-1])
+    got = decode_upload(message.SerializeToString(), envelope)
+    assert next(iter(got.tensors)) == "tally"
+    del message.tensors[:]
+    message.tensors.extend(tensors[::-1])
+    with pytest.raises(MessageRefused, match=r"inputs of linear: got none before it, .* of conv"):
+        decode_upload(message.SerializeToString(), envelope)
+
+
+def test_rubbish_is_refused(valid: bytes, declarations: Declarations) -> None:
+    envelope = Envelope("anna", 7, declarations["kinds"])
+    for data in (b"", b"\xff" * 100, valid[:-3]):
         with pytest.raises(MessageRefused):
-            decode_upload(data, ENVELOPE)
+            decode_upload(data, envelope)
     with pytest.raises(MessageRefused, match="client id"):
-        decode_upload(encode_upload(random_upload(), "anna", 7), replace(ENVELOPE, client="bert"))
+        decode_upload(valid, replace(envelope, client="bert"))
 
 
-@pytest.mark.parametrize("part", ["layers", "tensors", "classes"])
-def test_a_part_that_comes_twice_is_refused(part: str) -> None:
-    message = pb.Upload.FromString(encode_upload(random_upload(12), "anna", 7))
-    parts = getattr(message, part)
-    parts.extend([parts[-1]])
-    with pytest.raises(MessageRefused, match=r"(layer|tensor|labels|classes): got"):
-        decode_upload(message.SerializeToString(), ENVELOPE)
+def test_more_tensors_than_declared_are_refused(valid: bytes, declarations: Declarations) -> None:
+    message = pb.Bundle.FromString(valid)
+    message.tensors.extend([message.tensors[-1]])
+    with pytest.raises(MessageRefused, match="tensors: got 13, expected 12 at most"):
+        decode_upload(message.SerializeToString(), Envelope("anna", 7, declarations["kinds"]))
 
 
-def test_finite_but_huge_numbers_are_refused_before_they_reach_a_sum() -> None:
-    upload = random_upload(12)
-    upload.layers["linear2"].rows[0, 0] = 2e6
-    with pytest.raises(MessageRefused, match=r"rows of layer linear2: .* up to 1e"):
-        decode_upload(encode_upload(upload, "anna", 7), ENVELOPE)
-    wider = replace(ENVELOPE, largest=1e7)
-    assert (
-        decode_upload(encode_upload(upload, "anna", 7), wider).layers["linear2"].rows[0, 0] == 2e6
-    )
+def test_finite_but_huge_numbers_are_refused_before_they_reach_a_sum(
+    declarations: Declarations, drifting_bundles: Drift
+) -> None:
+    kinds = declarations["kinds"]
+    upload = next(drifting_bundles(12, 1, kinds))
+    upload.floats("linear")[0, 0] = 2e6
+    data, envelope = encode_upload(upload, ANNA, kinds), Envelope("anna", 7, kinds)
+    with pytest.raises(MessageRefused, match=r"linear: got NaN, .*, expected .* up to 1e\+06"):
+        decode_upload(data, envelope)
+    got = decode_upload(data, replace(envelope, largest=1e7))
+    assert got.floats("linear")[0, 0] == 2e6

@@ -75,5 +75,5 @@ def test_directions_that_do_not_fit_are_refused(upload: str, download: str, comp
 @pytest.mark.parametrize(
     ("text", "feeds_back"), [("", False), ("zstd", False), ("delta", True), ("int8", True)]
 )
-def test_a_device_keeps_a_memory_only_where_it_needs_one(text: str, feeds_back: bool) -> None:
+def test_a_device_keeps_a_reference_only_where_it_needs_one(text: str, feeds_back: bool) -> None:
     assert parse_encoding(text).feeds_back == feeds_back

@@ -9,12 +9,11 @@ import pytest
 import zstandard
 
 from fedsub_core.errors import ConfigError, MessageRefused
-from fedsub_core.models.chain import mlp
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import MAGIC, compress, open_frame
 
 LIMIT = 1 << 20
-ENVELOPE = Envelope("anna", 7, mlp(3, 4), limit=LIMIT)
+ENVELOPE = Envelope("anna", 7, {}, limit=LIMIT)
 
 
 def opened(data: bytes, limit: int = LIMIT) -> bytes:

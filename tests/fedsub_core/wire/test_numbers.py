@@ -1,4 +1,4 @@
-"""Number formats of unit rows: exact, rounded as PyTorch rounds, or within half a step."""
+"""Number formats of tensors: exact, rounded as PyTorch rounds, or within half a step."""
 
 from __future__ import annotations
 

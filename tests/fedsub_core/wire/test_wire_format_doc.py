@@ -9,20 +9,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fedsub_core.wire.memory import Memory
-from fedsub_core.wire.rows import remember_rows
-from fedsub_core.wire.v1 import exchange_pb2 as pb
 
-from fedsub_core.models.chain import mlp
-from fedsub_core.wire.bundles import Download, UnitRows, Upload
-from fedsub_core.wire.codec import decode_download, decode_upload, encode_download, encode_upload
+from fedsub_core.methods.table import method
+from fedsub_core.models.kinds import mlp
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, Part, Rows
+from fedsub_core.wire.codec import (
+    Address,
+    decode_download,
+    decode_upload,
+    encode_download,
+    encode_upload,
+)
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.references import Reference
+from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+from .wire_format_page import DOCUMENT
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCUMENT = (ROOT / "docs" / "wire-format.md").read_text(encoding="utf-8")
-SCHEMA = (ROOT / "proto" / "fedsub" / "v1" / "exchange.proto").read_text(encoding="utf-8")
-MODEL = mlp(1, 2, hidden=(2,))
+SCHEMA = (ROOT / "proto" / "fedsub" / "v2" / "exchange.proto").read_text(encoding="utf-8")
+MODEL, CARD = mlp(1, 2, hidden=(2,)), method("fedsub")
+SENDS = CARD.sends(MODEL, CARD.hyperparameters())
+RECEIVES = CARD.receives(MODEL, CARD.hyperparameters())
 MESSAGES = re.findall(r"^message (\w+) \{\n(.*?)^\}", SCHEMA, re.M | re.S)
 FORMATS = re.findall(r"^\| (\w+) \| (true|false) \| `([0-9a-f ]+)` \|(.*)\|$", DOCUMENT, re.M)
 
@@ -41,38 +50,36 @@ def stated_bytes(direction: str) -> bytes:
     )
 
 
-def stated_layers(values: dict[str, Any]) -> dict[str, UnitRows]:
-    return {
-        name: UnitRows(np.array(x["units"], np.bool_), np.array(x["rows"], np.float32))
-        for name, x in values["layers"].items()
-    }
-
-
-def stated_upload() -> tuple[Upload, dict[str, Any]]:
-    values = json.loads(block("json upload"))
-    classes = values["classes"]
-    upload = Upload(
-        examples=values["examples"],
-        layers=stated_layers(values),
-        masks={
-            name: np.array([c["masks"][name] for c in classes], np.bool_)
-            for name in values["layers"]
-        },
-        labels=np.array([c["label"] for c in classes], np.int64),
-        scores=np.array([c["score"] for c in classes], np.float32),
-        prototypes={c["label"]: np.array(c["prototype"], np.float32) for c in classes},
-        prototype_version=values["prototype_version"],
+def stated_part(values: dict[str, Any]) -> Part:
+    if "bits" in values:
+        return Bits(np.array(values["bits"], np.bool_))
+    numbers = np.array(values["values"], np.float32)
+    return (
+        Rows(np.array(values["units"], np.bool_), numbers) if "units" in values else Dense(numbers)
     )
-    return upload, values
 
 
-def stated_download() -> tuple[Download, dict[str, Any]]:
-    values = json.loads(block("json download"))
-    return Download(stated_layers(values), {}, values["prototype_version"]), values
+def stated(direction: str) -> tuple[Bundle, Address]:
+    """Return the bundle in words, and whom it is from or to."""
+    values = json.loads(block(f"json {direction}"))
+    tensors = {name: stated_part(part) for name, part in values["tensors"].items()}
+    bundle = Bundle(values.get("examples", 0), values["version"], tensors)
+    return bundle, Address(values["client"], values["round"])
 
 
-def layers_as_stated(layers: dict[str, UnitRows]) -> dict[str, Any]:
-    return {n: {"units": x.units.tolist(), "rows": x.rows.tolist()} for n, x in layers.items()}
+def assert_as_stated(got: Bundle, direction: str) -> None:
+    wanted, _ = stated(direction)
+    assert (got.examples, got.version) == (wanted.examples, wanted.version)
+    assert got.tensors.keys() == wanted.tensors.keys()
+    for name, part in got.tensors.items():
+        assert vars(part).keys() == vars(wanted.tensors[name]).keys()
+        for attribute, array in vars(part).items():
+            np.testing.assert_array_equal(array, vars(wanted.tensors[name])[attribute])
+
+
+def envelope(direction: str, declared: Declaration, reference: Reference | None = None) -> Envelope:
+    _, address = stated(direction)
+    return Envelope(address.client, address.round, declared, reference)
 
 
 @pytest.mark.parametrize(("message", "body"), MESSAGES, ids=[name for name, _ in MESSAGES])
@@ -92,41 +99,31 @@ def test_every_message_and_number_format_is_described() -> None:
     assert [(name, int(number)) for number, name in rows] == pb.NumberFormat.items()
 
 
-def test_the_stated_upload_has_the_stated_bytes() -> None:
-    upload, values = stated_upload()
-    assert encode_upload(upload, values["client"], values["round"]).hex(" ") == stated_bytes(
-        "upload"
-    ).hex(" ")
-
-
-def test_the_stated_bytes_decode_to_the_stated_upload() -> None:
-    _, values = stated_upload()
-    envelope = Envelope(values["client"], values["round"], MODEL, prototype_size=1)
-    got = decode_upload(stated_bytes("upload"), envelope)
-    assert (got.examples, got.prototype_version) == (
-        values["examples"],
-        values["prototype_version"],
-    )
-    assert layers_as_stated(got.layers) == values["layers"]
-    assert [
-        {
-            "label": label,
-            "score": got.scores[i].item(),
-            "prototype": got.prototypes[label].tolist(),
-            "masks": {name: mask[i].tolist() for name, mask in got.masks.items()},
-        }
-        for i, label in enumerate(got.labels.tolist())
-    ] == values["classes"]
-    assert not got.dense
+def test_the_stated_upload_has_the_stated_bytes_and_back() -> None:
+    upload, address = stated("upload")
+    data = encode_upload(upload, address, SENDS)
+    assert data.hex(" ") == stated_bytes("upload").hex(" ")
+    assert_as_stated(decode_upload(data, envelope("upload", SENDS)), "upload")
 
 
 def test_the_stated_download_has_the_stated_bytes_and_back() -> None:
-    download, values = stated_download()
-    data = encode_download(download, values["client"], values["round"])
+    download, address = stated("download")
+    data = encode_download(download, address, RECEIVES)
     assert data.hex(" ") == stated_bytes("download").hex(" ")
-    got = decode_download(data, Envelope(values["client"], values["round"], MODEL))
-    assert layers_as_stated(got.layers) == values["layers"]
-    assert (got.prototype_version, got.reference) == (values["prototype_version"], 0)
+    assert_as_stated(decode_download(data, envelope("download", RECEIVES)), "download")
+
+
+@pytest.mark.parametrize("direction", ["upload", "download"])
+def test_annotations_name_what_stands_in_the_bytes(direction: str) -> None:
+    message = pb.Bundle.FromString(stated_bytes(direction))
+    notes = block(f"hex {direction}")
+    for tensor in message.tensors:
+        assert f'tensors, {tensor.ByteSize()} bytes; name: "{tensor.name}"' in notes
+    shapes = re.findall(r"shape: (\[[\d, ]+\])", notes)
+    assert [json.loads(shape) for shape in shapes] == [list(t.shape) for t in message.tensors]
+    lengths = [int(n) for n in re.findall(r"values, (\d+) bytes", notes)]
+    floats = [t for t in message.tensors if t.name != "classes" and not t.name.endswith(".masks")]
+    assert lengths == [len(t.values) for t in floats]
 
 
 def test_all_formats_are_shown() -> None:
@@ -134,22 +131,20 @@ def test_all_formats_are_shown() -> None:
     assert shown == {(n, d) for n, _ in pb.NumberFormat.items() for d in ("false", "true")}
 
 
-@pytest.mark.parametrize(("numbers", "differences", "rows", "scales"), FORMATS)
+@pytest.mark.parametrize(("numbers", "differences", "values", "scales"), FORMATS)
 def test_the_row_has_the_stated_bytes_in_every_format(
-    numbers: str, differences: str, rows: str, scales: str
+    numbers: str, differences: str, values: str, scales: str
 ) -> None:
-    memory = Memory.empty(MODEL)
-    upload, values = stated_upload()
-    remember_rows(memory, upload.layers, values["round"])
+    reference = Reference.empty(SENDS)
+    upload, sent = stated("upload")
+    reference.remember(upload, sent.round)
     encoding = Encoding(numbers.lower(), delta=differences == "true")
-    download, values = stated_download()
-    data = encode_download(download, "ann", values["round"], encoding, memory)
-    message = pb.Download()
-    message.ParseFromString(data)
-    (layer,) = message.layers
-    assert layer.rows.hex(" ") == rows
-    assert layer.scales.hex(" ") == scales.strip(" `")
+    download, address = stated("download")
+    data = encode_download(download, address, RECEIVES, encoding, reference)
+    message = pb.Bundle.FromString(data)
+    (tensor,) = message.tensors
+    assert tensor.values.hex(" ") == values
+    assert tensor.scales.hex(" ") == scales.strip(" `")
     assert (message.reference, message.differences) == (3, differences == "true")
-    envelope = Envelope("ann", values["round"], MODEL, memory=memory)
-    got = decode_download(data, envelope).layers["linear1"].rows
-    np.testing.assert_allclose(got, [[2.5, 0.125]], rtol=1e-6)
+    got = decode_download(data, envelope("download", RECEIVES, reference))
+    np.testing.assert_allclose(got.floats("linear1"), [[2.5, 0.125]], rtol=1e-6)

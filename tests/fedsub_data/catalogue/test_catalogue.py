@@ -19,7 +19,9 @@ from fedsub_data.preparing.hhar import preparer as hhar
 from fedsub_data.preparing.preparers import PREPARERS
 from fedsub_data.preparing.uci_har import preparer as uci_har
 from fedsub_data.preparing.wesad import preparer as wesad
+from fedsub_data.preparing.wesad.recording import CLASSES as WESAD_CLASSES
 from fedsub_data.preparing.wisdm import preparer as wisdm
+from fedsub_data.preparing.wisdm.raw import CLASSES as WISDM_CLASSES
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = ["dreamt", "hhar", "pamap2", "uci-har", "watch", "wesad", "wisdm"]
@@ -81,8 +83,8 @@ def test_the_cards_say_what_the_preparers_do() -> None:
         "hhar": hhar.CLASSES,
         "pamap2": tuple(pamap2.ACTIVITIES.values()),
         "uci-har": uci_har.CLASSES,
-        "wesad": tuple(wesad.CLASSES.values()),
-        "wisdm": wisdm.CLASSES,
+        "wesad": tuple(WESAD_CLASSES.values()),
+        "wisdm": WISDM_CLASSES,
     }
     windows = {
         "dreamt": (dreamt.Options().window_s, dreamt.Options().overlap),
@@ -187,16 +189,14 @@ def test_what_is_no_toml_is_refused(table: dict[str, Any], tmp_path: Path) -> No
         read_dataset_card("wisdm")
 
 
-def test_cards_are_found_beside_an_installed_package(
+def test_cards_are_found_in_an_installed_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packages = tmp_path / "lib" / "site-packages"
-    (packages / "datasets").mkdir(parents=True)  # another project's package of that name
-    monkeypatch.setattr(catalogue, "__file__", str(packages / "fedsub" / "data" / "catalogue.py"))
-    monkeypatch.setattr(catalogue.sysconfig, "get_path", lambda name: str(tmp_path))
-    monkeypatch.setattr(catalogue.site, "getuserbase", lambda: str(tmp_path / "user"))
+    (tmp_path / "datasets").mkdir()  # another project's package of that name
+    module = tmp_path / "fedsub_data" / "catalogue" / "catalogue.py"
+    monkeypatch.setattr(catalogue, "__file__", str(module))
     with pytest.raises(DataError, match=r"cards are at none of .*Reinstall fedsub"):
         names()
-    shutil.copytree(ROOT / "datasets", tmp_path / "share" / "fedsub" / "datasets")
+    shutil.copytree(ROOT / "datasets", tmp_path / "fedsub_data" / "cards")
     assert names() == NAMES
     assert read_dataset_card("watch").source.package == "seglearn"

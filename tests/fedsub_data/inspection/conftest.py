@@ -1,5 +1,9 @@
 """A federation with everything that an inspection draws: missing classes, long names, gains."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 
@@ -8,7 +12,9 @@ from fedsub_core.data.federation import Card, ClientData, Federation
 NAMES = ("<b>Walk</b> & run", "costs $5 or $x_1^2$", 'a "quoted" name that is far too long to fit')
 
 
-def synthetic(clients, classes=3, seed=0, names=None):
+def synthetic(
+    clients: int, classes: int = 3, seed: int = 0, names: Sequence[str] | None = None
+) -> Federation:
     rng = np.random.default_rng(seed)
     centre = rng.normal(size=(2, classes, 4))
     made = {}
@@ -21,12 +27,12 @@ def synthetic(clients, classes=3, seed=0, names=None):
 
 
 @pytest.fixture
-def make_synthetic():
+def make_synthetic() -> Callable[..., Federation]:
     return synthetic
 
 
 @pytest.fixture
-def awkward():
+def awkward() -> Federation:
     made = synthetic(5, names=NAMES)
     card = Card("a <script>&", "t", NAMES, tuple("abcd"), window_s=2.0, overlap=0.5)
     clients = dict(made.clients)

@@ -1,8 +1,13 @@
+from __future__ import annotations
+
 import json
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
 from fedsub_data.inspection.inspection import Arrival, inspect_federation, window_features
@@ -10,12 +15,12 @@ from fedsub_data.inspection.inspection import Arrival, inspect_federation, windo
 CARD = Card("f", "t", ("sit", "walk"), ("u", "v"))
 
 
-def client(name, x, y, since=None):
+def client(name: str, x: ArrayLike, y: ArrayLike, since: ArrayLike | None = None) -> ClientData:
     gained = None if since is None else np.array(since, np.int64)
     return ClientData(name, np.array(x, np.float32), np.array(y, np.int64), None, gained)
 
 
-def test_counts_and_shares():
+def test_counts_and_shares() -> None:
     made = Federation(CARD, {"b": client("b", [[1, 2]] * 4, [0, 0, 0, 1]),
                              "a": client("a", [[3, 4]] * 2, [1, 1])})  # fmt: skip
     seen = inspect_federation(made)
@@ -25,7 +30,7 @@ def test_counts_and_shares():
     assert seen.hopkins == (None, None)
 
 
-def test_prototypes_and_similarity_by_hand():
+def test_prototypes_and_similarity_by_hand() -> None:
     # Mean (0, 0) and standard deviation 1 in both features, so prototypes are the samples' means.
     a = client("a", [[1, 1], [1, -1]], [0, 1])
     b = client("b", [[-1, 1]], [0])
@@ -38,14 +43,17 @@ def test_prototypes_and_similarity_by_hand():
     assert seen.mean_similarity == pytest.approx((0, 0), abs=1e-6)
 
 
-def test_a_class_of_one_person_has_no_mean_similarity():
+def test_a_class_of_one_person_has_no_mean_similarity() -> None:
     a, b = client("a", [[1, 1], [2, 5]], [0, 1]), client("b", [[3, 1]], [0])
     seen = inspect_federation(Federation(CARD, {"a": a, "b": b}))
     assert seen.mean_similarity[1] is None
-    assert -1 <= seen.mean_similarity[0] <= 1
+    alike = seen.mean_similarity[0]
+    assert alike is not None and -1 <= alike <= 1
 
 
-def test_similarity_is_symmetric_with_ones_and_bounded(make_synthetic):
+def test_similarity_is_symmetric_with_ones_and_bounded(
+    make_synthetic: Callable[..., Federation],
+) -> None:
     seen = inspect_federation(make_synthetic(12, 4), 0)
     for label, matrix in enumerate(seen.similarity):
         held = seen.counts[:, label] > 0
@@ -54,7 +62,7 @@ def test_similarity_is_symmetric_with_ones_and_bounded(make_synthetic):
         assert np.isnan(matrix[~held]).all() and np.isfinite(matrix[np.ix_(held, held)]).all()
 
 
-def test_units_of_features_do_not_matter(make_synthetic):
+def test_units_of_features_do_not_matter(make_synthetic: Callable[..., Federation]) -> None:
     made = make_synthetic(6)
     scale = np.array([1e-3, 1, 9.81, 1e4], np.float32)
     other = {k: ClientData(k, c.x * scale + 3, c.y) for k, c in made.clients.items()}
@@ -63,7 +71,7 @@ def test_units_of_features_do_not_matter(make_synthetic):
     assert one.hopkins == pytest.approx(two.hopkins, abs=1e-3)
 
 
-def test_raw_windows_count_as_mean_and_deviation_of_each_channel():
+def test_raw_windows_count_as_mean_and_deviation_of_each_channel() -> None:
     x = np.array([[[1, 3], [5, 5]], [[0, 4], [2, 8]]], np.float32)
     assert window_features(x).tolist() == [[2, 5, 1, 0], [2, 5, 2, 3]]
     flat = np.ones((3, 2), np.float32)
@@ -73,14 +81,16 @@ def test_raw_windows_count_as_mean_and_deviation_of_each_channel():
     assert seen.shape == (2, 2) and seen.prototypes.shape == (1, 2, 4)
 
 
-def test_equal_seeds_and_any_order_of_clients_are_equal(make_synthetic):
+def test_equal_seeds_and_any_order_of_clients_are_equal(
+    make_synthetic: Callable[..., Federation],
+) -> None:
     made = make_synthetic(6)
     turned = Federation(made.card, dict(reversed(made.clients.items())))
     assert inspect_federation(made, 3).as_dict() == inspect_federation(turned, 3).as_dict()
     assert inspect_federation(made, 3).hopkins != inspect_federation(made, 4).hopkins
 
 
-def test_arrivals():
+def test_arrivals() -> None:
     a = client("a", [[1, 1]] * 4, [0, 0, 1, 1], since=[0, 1, 7, 7])
     b = client("b", [[2, 3]] * 3, [0, 1, 1], since=[1, 7, 9])
     c = client("c", [[2, 3]] * 2, [0, 1])
@@ -89,7 +99,7 @@ def test_arrivals():
     assert inspect_federation(Federation(CARD, {"c": c})).arrivals == ()
 
 
-def test_the_plain_form_is_strict_json(awkward):
+def test_the_plain_form_is_strict_json(awkward: Federation) -> None:
     seen = inspect_federation(awkward, 2)
     plain = json.loads(json.dumps(seen.as_dict(), allow_nan=False))
     assert plain == seen.as_dict()
@@ -100,7 +110,7 @@ def test_the_plain_form_is_strict_json(awkward):
     assert plain["timing"]["auto_split"] == "blocked" and plain["card"]["overlap"] == 0.5
 
 
-def test_wisdm(real_data):
+def test_wisdm(real_data: Path) -> None:
     seen = inspect_federation(read_federation(real_data / "wisdm"), 0)
     assert seen.counts.shape == (36, 6) and seen.counts.sum() == 43752
     assert seen.counts.sum(axis=0).tolist() == [16962, 13722, 4860, 3966, 2346, 1896]

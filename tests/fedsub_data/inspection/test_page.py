@@ -1,13 +1,18 @@
+from __future__ import annotations
+
 import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from fedsub_core.data.federation import Federation
 from fedsub_core.errors import DataError
-from fedsub_data.inspection.inspection import inspect_federation
+from fedsub_data.inspection.inspection import Inspection, inspect_federation
 from fedsub_data.inspection.page import write_inspection
 from fedsub_data.inspection.plots import figures
 
@@ -22,36 +27,39 @@ BROWSER = next(
 class Page(HTMLParser):
     """Collects tags, texts and images, and refuses tags that are not balanced."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.open, self.tags, self.images, self.texts = [], [], [], []
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.images: list[dict[str, str]] = []
+        self.texts: list[str] = []
         self.feed(text)
         self.close()
         assert self.open == []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         if tag == "img":
-            self.images.append(dict(attrs))
+            self.images.append({name: value or "" for name, value in attrs})
         assert not any(name.startswith("on") for name, _ in attrs)
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         self.texts.append(data)
 
 
 @pytest.fixture
-def written(awkward, tmp_path):
+def written(awkward: Federation, tmp_path: Path) -> tuple[Inspection, Path]:
     inspection = inspect_federation(awkward, 0)
     write_inspection(inspection, tmp_path / "deep" / "look")
     return inspection, tmp_path / "deep" / "look"
 
 
-def test_all_files_are_there_and_hold_what_was_inspected(written):
+def test_all_files_are_there_and_hold_what_was_inspected(written: tuple[Inspection, Path]) -> None:
     inspection, folder = written
     assert {path.name for path in folder.iterdir()} == FILES
     assert [path.name for path in folder.parent.iterdir()] == ["look"]  # no draft left
@@ -61,7 +69,7 @@ def test_all_files_are_there_and_hold_what_was_inspected(written):
     assert folder.stat().st_mode & 0o777 == 0o755
 
 
-def test_the_page_is_balanced_self_contained_and_escaped(written):
+def test_the_page_is_balanced_self_contained_and_escaped(written: tuple[Inspection, Path]) -> None:
     inspection, folder = written
     text = (folder / "report.html").read_text("utf-8")
     page = Page(text)
@@ -75,7 +83,7 @@ def test_the_page_is_balanced_self_contained_and_escaped(written):
     assert "prefers-color-scheme: dark" in text
 
 
-def test_the_page_says_counts_warnings_and_gains(written):
+def test_the_page_says_counts_warnings_and_gains(written: tuple[Inspection, Path]) -> None:
     inspection, folder = written
     texts = Page((folder / "report.html").read_text("utf-8")).texts
     assert set(inspection.timing.warnings) <= set(texts) and len(inspection.timing.warnings) == 2
@@ -85,13 +93,17 @@ def test_the_page_says_counts_warnings_and_gains(written):
     assert texts[row + 1 : row + 5] == ["40", "0", "0", "40"]
 
 
-def test_no_warning_and_no_gains_where_there_are_none(make_synthetic, tmp_path):
+def test_no_warning_and_no_gains_where_there_are_none(
+    make_synthetic: Callable[..., Federation], tmp_path: Path
+) -> None:
     write_inspection(inspect_federation(make_synthetic(3), 0), tmp_path / "look")
     texts = Page((tmp_path / "look" / "report.html").read_text("utf-8")).texts
     assert "Samples that arrive later" not in texts and "Mind the split" not in texts
 
 
-def test_a_folder_that_holds_something_is_refused_and_kept(make_synthetic, tmp_path):
+def test_a_folder_that_holds_something_is_refused_and_kept(
+    make_synthetic: Callable[..., Federation], tmp_path: Path
+) -> None:
     (tmp_path / "look").mkdir()
     (tmp_path / "look" / "mine.txt").write_text("mine")
     with pytest.raises(DataError, match="already holds something"):
@@ -99,15 +111,22 @@ def test_a_folder_that_holds_something_is_refused_and_kept(make_synthetic, tmp_p
     assert [path.name for path in tmp_path.rglob("*")] == ["look", "mine.txt"]
 
 
-def test_an_empty_folder_is_filled(make_synthetic, tmp_path):
+def test_an_empty_folder_is_filled(
+    make_synthetic: Callable[..., Federation], tmp_path: Path
+) -> None:
     (tmp_path / "look").mkdir()
     write_inspection(inspect_federation(make_synthetic(2), 0), tmp_path / "look")
     assert {path.name for path in (tmp_path / "look").iterdir()} == FILES
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-def test_nothing_is_left_where_writing_fails(make_synthetic, tmp_path, monkeypatch, error):
-    def fail(*_):
+def test_nothing_is_left_where_writing_fails(
+    make_synthetic: Callable[..., Federation],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr("fedsub_data.inspection.page.page", fail)
@@ -117,14 +136,17 @@ def test_nothing_is_left_where_writing_fails(make_synthetic, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_made_is_named(make_synthetic, tmp_path):
+def test_a_place_that_cannot_be_made_is_named(
+    make_synthetic: Callable[..., Federation], tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be made"):
         write_inspection(inspect_federation(make_synthetic(2), 0), tmp_path / "file" / "look")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome on the path")
-def test_a_browser_shows_all_four_figures(written, tmp_path):
+def test_a_browser_shows_all_four_figures(written: tuple[Inspection, Path], tmp_path: Path) -> None:
+    assert BROWSER is not None
     _, folder = written
     # The page has no script and forbids any; a copy with one, allowed, says what was loaded.
     text = (folder / "report.html").read_text("utf-8")

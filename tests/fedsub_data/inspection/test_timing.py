@@ -1,21 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
-from fedsub_client.parts import split_client
+from numpy.typing import ArrayLike
 
+from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
 from fedsub_core.data.splits import split
 from fedsub_data.inspection.timing import inspect_timing
 
 
-def federation(t=None, ids=("a", "b"), **card):
+def federation(
+    t: ArrayLike | None = None,
+    ids: Sequence[str] = ("a", "b"),
+    **card: Any,
+) -> Federation:
     x = np.arange(40, dtype=np.float32)[:, None]
     y = np.arange(40) // 20
     clients = {i: ClientData(i, x, y, None if t is None else np.array(t, float)) for i in ids}
     return Federation(Card("f", "t", ("one", "two"), ("f",), **card), clients)
 
 
-def test_overlap_is_measured_from_times():
+def test_overlap_is_measured_from_times() -> None:
     timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=60.0, overlap=0.92))
     assert timing.known == "seconds from t"
     assert timing.measured_overlap == pytest.approx(11 / 12)
@@ -24,19 +35,19 @@ def test_overlap_is_measured_from_times():
     assert len(timing.warnings) == 1 and "stratified split leaks" in timing.warnings[0]
 
 
-def test_windows_that_only_touch_do_not_overlap():
+def test_windows_that_only_touch_do_not_overlap() -> None:
     timing = inspect_timing(federation(np.arange(40) * 0.1, window_s=0.1))
     assert (timing.measured_overlap, timing.overlapping_windows) == (0.0, 0.0)
     assert timing.warnings == () and timing.auto_split == "stratified"
 
 
-def test_the_order_of_times_in_the_file_does_not_matter():
+def test_the_order_of_times_in_the_file_does_not_matter() -> None:
     shuffled = np.random.default_rng(0).permutation(40) * 5.0
     timing = inspect_timing(federation(shuffled, window_s=10.0, overlap=0.5))
     assert timing.measured_overlap == pytest.approx(0.5)
 
 
-def test_a_card_that_forgets_its_overlap_is_told_and_auto_is_not_fooled():
+def test_a_card_that_forgets_its_overlap_is_told_and_auto_is_not_fooled() -> None:
     timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=10.0))
     assert timing.auto_split == "blocked" and timing.overlap == pytest.approx(0.5)
     text = " ".join(timing.warnings)
@@ -52,13 +63,15 @@ def test_a_card_that_forgets_its_overlap_is_told_and_auto_is_not_fooled():
         (None, {"window_s": 1.0}, "unknown"),
     ],
 )
-def test_without_times_or_a_length_nothing_is_measured(t, card, known):
+def test_without_times_or_a_length_nothing_is_measured(
+    t: ArrayLike | None, card: dict[str, Any], known: str
+) -> None:
     timing = inspect_timing(federation(t, **card))
     assert timing.known == known
     assert timing.measured_overlap is None and timing.overlapping_windows is None
 
 
-def test_times_that_one_client_lacks_are_not_known():
+def test_times_that_one_client_lacks_are_not_known() -> None:
     both = federation(np.arange(40) * 5.0, window_s=60.0, overlap=0.9)
     one = ClientData("c", both.clients["a"].x, both.clients["a"].y)
     timing = inspect_timing(Federation(both.card, {**both.clients, "c": one}))
@@ -68,17 +81,17 @@ def test_times_that_one_client_lacks_are_not_known():
 
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 @pytest.mark.parametrize("ordered", [False, True])
-def test_auto_is_what_a_run_does(overlap, ordered):
+def test_auto_is_what_a_run_does(overlap: float, ordered: bool) -> None:
     made = federation(window_s=1.0, overlap=overlap, time_ordered=ordered)
     client, config = made.clients["a"], RunConfig(split="auto")
     kind = inspect_timing(made).auto_split
     train, test = split(client, made.card, kind, config.test_share, config.seed)
-    ran = split_client(client, made.card, config)
+    ran = split_client(client, made.card, config.split_settings)
     assert np.array_equal(ran.train_x, client.x[train])
     assert np.array_equal(ran.test_x, client.x[test])
 
 
-def test_real_federations(real_data):
+def test_real_federations(real_data: Path) -> None:
     wesad = inspect_timing(read_federation(real_data / "wesad"))
     assert wesad.measured_overlap == pytest.approx(11 / 12) and wesad.auto_split == "blocked"
     assert inspect_timing(read_federation(real_data / "wisdm")).warnings == ()

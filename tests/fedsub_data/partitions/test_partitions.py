@@ -52,7 +52,7 @@ def people(seed: int = 0, timed: bool = True, card: Card = CARD) -> Federation:
         n = int(rng.integers(80, 120))
         x = np.column_stack([np.arange(number, number + n), rng.normal(size=n)])
         number += n
-        t = np.arange(n) * 1.0 + rng.uniform(0, 1e4) if timed else None
+        t = np.arange(n, dtype=np.float64) + rng.uniform(0, 1e4) if timed else None
         since = rng.integers(0, 2, n)
         y = np.sort(np.arange(n) % 4)
         made[name] = ClientData(name, x.astype(np.float32), y, t, since)
@@ -91,7 +91,7 @@ def test_samples_stay_whole_and_come_once_whatever_the_order_of_clients(
         assert data.t is None or (np.diff(data.t) > 0).all()
         assert (data.t is not None) == (timed or (kind in POOLED))
         for how in ("stratified", "blocked"):
-            train, test = split(data, made.card, how, 0.3, seed)  # type: ignore[arg-type]
+            train, test = split(data, made.card, how, 0.3, seed)
             assert len(train) > 0
             assert len(test) > 0
     assert len(set(numbers)) == len(numbers)
@@ -185,7 +185,7 @@ def test_real_people_can_be_split_both_ways(
         assert made.counts["clients too short for a blocked split"] == 0
         for data in made.federation.clients.values():
             for how in ("stratified", "blocked"):
-                train, test = split(data, made.federation.card, how, 0.3, 0)  # type: ignore[arg-type]
+                train, test = split(data, made.federation.card, how, 0.3, 0)
                 assert min(len(train), len(test)) > 0
                 if how == "blocked" and data.t is not None:
                     apart = np.abs(data.t[train][:, None] - data.t[test][None, :]).min()

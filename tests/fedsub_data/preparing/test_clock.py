@@ -9,7 +9,7 @@ from fedsub_core.errors import DataError
 from fedsub_data.preparing.clock import Clock
 
 
-def test_pauses_within_and_between_blocks():
+def test_pauses_within_and_between_blocks() -> None:
     clock = Clock("f.csv", 4)
     first = clock.pauses(np.array([10.0, 10.25, 10.5, 11.0, 11.25]), 2)
     np.testing.assert_array_equal(first, [True, False, False, True, False])
@@ -18,7 +18,7 @@ def test_pauses_within_and_between_blocks():
 
 
 @pytest.mark.parametrize("again", [11.25, 3.0])
-def test_time_that_repeats_or_runs_backwards_names_its_line(again):
+def test_time_that_repeats_or_runs_backwards_names_its_line(again: float) -> None:
     clock = Clock("f.csv", 4)
     clock.pauses(np.array([11.0, 11.25]), 2)
     with pytest.raises(DataError, match=rf"f.csv, line 4: got {again:g} s after 11.25 s"):

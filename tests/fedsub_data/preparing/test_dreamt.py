@@ -11,6 +11,7 @@ import pytest
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.dreamt import Options, prepare
+from fedsub_data.preparing.preparation import Prepared
 
 HEADER = (
     "TIMESTAMP,BVP,ACC_X,ACC_Y,ACC_Z,TEMP,EDA,HR,IBI,Sleep_Stage,"
@@ -39,7 +40,7 @@ def write(folder: Path, person: str, rows: list[str], header: str = HEADER) -> P
     return path
 
 
-def prepared(source: Path, options: Options = SHORT, workers: int = 1):
+def prepared(source: Path, options: Options = SHORT, workers: int = 1) -> Prepared:
     return prepare(source, options, workers, lambda done, total: None)
 
 
@@ -49,7 +50,7 @@ def refusal(source: Path) -> str:
     return str(caught.value)
 
 
-def test_means_classes_and_times(tmp_path):
+def test_means_classes_and_times(tmp_path: Path) -> None:
     write(tmp_path / "data_64Hz", "S002", night("P W W W N2 N2 R"))
     result = prepared(tmp_path)
     card, data = result.federation.card, result.federation.clients["S002"]
@@ -75,14 +76,14 @@ def test_means_classes_and_times(tmp_path):
     }
 
 
-def test_default_windows_are_the_papers(tmp_path):
+def test_default_windows_are_the_papers(tmp_path: Path) -> None:
     write(tmp_path, "S002", night("W " * 60 + "N1 " * 30))
     data = prepared(tmp_path, Options()).federation.clients["S002"]
     np.testing.assert_array_equal(data.t, [0, 15, 30, 45, 60])
     np.testing.assert_array_equal(data.y, [1, 1, 1, 1, 0])
 
 
-def test_the_five_stages_and_the_majority(tmp_path):
+def test_the_five_stages_and_the_majority(tmp_path: Path) -> None:
     stages = "W W W N1 N1 N1 N2 N2 N2 N3 N3 N3 R R R"
     write(tmp_path, "S002", night(stages))
     options = Options(window_s=3.0, overlap=0.0, labels="stages")
@@ -95,7 +96,7 @@ def test_the_five_stages_and_the_majority(tmp_path):
     np.testing.assert_array_equal(sleep.y, [0, 0])
 
 
-def test_unscored_rows_and_pauses_cut_and_are_counted(tmp_path):
+def test_unscored_rows_and_pauses_cut_and_are_counted(tmp_path: Path) -> None:
     rows = night("W W W Missing W W W W N1 N1 N1")
     late = [row(i, "W", second=i / 64 + 100) for i in range(704, 704 + 160)]
     write(tmp_path, "S002", [*rows[:480], *rows[481:], *late])
@@ -110,7 +111,7 @@ def test_unscored_rows_and_pauses_cut_and_are_counted(tmp_path):
     assert result.counts["windows kept"] == 7
 
 
-def test_ibi_before_the_first_beats(tmp_path):
+def test_ibi_before_the_first_beats(tmp_path: Path) -> None:
     rows = [row(i, "W", ibi="" if i < 200 else "0.5") for i in range(384)]
     write(tmp_path, "S002", rows)
     result = prepared(tmp_path)
@@ -121,7 +122,9 @@ def test_ibi_before_the_first_beats(tmp_path):
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 0.5, 0.9])
-def test_blocks_do_not_change_the_windows(tmp_path, monkeypatch, overlap):
+def test_blocks_do_not_change_the_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: float
+) -> None:
     rng = np.random.default_rng(0)
     stages = " ".join(rng.choice(["W", "N1", "N2", "P"], 60, p=[0.4, 0.3, 0.27, 0.03]))
     rows = night(stages)
@@ -143,7 +146,7 @@ def test_blocks_do_not_change_the_windows(tmp_path, monkeypatch, overlap):
     assert len(one.y) > 20
 
 
-def test_people_side_by_side_and_written(tmp_path):
+def test_people_side_by_side_and_written(tmp_path: Path) -> None:
     for person in ("S010", "S002"):
         write(tmp_path / "root" / "data_64Hz", person, night("W W W N1"))
     (tmp_path / "root" / "participant_info.csv").write_text("SID\n")
@@ -156,7 +159,7 @@ def test_people_side_by_side_and_written(tmp_path):
     np.testing.assert_array_equal(back.clients["S010"].x, alone.federation.clients["S010"].x)
 
 
-def test_bad_files_are_refused_with_their_line(tmp_path):
+def test_bad_files_are_refused_with_their_line(tmp_path: Path) -> None:
     rows = night("W W W")
     path = write(tmp_path, "S002", rows, HEADER.replace("IBI", "ibi"))
     assert f"{path}, line 1: got 'TIMESTAMP,BVP" in refusal(tmp_path)
@@ -175,7 +178,7 @@ def test_bad_files_are_refused_with_their_line(tmp_path):
     assert f"{path}, line 194: got byte 0xff, expected text in UTF-8" in refusal(tmp_path)
 
 
-def test_a_person_without_a_window_and_wrong_places(tmp_path):
+def test_a_person_without_a_window_and_wrong_places(tmp_path: Path) -> None:
     path = write(tmp_path / "a", "S003", night("P P W P"))
     assert f"{path}: got no window for S003 from 256 rows" in refusal(tmp_path / "a")
     write(tmp_path / "b", "S003", [])
@@ -186,7 +189,7 @@ def test_a_person_without_a_window_and_wrong_places(tmp_path):
     assert "got no such file or folder" in refusal(tmp_path / "d")
 
 
-def test_memory_does_not_grow_with_the_night(tmp_path):
+def test_memory_does_not_grow_with_the_night(tmp_path: Path) -> None:
     def peak(minutes: int) -> int:
         path = write(tmp_path, "S002", [])
         with open(path, "a") as file:

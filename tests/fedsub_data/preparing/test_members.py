@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ CONTENT = {
 }
 
 
-def zipped(content: dict[str, bytes], method=zipfile.ZIP_DEFLATED) -> bytes:
+def zipped(content: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", method) as archive:
         for name, text in content.items():
@@ -28,7 +29,7 @@ def zipped(content: dict[str, bytes], method=zipfile.ZIP_DEFLATED) -> bytes:
     return data.getvalue()
 
 
-def contents(source):
+def contents(source: Path) -> list[tuple[str, bytes]]:
     read = []
     for member in pickle.loads(pickle.dumps(find_members(source, WANTED, "Protocol/"))):
         with member.open() as file:
@@ -37,7 +38,7 @@ def contents(source):
     return read
 
 
-def refusal(source) -> str:
+def refusal(source: Path) -> str:
     with pytest.raises(DataError) as caught:
         contents(source)
     return str(caught.value)
@@ -46,7 +47,7 @@ def refusal(source) -> str:
 BOTH = [("subject101.dat", b"one"), ("subject102.dat", b"two")]
 
 
-def test_folder_its_inner_folder_and_a_single_file(tmp_path):
+def test_folder_its_inner_folder_and_a_single_file(tmp_path: Path) -> None:
     for name, text in CONTENT.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(text)
@@ -57,7 +58,7 @@ def test_folder_its_inner_folder_and_a_single_file(tmp_path):
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_zip_and_zip_inside_a_zip(tmp_path, method):
+def test_zip_and_zip_inside_a_zip(tmp_path: Path, method: int) -> None:
     inner = zipped(CONTENT)
     (tmp_path / "inner.zip").write_bytes(inner)
     (tmp_path / "outer.zip").write_bytes(zipped({"readme.txt": b"", "in.zip": inner}, method))
@@ -67,14 +68,14 @@ def test_zip_and_zip_inside_a_zip(tmp_path, method):
     assert contents(tmp_path) == BOTH
 
 
-def test_what_is_missing_or_another_archive(tmp_path):
+def test_what_is_missing_or_another_archive(tmp_path: Path) -> None:
     assert "none: got no such file or folder, expected Protocol/" in refusal(tmp_path / "none")
     other = tmp_path / "other.zip"
     other.write_bytes(zipped({"a.csv": b""}))
     assert "other.zip: got no such file in it, expected Protocol/" in refusal(other)
 
 
-def test_damage(tmp_path):
+def test_damage(tmp_path: Path) -> None:
     whole = zipped({"Protocol/subject101.dat": bytes(range(256)) * 40}, zipfile.ZIP_STORED)
     path = tmp_path / "a.zip"
     path.write_bytes(whole[: len(whole) // 2])
@@ -90,7 +91,7 @@ def test_damage(tmp_path):
     assert "encrypted" in refusal(path)
 
 
-def test_two_files_of_one_name(tmp_path):
+def test_two_files_of_one_name(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder / "Protocol").mkdir(parents=True)
         (tmp_path / folder / "Protocol" / "subject101.dat").write_bytes(b"")

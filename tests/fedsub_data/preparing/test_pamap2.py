@@ -12,6 +12,7 @@ import pytest
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.pamap2 import CHANNELS, Options, prepare
+from fedsub_data.preparing.preparation import Prepared
 
 #: 0.2 s: 20 rows, 10 apart.
 SHORT = Options(window_s=0.2)
@@ -46,7 +47,7 @@ def write(folder: Path, rows: list[str], person: int = 101) -> Path:
     return path
 
 
-def prepared(source: Path, options: Options = SHORT, workers: int = 1):
+def prepared(source: Path, options: Options = SHORT, workers: int = 1) -> Prepared:
     return prepare(source, options, workers, lambda done, total: None)
 
 
@@ -56,7 +57,7 @@ def refusal(source: Path, options: Options = SHORT) -> str:
     return str(caught.value)
 
 
-def test_raw_windows_channels_and_classes(tmp_path):
+def test_raw_windows_channels_and_classes(tmp_path: Path) -> None:
     write(tmp_path, recording((0, 15), (1, 45), (0, 10), (24, 20)))
     result = prepared(tmp_path)
     card, data = result.federation.card, result.federation.clients["101"]
@@ -68,7 +69,7 @@ def test_raw_windows_channels_and_classes(tmp_path):
     assert (card.sampling_rate_hz, card.window_s, card.overlap) == (100.0, 0.2, 0.5)
     assert data.x.shape == (4, 27, 20)
     np.testing.assert_array_equal(data.y, [0, 0, 0, 11])
-    np.testing.assert_allclose(data.t, [8.53, 8.63, 8.73, 9.08])
+    assert data.t is not None and data.t == pytest.approx([8.53, 8.63, 8.73, 9.08])
     first = [15 + 1000 * unit + 100 * column for unit in range(3) for column in USED]
     np.testing.assert_array_equal(data.x[0, :, 0], first)
     np.testing.assert_array_equal(data.x[0, 0], 15 + 100 + np.arange(20))
@@ -82,14 +83,14 @@ def test_raw_windows_channels_and_classes(tmp_path):
     }
 
 
-def test_default_windows_have_512_rows(tmp_path):
+def test_default_windows_have_512_rows(tmp_path: Path) -> None:
     write(tmp_path, recording((4, 800)))
     data = prepared(tmp_path, Options()).federation.clients["101"]
     assert data.x.shape == (2, 27, 512)
-    np.testing.assert_allclose(data.t, [8.38, 8.38 + 2.56])
+    assert data.t is not None and data.t == pytest.approx([8.38, 8.38 + 2.56])
 
 
-def test_statistics(tmp_path):
+def test_statistics(tmp_path: Path) -> None:
     write(tmp_path, recording((17, 20)))
     federation = prepared(tmp_path, Options(features="stats", window_s=0.2)).federation
     x = federation.clients["101"].x
@@ -99,7 +100,7 @@ def test_statistics(tmp_path):
     np.testing.assert_allclose(x[0, :: len(CHANNELS)], [109.5, np.arange(20).std(), 100, 119])
 
 
-def test_lost_packets_are_repaired_up_to_the_bound(tmp_path):
+def test_lost_packets_are_repaired_up_to_the_bound(tmp_path: Path) -> None:
     rows = recording((6, 100))
     for i in [*range(5, 15), *range(41, 52), 99]:
         rows[i] = row(i, 6, lost=(1,))
@@ -109,6 +110,7 @@ def test_lost_packets_are_repaired_up_to_the_bound(tmp_path):
     # 10 rows are repaired, 11 are not, nor is the last, which has nothing behind it.
     assert result.counts["rows repaired: lost packets"] == 10
     assert result.counts["windows dropped: lost packets"] == 4
+    assert data.t is not None
     np.testing.assert_allclose(data.t - 8.38, [0, 0.1, 0.2, 0.6, 0.7], atol=1e-9)
     np.testing.assert_allclose(data.x[0, 9], 1100 + np.arange(20), rtol=1e-6)
     strict = prepared(tmp_path, Options(window_s=0.2, repair_s=0.0))
@@ -116,16 +118,18 @@ def test_lost_packets_are_repaired_up_to_the_bound(tmp_path):
     assert strict.counts["windows kept"] == 3
 
 
-def test_a_pause_cuts(tmp_path):
+def test_a_pause_cuts(tmp_path: Path) -> None:
     rows = recording((6, 60))
     write(tmp_path, rows[:25] + rows[27:])
     result = prepared(tmp_path)
-    np.testing.assert_allclose(result.federation.clients["101"].t - 8.38, [0, 0.27, 0.37])
+    times = result.federation.clients["101"].t
+    assert times is not None
+    np.testing.assert_allclose(times - 8.38, [0, 0.27, 0.37])
     assert result.counts["windows dropped: cut by a pause"] == 1
     assert result.counts["windows dropped: cut by the end"] == 1
 
 
-def test_the_heart_rate_is_carried_forward(tmp_path):
+def test_the_heart_rate_is_carried_forward(tmp_path: Path) -> None:
     rows = [row(i, 3, heart="80" if i == 15 else "NaN") for i in range(300)]
     write(tmp_path, rows)
     result = prepared(tmp_path, Options(window_s=0.2, overlap=0.0, heart_rate=True))
@@ -133,13 +137,14 @@ def test_the_heart_rate_is_carried_forward(tmp_path):
     assert result.federation.card.features[27] == "heart rate"
     assert result.federation.card.units.endswith("heart rate bpm")
     # Known from row 15 to row 215: windows 1 to 9 of the 15.
+    assert data.t is not None
     np.testing.assert_allclose(data.t - 8.38, np.arange(1, 10) * 0.2, atol=1e-9)
     assert data.x.shape == (9, 28, 20)
     np.testing.assert_array_equal(data.x[:, 27], 80)
     assert result.counts["windows dropped: no heart rate"] == 6
 
 
-def test_blocks_do_not_change_the_windows(tmp_path, monkeypatch):
+def test_blocks_do_not_change_the_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = recording((0, 30), (1, 300), (0, 10), (2, 200), (3, 100))
     for i in [*range(50, 55), *range(120, 150), 331]:
         rows[i] = row(i, 1 if i < 330 else 0, lost=(0, 2))
@@ -160,7 +165,7 @@ def test_blocks_do_not_change_the_windows(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_archive_inside_an_archive(tmp_path, workers):
+def test_the_archive_inside_an_archive(tmp_path: Path, workers: int) -> None:
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
         for person in (109, 101):
@@ -180,7 +185,7 @@ def test_the_archive_inside_an_archive(tmp_path, workers):
     assert read_federation(tmp_path / "out").clients["109"].x.shape == (3, 27, 20)
 
 
-def test_bad_files_are_refused_with_their_line(tmp_path):
+def test_bad_files_are_refused_with_their_line(tmp_path: Path) -> None:
     rows = recording((1, 40))
     path = write(tmp_path, [*rows[:9], row(9, 9), *rows[10:]])
     assert f"{path}, line 10: got '9' as activityID, expected one of 0, 1, 2" in refusal(tmp_path)
@@ -201,7 +206,7 @@ def test_bad_files_are_refused_with_their_line(tmp_path):
     assert f"{path}: got an empty file" in refusal(tmp_path)
 
 
-def test_a_person_without_a_window_and_wrong_archives(tmp_path):
+def test_a_person_without_a_window_and_wrong_archives(tmp_path: Path) -> None:
     path = write(tmp_path / "a", recording((0, 90), (1, 19)))
     assert f"{path}: got no window for 101 from 109 rows" in refusal(tmp_path / "a")
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.tables import Table, read_table
+from fedsub_data.preparing.tables import Rows, Table, read_table
 
 TABLE = Table(
     columns=("t", "x", "note", "stage"),
@@ -20,7 +20,7 @@ TABLE = Table(
 HEADER = b"t,x,note,stage\n"
 
 
-def read(data: bytes, table: Table = TABLE, block_bytes: int = 1 << 22):
+def read(data: bytes, table: Table = TABLE, block_bytes: int = 1 << 22) -> list[Rows]:
     return list(read_table(io.BytesIO(data), "f.csv", table, block_bytes))
 
 
@@ -30,20 +30,20 @@ def refusal(data: bytes, block_bytes: int = 1 << 22, table: Table = TABLE) -> st
     return str(caught.value)
 
 
-def test_reads_numbers_blanks_and_words():
+def test_reads_numbers_blanks_and_words() -> None:
     (rows,) = read(HEADER + b"0,1.5,anything,W\n1e1,,\xc3\xa9,N1\n-2, 3,,\n")
     np.testing.assert_array_equal(rows.numbers, [[0, 1.5], [10, np.nan], [-2, 3]])
     np.testing.assert_array_equal(rows.words["stage"], [0, 1, 2])
     assert rows.line == 2
 
 
-def test_windows_line_ends_and_a_missing_last_one():
+def test_windows_line_ends_and_a_missing_last_one() -> None:
     first, last = read(HEADER.replace(b"\n", b"\r\n") + b"0,1,,W\r\n1,2,,N1")
     np.testing.assert_array_equal([*first.numbers, *last.numbers], [[0, 1], [1, 2]])
     np.testing.assert_array_equal([*first.words["stage"], *last.words["stage"]], [0, 1])
 
 
-def test_another_separator_blank_and_no_header():
+def test_another_separator_blank_and_no_header() -> None:
     table = Table(("a", "b"), ("a", "b"), blank="NaN", may_be_blank=("b",), separator=" ")
     table = Table(**{**table.__dict__, "header": False})
     (rows,) = read(b"1 NaN\n2 3\n", table)
@@ -52,7 +52,7 @@ def test_another_separator_blank_and_no_header():
 
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 16, 64, 1 << 20])
-def test_blocks_of_any_size_give_the_same_rows(block_bytes):
+def test_blocks_of_any_size_give_the_same_rows(block_bytes: int) -> None:
     data = HEADER + b"".join(b"%d,%d,n,W\n" % (i, i * i) for i in range(200))
     blocks = read(data, block_bytes=block_bytes)
     whole = np.concatenate([rows.numbers for rows in blocks])
@@ -84,23 +84,23 @@ GOOD = b"0,1,n,W\n"
     ],
 )
 @pytest.mark.parametrize("block_bytes", [16, 1 << 20])
-def test_a_fault_names_file_and_line(bad, words, block_bytes):
+def test_a_fault_names_file_and_line(bad: bytes, words: str, block_bytes: int) -> None:
     message = refusal(HEADER + GOOD * 20 + bad + GOOD * 20, block_bytes)
     assert message.startswith("f.csv, line 22: got ")
     assert words in message
 
 
-def test_a_short_and_a_long_row_do_not_make_up_for_each_other():
+def test_a_short_and_a_long_row_do_not_make_up_for_each_other() -> None:
     assert "line 3: got 3 columns" in refusal(HEADER + GOOD + b"0,1,n\n0,1,n,W,W\n" + GOOD)
     assert "line 3: got 5 columns" in refusal(HEADER + GOOD + b"0,1,n,W,W\n0,1,n\n" + GOOD)
 
 
-def test_a_truncated_last_line_says_so():
+def test_a_truncated_last_line_says_so() -> None:
     message = refusal(HEADER + GOOD * 3 + b"0,1")
     assert "f.csv, line 5: got 2 columns and no end of the line: the file is truncated" in message
 
 
-def test_wrong_header_and_empty_file():
+def test_wrong_header_and_empty_file() -> None:
     assert "f.csv, line 1: got 't,x,stage', expected the header t,x,note,stage" in refusal(
         b"t,x,stage\n" + GOOD
     )
@@ -108,11 +108,12 @@ def test_wrong_header_and_empty_file():
     assert read(HEADER) == []
 
 
-def test_a_file_without_lines_is_refused_before_it_fills_the_memory():
-    class Endless:
+def test_a_file_without_lines_is_refused_before_it_fills_the_memory() -> None:
+    class Endless(io.BytesIO):
         read_bytes = 0
 
-        def read(self, n):
+        def read(self, n: int | None = -1) -> bytes:
+            assert n is not None and n > 0, "all of it was asked for"
             self.read_bytes += n
             return b"x" * n
 
@@ -122,7 +123,7 @@ def test_a_file_without_lines_is_refused_before_it_fills_the_memory():
     assert endless.read_bytes < 1 << 21
 
 
-def test_memory_does_not_grow_with_the_file():
+def test_memory_does_not_grow_with_the_file() -> None:
     def peak(rows: int) -> int:
         file = io.BytesIO(HEADER + GOOD * rows)
         tracemalloc.start()

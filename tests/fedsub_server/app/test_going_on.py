@@ -9,10 +9,10 @@ import pytest
 
 from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.errors import RunError
-from fedsub_server.app import MAY_CHANGE, decisive
+from fedsub_server.resuming import MAY_CHANGE
 
 
-@pytest.mark.parametrize("method", ["fedsub", "fedavg", "local"])
+@pytest.mark.parametrize("method", ["fedsub", "fedavg", "local", "pfedme", "fedrep"])
 def test_the_same_folder_goes_on_after_the_last_finished_round(
     tmp_path: Path,
     cohort: Any,
@@ -60,7 +60,6 @@ OTHERWISE: dict[str, Any] = {
     "min-clients": 2,
     "join-timeout": 7.0,
     "evaluate-every": 2,
-    "beside": "fedavg",
     "data": "elsewhere",
     "device": "auto",
     "threads": 2,
@@ -72,7 +71,7 @@ OTHERWISE: dict[str, Any] = {
 def test_keys_that_may_change_do_not_hinder(
     tmp_path: Path, cohort: Any, configuration: Any, serve: Any, result: Any
 ) -> None:
-    assert set(OTHERWISE) == MAY_CHANGE - {"folder"}
+    assert set(OTHERWISE) == MAY_CHANGE - {"folder", "method", "beside"}
     first = configuration("town", tmp_path / "run", rounds=1)
     grid = cohort(first)
     serve(grid, first)
@@ -81,18 +80,6 @@ def test_keys_that_may_change_do_not_hinder(
     assert all(flat[key] != value for key, value in OTHERWISE.items())
     serve(grid, second)
     assert result(second)[0] == 3 and read_config(tmp_path / "run" / "run.toml") == second
-
-
-def test_the_hyperparameters_of_methods_beside_may_change(
-    tmp_path: Path, cohort: Any, configuration: Any, serve: Any, result: Any
-) -> None:
-    ways = [{"beside": "fedsub", "fedsub.depth": 1}, {"beside": "fedsub"}, {"beside": ""}]
-    folder = tmp_path / "run"
-    grid = cohort(configuration("town", folder, method="fedavg"))
-    for rounds, way in enumerate(ways, 1):
-        config = configuration("town", folder, method="fedavg", rounds=rounds, **way)
-        serve(grid, config)
-        assert result(config)[0] == rounds
 
 
 @pytest.mark.parametrize(
@@ -104,6 +91,8 @@ def test_the_hyperparameters_of_methods_beside_may_change(
         ("upload-encoding", "int8", "upload-encoding was 'float32' and is now 'int8'"),
         ("fedsub.depth", 1, "fedsub.depth was 0 and is now 1"),
         ("split", "stratified", "split was 'auto' and is now 'stratified'"),
+        ("train-share", 0.5, "train-share was 1.0 and is now 0.5"),
+        ("fedsub.tested", "received", "fedsub.tested was 'trained' and is now 'received'"),
     ],
 )
 def test_a_decisive_key_that_differs_is_refused(
@@ -129,14 +118,6 @@ def test_a_decisive_key_that_differs_is_refused(
     assert (tmp_path / "run" / "run.toml").read_bytes() == written
 
 
-def test_held_out_people_would_be_tested_as_seen_if_rounds_were_added(
-    tmp_path: Path, configuration: Any
-) -> None:
-    config = configuration("town", tmp_path, split="unseen", **{"unseen-rounds": 2})
-    assert decisive(config)["rounds"] == 4
-    assert "rounds" not in decisive(configuration("town", tmp_path))
-
-
 def test_a_method_has_a_folder_and_a_name_of_its_own(
     tmp_path: Path, cohort: Any, configuration: Any, serve: Any, result: Any
 ) -> None:
@@ -155,5 +136,5 @@ def test_a_run_without_a_folder_makes_one(
     serve(cohort(config), config)
     (folder,) = (tmp_path / "out").iterdir()
     assert folder.name.startswith("flower-")
-    assert sorted(path.name for path in folder.iterdir()) == ["fedsub", "run.toml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["fedsub", "run.toml", "summary.json"]
     assert read_config(folder / "run.toml") == config

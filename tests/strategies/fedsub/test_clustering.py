@@ -1,37 +1,43 @@
-import os
+"""Clusters of prototypes: the number of them, their order, and what rounding must not change."""
+
+from __future__ import annotations
+
 import tomllib
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import davies_bouldin_score, silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fedsub_core.errors import ConfigError
 from strategies.fedsub.clustering import (
-    KSelection,
     cluster,
     cluster_classes,
     davies_bouldin,
-    parse_k_selection,
 )
 
-ROOT = Path(__file__).parents[3]
-WISDM = Path(os.environ.get("FEDSUB_DATA", ROOT.parent / "shared" / "data")) / "wisdm"
+Array = NDArray[Any]
+Points = dict[int, Array]
+
 RULES = ["dbi", "dbi-capped", "silhouette", "fixed:1", "fixed:3", "fixed:99"]
 
 
 @pytest.fixture(scope="module")
-def wisdm():
+def wisdm(real_data: Path) -> Points:
     """Class means of standardised features: {class: float64 [clients that have it, 3]}."""
-    if not WISDM.is_dir():
-        pytest.skip(f"no WISDM federation at {WISDM}; set FEDSUB_DATA to the folder that holds it")
-    classes = len(tomllib.loads((WISDM / "federation.toml").read_text())["classes"])
-    clients = [np.load(path) for path in sorted((WISDM / "clients").glob("*.npz"))]
+    folder = real_data / "wisdm"
+    if not folder.is_dir():
+        pytest.skip(f"no WISDM federation at {folder}; set FEDSUB_DATA to the folder that holds it")
+    classes = len(tomllib.loads((folder / "federation.toml").read_text())["classes"])
+    clients = [np.load(path) for path in sorted((folder / "clients").glob("*.npz"))]
     data = [(c["x"].astype(np.float64), c["y"]) for c in clients]
     everything = np.concatenate([x for x, _ in data])
     mean, std = everything.mean(0), everything.std(0)
@@ -41,7 +47,7 @@ def wisdm():
     }
 
 
-def blobs(sizes, seed=0, apart=100.0):
+def blobs(sizes: Sequence[int], seed: int = 0, apart: float = 100.0) -> Array:
     rng = np.random.default_rng(seed)
     centres = apart * np.arange(len(sizes))[:, None] * np.ones(2)
     return np.concatenate(
@@ -49,13 +55,14 @@ def blobs(sizes, seed=0, apart=100.0):
     )
 
 
-def partition(labels):
+def partition(labels: Array) -> Array:
     """The partition as a matrix, which forgets how clusters are numbered."""
-    return labels[:, None] == labels[None, :]
+    same: Array = labels[:, None] == labels[None, :]
+    return same
 
 
 @pytest.mark.parametrize("rule", ["dbi", "dbi-capped", "silhouette", "fixed:3"])
-def test_well_separated_groups_are_found(rule):
+def test_well_separated_groups_are_found(rule: str) -> None:
     points = blobs([5, 4, 6])
     # Under dbi a group may be split until single points remain, so its blobs are tight copies.
     if rule == "dbi":
@@ -64,7 +71,7 @@ def test_well_separated_groups_are_found(rule):
 
 
 @pytest.mark.parametrize("score", ["dbi", "silhouette"])
-def test_k_is_the_best_of_scikit_learns_own_scores(score, wisdm):
+def test_k_is_the_best_of_scikit_learns_own_scores(score: str, wisdm: Points) -> None:
     """The index at the chosen K is as good as the best that scikit-learn finds anywhere."""
     for y in (4, 5):  # the classes with the fewest clients, for speed
         points, least = wisdm[y], np.inf
@@ -81,7 +88,7 @@ def test_k_is_the_best_of_scikit_learns_own_scores(score, wisdm):
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 20), st.integers(1, 5))
 @settings(max_examples=50, deadline=None)
-def test_davies_bouldin_is_scikit_learns(seed, m, d):
+def test_davies_bouldin_is_scikit_learns(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
     points, counts = rng.normal(size=(m, d)), rng.integers(1, 4, m)
     counts[0] = 2  # scikit-learn wants fewer clusters than samples
@@ -93,19 +100,19 @@ def test_davies_bouldin_is_scikit_learns(seed, m, d):
     assert davies_bouldin(points, counts)(labels) == pytest.approx(expected, rel=1e-6, abs=1e-5)
 
 
-def test_davies_bouldin_by_hand():
+def test_davies_bouldin_by_hand() -> None:
     # Spreads 1 and 2, centroids 10 apart: (1 + 2) / 10 for both.
     points = np.array([[0.0], [2.0], [9.0], [13.0]])
     index = davies_bouldin(points, np.ones(4, np.int64))
     assert index(np.array([0, 0, 1, 1])) == pytest.approx(0.3)
 
 
-def test_davies_bouldin_calls_one_shared_centroid_the_worst():
+def test_davies_bouldin_calls_one_shared_centroid_the_worst() -> None:
     points = np.array([[-1.0], [1.0], [-2.0], [2.0]])
     assert davies_bouldin(points, np.ones(4, np.int64))(np.array([0, 0, 1, 1])) == np.inf
 
 
-def test_dbi_leaves_nearly_every_client_alone_on_wisdm_and_the_cap_does_not(wisdm):
+def test_dbi_leaves_nearly_every_client_alone_on_wisdm_and_the_cap_does_not(wisdm: Points) -> None:
     for points in wisdm.values():
         n = len(points)
         assert n - 2 <= cluster(points, "dbi", 0).max() + 1 <= n - 1
@@ -114,7 +121,7 @@ def test_dbi_leaves_nearly_every_client_alone_on_wisdm_and_the_cap_does_not(wisd
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_order_of_clients_changes_nothing(rule, wisdm):
+def test_the_order_of_clients_changes_nothing(rule: str, wisdm: Points) -> None:
     points, order = wisdm[1], np.random.default_rng(5).permutation(len(wisdm[1]))
     straight, permuted = cluster(points, rule, 7), cluster(points[order], rule, 7)
     assert (partition(permuted) == partition(straight)[np.ix_(order, order)]).all()
@@ -127,7 +134,9 @@ def test_the_order_of_clients_changes_nothing(rule, wisdm):
     st.randoms(use_true_random=False),
 )
 @settings(max_examples=100, deadline=None)
-def test_any_prototypes_give_canonical_labels_without_a_warning(values, rule, seed, random):
+def test_any_prototypes_give_canonical_labels_without_a_warning(
+    values: list[tuple[int, int]], rule: str, seed: int, random: Random
+) -> None:
     """Integers in a small box: many duplicates, many ties."""
     points = np.array(values, np.float32)
     order = np.array(random.sample(range(len(points)), len(points)))
@@ -148,19 +157,19 @@ def test_any_prototypes_give_canonical_labels_without_a_warning(values, rule, se
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
-def test_scale_does_not_matter(rule, scale):
+def test_scale_does_not_matter(rule: str, scale: float) -> None:
     points = blobs([3, 3, 3])
     assert (cluster(points * scale, rule, 1) == cluster(points, rule, 1)).all()
 
 
-def test_prototypes_that_rounding_cannot_tell_apart_are_one():
+def test_prototypes_that_rounding_cannot_tell_apart_are_one() -> None:
     points = np.array([[1.0], [1.0 + 1e-12], [2.0], [3.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cluster(points, "fixed:4", 0).tolist() == [0, 0, 1, 2]
 
 
-def test_equal_prototypes_count_as_often_as_they_occur():
+def test_equal_prototypes_count_as_often_as_they_occur() -> None:
     """Two means for 0, 5, 9: joining 5 and 9 costs 8, joining 0 and 5 costs 12.5.
 
     With a hundred fives and nines these are 800 and 24.8.
@@ -170,7 +179,7 @@ def test_equal_prototypes_count_as_often_as_they_occur():
     assert cluster(points, "fixed:2", 0).tolist() == [0] * 101 + [1] * 100
 
 
-def test_one_and_two_prototypes():
+def test_one_and_two_prototypes() -> None:
     for rule in RULES:
         assert cluster(np.ones((1, 3)), rule, 0).tolist() == [0]
         assert cluster(np.ones((2, 3)), rule, 0).tolist() == [0, 0]
@@ -178,18 +187,18 @@ def test_one_and_two_prototypes():
         assert two == ([0, 0] if rule == "fixed:1" else [0, 1])
 
 
-def test_the_cap_is_the_root_of_the_number_of_clients():
+def test_the_cap_is_the_root_of_the_number_of_clients() -> None:
     points = np.random.default_rng(0).normal(size=(30, 3))
     assert cluster(points, "dbi", 0).max() + 1 > 20
     assert cluster(points, "dbi-capped", 0).max() + 1 <= 5
     assert cluster(points[:3], "dbi-capped", 0).max() + 1 == 2
 
 
-def test_a_seed_repeats(wisdm):
+def test_a_seed_repeats(wisdm: Points) -> None:
     assert (cluster(wisdm[0], "dbi", 2**62) == cluster(wisdm[0], "dbi", 2**62)).all()
 
 
-def test_classes_in_parallel_equal_classes_alone(wisdm):
+def test_classes_in_parallel_equal_classes_alone(wisdm: Points) -> None:
     seeds = {y: 100 + y for y in wisdm}
     together = cluster_classes(wisdm, "dbi-capped", seeds, workers=3)
     assert list(together) == list(wisdm)
@@ -197,7 +206,7 @@ def test_classes_in_parallel_equal_classes_alone(wisdm):
         assert (together[y] == cluster(points, "dbi-capped", seeds[y])).all()
 
 
-def test_threads_are_given_back():
+def test_threads_are_given_back() -> None:
     classes = {y: blobs([4, 4], seed=y) for y in range(6)}
     with threadpool_limits(2):
         before = [p["num_threads"] for p in threadpool_info()]
@@ -205,39 +214,5 @@ def test_threads_are_given_back():
         assert [p["num_threads"] for p in threadpool_info()] == before
 
 
-def test_no_classes_is_no_work():
+def test_no_classes_is_no_work() -> None:
     assert cluster_classes({}, "dbi", {}, workers=2) == {}
-
-
-def test_parse():
-    assert parse_k_selection("dbi") == KSelection("dbi")
-    assert parse_k_selection("dbi-capped") == KSelection("dbi-capped")
-    assert parse_k_selection("silhouette") == KSelection("silhouette")
-    assert parse_k_selection("fixed:12") == KSelection("fixed", 12)
-
-
-@pytest.mark.parametrize(
-    ("text", "near"),
-    [
-        ("dib", "'dbi'"),
-        ("dbi:3", "'dbi'"),
-        ("silhouete", "'silhouette'"),
-        ("dbi_capped", "'dbi-capped'"),
-        ("fixed", "'fixed:3'"),
-        ("fixed:0", "'fixed:3'"),
-        ("fixed:-1", "'fixed:3'"),
-        ("fixed:2.5", "'fixed:3'"),
-        ("fixd:4", "'fixed:3'"),
-    ],
-)
-def test_a_wrong_rule_is_refused_with_the_nearest(text, near):
-    with pytest.raises(ConfigError) as error:
-        parse_k_selection(text)
-    assert repr(text) in str(error.value)
-    assert str(error.value).endswith(f"Did you mean {near}?")
-
-
-def test_a_rule_near_to_nothing_is_refused_without_a_guess():
-    with pytest.raises(ConfigError, match="expected 'dbi', 'dbi-capped'") as error:
-        cluster(np.ones((3, 1)), "", 0)
-    assert "Did you mean" not in str(error.value)

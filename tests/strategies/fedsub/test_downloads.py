@@ -10,70 +10,77 @@ import torch
 
 from fedsub_core.methods.fedsub import FUSIONS
 
+from ..finished_run import MakePeople, RunMethod
+from ..sent_bundle import Floats, SentBundle
+
 ONE_CLUSTER = {"k_selection": "fixed:1"}
 ALL_ALONE = {"k_selection": "fixed:99"}
+LAYERS = ["linear1", "linear2", "linear3"]
 
 
-def rows_of(message: Any) -> dict[tuple[str, int], np.ndarray[Any, Any]]:
+def rows_of(bundle: SentBundle) -> dict[tuple[str, int], Floats]:
     """Return the rows of an upload or download by layer and unit."""
-    rows: dict[tuple[str, int], np.ndarray[Any, Any]] = {}
-    for layer in message.layers:
-        bits = np.unpackbits(np.frombuffer(layer.units, np.uint8), bitorder="little")
-        units = np.flatnonzero(bits)
-        values = np.frombuffer(layer.rows, "<f4").reshape(len(units), -1)
-        rows |= {(layer.layer, int(unit)): values[i] for i, unit in enumerate(units)}
-    return rows
+    return {
+        (layer, unit): row
+        for layer in LAYERS
+        if layer in bundle.names
+        for unit, row in bundle.rows(layer).items()
+    }
 
 
-def test_imputation_gives_a_cluster_of_a_class_the_client_lacks(people: Any, play: Any) -> None:
+def test_imputation_gives_a_cluster_of_a_class_the_client_lacks(
+    people: MakePeople, run_method: RunMethod
+) -> None:
     federation = people(((0, 1, 2), (0, 1, 2), (0, 1), (0, 1, 2)))
     hyper = ONE_CLUSTER | {"fusion": "overlapping-any"}
-    plain = play(federation, hyper=hyper, rounds=2)
-    imputed = play(federation, hyper=hyper | {"impute": True}, rounds=2)
+    plain = run_method(federation, hyper=hyper, rounds=2)
+    imputed = run_method(federation, hyper=hyper | {"impute": True}, rounds=2)
     assert plain.states[0]["clusters"].tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, -1], [0, 0, 0]]
     assert imputed.states[0]["clusters"].tolist() == [[0, 0, 0]] * 4
     # It has none of its own to give: for the others nothing changes, it alone receives more.
     assert imputed.states[0]["holds"].tolist()[2] == [True, True, False]
     for client in ("p1", "p2", "p4"):
-        sent = imputed.grid.downloads[2, client].SerializeToString()
-        assert sent == plain.grid.downloads[2, client].SerializeToString()
-    before, after = (rows_of(p.grid.downloads[2, "p3"]) for p in (plain, imputed))
+        sent = imputed.grid.downloads[2, client].message
+        assert sent.tensors and sent == plain.grid.downloads[2, client].message
+    before, after = (rows_of(run.grid.downloads[2, "p3"]) for run in (plain, imputed))
     assert before.keys() < after.keys()
 
 
-def test_a_cluster_of_imputed_members_alone_sends_nothing(people: Any, play: Any) -> None:
+def test_a_cluster_of_imputed_members_alone_sends_nothing(
+    people: MakePeople, run_method: RunMethod
+) -> None:
     federation = people(((0, 1), (0, 1), (0, 1)))
-    played = play(federation, hyper={"impute": True, "k_selection": "fixed:1"}, rounds=2)
-    assert played.states[-1]["clusters"].tolist() == [[0, 0, -1]] * 3
+    run = run_method(federation, hyper={"impute": True, "k_selection": "fixed:1"}, rounds=2)
+    assert run.states[-1]["clusters"].tolist() == [[0, 0, -1]] * 3
 
 
 @pytest.mark.parametrize(("depth", "layers"), [(1, 1), (2, 2), (0, 3)])
 def test_depth_keeps_the_later_layers_personal(
-    people: Any, play: Any, depth: int, layers: int
+    people: MakePeople, run_method: RunMethod, depth: int, layers: int
 ) -> None:
-    played = play(people(), hyper=ONE_CLUSTER | {"depth": depth, "fusion": "avg"}, rounds=3)
-    names = [f"linear{i + 1}" for i in range(layers)]
-    for upload in played.grid.uploads.values():
-        assert [layer.layer for layer in upload.layers] == names
-        for artifact in upload.classes:
-            assert [mask.layer for mask in artifact.masks] == names
-    for (round, _), download in played.grid.downloads.items():
-        assert [layer.layer for layer in download.layers] == (names if round > 1 else [])
+    run = run_method(people(), hyper=ONE_CLUSTER | {"depth": depth, "fusion": "avg"}, rounds=3)
+    names = LAYERS[:layers]
+    beside = {"classes", "scores", "prototypes"}
+    for upload in run.grid.uploads.values():
+        expected = [part for name in names for part in (name, f"{name}.masks")]
+        assert [name for name in upload.names if name not in beside] == expected
+    for (round, _), download in run.grid.downloads.items():
+        assert download.names == (names if round > 1 else [])
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_downloads_hold_only_rows_that_differ_from_the_clients_own(
-    people: Any, play: Any, fusion: str
+    people: MakePeople, run_method: RunMethod, fusion: str
 ) -> None:
     federation = people(((0, 1, 2), (0, 1), (1, 2), (0, 1, 2)))
     hyper = {"fusion": fusion, "k_selection": "fixed:2", "impute": True}
-    played = play(federation, hyper=hyper, rounds=4)
+    run = run_method(federation, hyper=hyper, rounds=4)
     sent = 0
-    for (round, client), download in played.grid.downloads.items():
+    for (round, client), download in run.grid.downloads.items():
         if round == 1:
-            assert not download.layers
+            assert not download.names
             continue
-        own = rows_of(played.grid.uploads[round - 1, client])
+        own = rows_of(run.grid.uploads[round - 1, client])
         new = rows_of(download)
         sent += len(new)
         assert all(key not in own or (row != own[key]).any() for key, row in new.items())
@@ -82,22 +89,22 @@ def test_downloads_hold_only_rows_that_differ_from_the_clients_own(
 
 
 def test_one_cluster_of_equals_under_overlapping_is_the_mean_of_rows(
-    people: Any, play: Any
+    people: MakePeople, run_method: RunMethod
 ) -> None:
     """With one class each, a unit that all selected comes back as everybody's mean."""
     federation = people(((0,), (0,), (0,), (1,)))
-    played = play(federation, hyper=ONE_CLUSTER, rounds=2)
-    own = [rows_of(played.grid.uploads[1, c]) for c in ("p1", "p2", "p3")]
+    run = run_method(federation, hyper=ONE_CLUSTER, rounds=2)
+    own = [rows_of(run.grid.uploads[1, c]) for c in ("p1", "p2", "p3")]
     shared = own[0].keys() & own[1].keys() & own[2].keys()
     assert len(shared) > 10
-    for i, client in enumerate(("p1", "p2", "p3")):
-        received = rows_of(played.grid.downloads[2, client])
-        assert received.keys() == shared, i
+    for client in ("p1", "p2", "p3"):
+        received = rows_of(run.grid.downloads[2, client])
+        assert received.keys() == shared, client
         for key, row in received.items():
             mean = np.mean([rows[key] for rows in own], axis=0, dtype=np.float64)
             np.testing.assert_allclose(row, mean, rtol=1e-5, atol=1e-6)
     # p4 is alone in its only class and keeps all it has.
-    assert not played.grid.downloads[2, "p4"].layers
+    assert not run.grid.downloads[2, "p4"].names
 
 
 @pytest.mark.parametrize(
@@ -105,13 +112,13 @@ def test_one_cluster_of_equals_under_overlapping_is_the_mean_of_rows(
     [(2, {"k_selection": "dbi"}), (5, ALL_ALONE), (5, ALL_ALONE | {"fusion": "overlapping-any"})],
 )
 def test_clients_all_alone_train_as_if_there_were_no_server(
-    people: Any, play: Any, clients: int, hyper: dict[str, Any]
+    people: MakePeople, run_method: RunMethod, clients: int, hyper: dict[str, Any]
 ) -> None:
     federation = people(((0, 1, 2),) * clients)
-    fedsub = play(federation, hyper=hyper, rounds=3)
-    local = play(federation, "local", rounds=3)
+    fedsub = run_method(federation, hyper=hyper, rounds=3)
+    local = run_method(federation, "local", rounds=3)
     assert all(len(set(column)) == clients for column in fedsub.states[-1]["clusters"].T.tolist())
-    assert not any(download.layers for download in fedsub.grid.downloads.values())
+    assert not any(download.names for download in fedsub.grid.downloads.values())
     mine, theirs = fedsub.client_states(), local.client_states()
     for client, tensors in theirs.items():
         for name, tensor in tensors.items():

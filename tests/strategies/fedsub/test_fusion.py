@@ -1,4 +1,6 @@
-import math
+"""The five fusions, against the papers' equations written out element by element."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
@@ -11,79 +13,12 @@ from strategies.fedsub import fusion as fusion_module
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.membership import cluster_weights
 
-
-def reference(fusion, rows, masks, clusters, contributes, omega):
-    """Equations 6-10 (and 6-7 of the first version), element by element, with plain loops."""
-    n, units, width = rows.shape
-    classes = clusters.shape[1]
-    fused, replaced = np.zeros((n, units, width)), np.zeros((n, units), bool)
-
-    def members(u, y):
-        if clusters[u, y] < 0:
-            return []
-        return [v for v in range(n) if clusters[v, y] == clusters[u, y] and contributes[v, y]]
-
-    def weight(v, y, cluster):
-        if fusion == "leadership":
-            return float(v == max(cluster, key=lambda k: (omega[k, y], -k)))
-        total = sum(omega[k, y] for k in cluster)
-        return omega[v, y] / total if total > 0 else 1 / len(cluster)
-
-    for u in range(n):
-        of_u = {y: members(u, y) for y in range(classes) if members(u, y)}
-        own = [y for y in range(classes) if contributes[u, y]]
-        for j in range(units):
-            holding = [y for y, c in of_u.items() if all(masks[v, y, j] for v in c)]
-            if fusion in ("avg", "leadership"):
-                over = list(of_u)
-                replaces = any(
-                    masks[v, y, j] and weight(v, y, c) > 0 for y, c in of_u.items() for v in c
-                )
-            elif fusion == "overlapping":
-                over = list(of_u)
-                mine = bool(own) and all(masks[u, y, j] for y in own)
-                replaces = mine and bool(of_u) and holding == list(of_u)
-            else:
-                over, replaces = holding, bool(holding)
-                if fusion == "overlapping-additive":
-                    replaces = replaces and any(masks[u, y, j] for y in own)
-            if not replaces:
-                continue
-            replaced[u, j] = True
-            for i in range(width):
-                value = 0.0
-                for y in over:
-                    for v in of_u[y]:
-                        value += weight(v, y, of_u[y]) * rows[v, j, i] * masks[v, y, j] / len(over)
-                fused[u, j, i] = value
-    if fusion == "overlapping-additive":
-        for u in range(n):
-            before = [rows[u, j, i] for j in range(units) if replaced[u, j] for i in range(width)]
-            for j in range(units):
-                if replaced[u, j]:
-                    fused[u, j] += rows[u, j]
-            now = math.sqrt(sum(x * x for x in fused[u].ravel()))
-            fused[u] *= math.sqrt(sum(x * x for x in before)) / now if now > 0 else 0
-            replaced[u] &= now > 0
-    return fused, replaced
+from .equations import Array, Fused, Round, federation, reference, rounds
 
 
-def federation(
-    seed, n=5, classes=3, units=6, width=3, k=3, have=0.7, select=0.7, imputed=0.5, lost=0
-):
-    """A random round: every client with a class is in a cluster, some of the others are imputed."""
-    rng = np.random.default_rng(seed)
-    contributes = rng.random((n, classes)) < have
-    clusters = rng.integers(0, k, (n, classes))
-    clusters[~contributes & (rng.random((n, classes)) >= imputed)] = -1
-    clusters[rng.random((n, classes)) < lost] = -1  # subnetworks whose prototype never came
-    masks = (rng.random((n, classes, units)) < select) & contributes[:, :, None]
-    rows = rng.normal(size=(n, units, width)) * masks.any(1)[:, :, None]
-    omega = rng.integers(0, 4, (n, classes)).astype(float)
-    return rows.astype(np.float32), masks, clusters, contributes, omega
-
-
-def run(fusion, rows, masks, clusters, contributes, omega):
+def run(
+    fusion: str, rows: Array, masks: Array, clusters: Array, contributes: Array, omega: Array
+) -> Fused:
     weights = cluster_weights(fusion, clusters, contributes, omega)
     fused, replaced = fuse(weights, torch.from_numpy(rows), torch.from_numpy(masks))
     assert (fused.dtype, fused.shape) == (torch.float32, rows.shape)
@@ -92,30 +27,15 @@ def run(fusion, rows, masks, clusters, contributes, omega):
     return fused.numpy(), replaced.numpy()
 
 
-def integrated(rows, fused, replaced):
+def integrated(rows: Array, fused: Array, replaced: Array) -> Array:
     """What the clients hold after the download."""
     return np.where(replaced[:, :, None], fused, rows)
-
-
-rounds = st.builds(
-    federation,
-    seed=st.integers(0, 2**32 - 1),
-    n=st.integers(1, 6),
-    classes=st.integers(1, 4),
-    units=st.integers(1, 6),
-    width=st.integers(1, 4),
-    k=st.integers(1, 4),
-    have=st.floats(0, 1),
-    select=st.sampled_from([0.3, 0.6, 0.9, 1.0]),
-    imputed=st.floats(0, 1),
-    lost=st.sampled_from([0, 0.3]),
-)
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
 @given(round=rounds)
 @settings(max_examples=60, deadline=None)
-def test_equals_the_equations(fusion, round):
+def test_equals_the_equations(fusion: str, round: Round) -> None:
     fused, replaced = run(fusion, *round)
     expected, expected_replaced = reference(fusion, *round)
     assert (replaced == expected_replaced).all()
@@ -123,7 +43,7 @@ def test_equals_the_equations(fusion, round):
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_the_reference_comparison_is_not_empty(fusion):
+def test_the_reference_comparison_is_not_empty(fusion: str) -> None:
     """The random rounds above replace units and leave units, in every fusion."""
     shares = [run(fusion, *federation(seed, select=0.9))[1].mean() for seed in range(20)]
     assert 0.05 < np.mean(shares) < 0.98
@@ -132,20 +52,21 @@ def test_the_reference_comparison_is_not_empty(fusion):
 @pytest.mark.parametrize("fusion", FUSIONS)
 @given(round=rounds, seed=st.integers(0, 99))
 @settings(max_examples=30, deadline=None)
-def test_permuting_clients_permutes_the_result(fusion, round, seed):
+def test_permuting_clients_permutes_the_result(fusion: str, round: Round, seed: int) -> None:
     rows, masks, clusters, contributes, _ = round
     # Distinct scores: a leader among equals is the smallest index by definition.
     omega = np.random.default_rng(seed).permutation(clusters.size).reshape(clusters.shape) + 1.0
     order = np.random.default_rng(seed).permutation(len(rows))
     cached = (rows, masks, clusters, contributes, omega)
     fused, replaced = run(fusion, *cached)
-    again, again_replaced = run(fusion, *(a[order] for a in cached))
+    moved = (rows[order], masks[order], clusters[order], contributes[order], omega[order])
+    again, again_replaced = run(fusion, *moved)
     assert (again_replaced == replaced[order]).all()
     np.testing.assert_allclose(again, fused[order], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_a_cluster_of_one_gives_its_member_back(fusion):
+def test_a_cluster_of_one_gives_its_member_back(fusion: str) -> None:
     rows, masks, _, contributes, omega = federation(1, classes=1, have=1.0)
     clusters = np.arange(5)[:, None]
     fused, replaced = run(fusion, rows, masks, clusters, contributes, omega)
@@ -154,7 +75,7 @@ def test_a_cluster_of_one_gives_its_member_back(fusion):
 
 
 @pytest.mark.parametrize("fusion", [f for f in FUSIONS if f.startswith("overlapping")])
-def test_classes_that_only_u_has_never_change_u(fusion):
+def test_classes_that_only_u_has_never_change_u(fusion: str) -> None:
     """Three classes with different masks, u alone in each; others are imputed into its clusters."""
     rows, masks, clusters, contributes, omega = federation(2, n=4, imputed=1.0)
     contributes[0], contributes[1:] = True, False
@@ -168,7 +89,7 @@ def test_classes_that_only_u_has_never_change_u(fusion):
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_a_class_that_only_u_has_adds_nobody_elses_rows(fusion):
+def test_a_class_that_only_u_has_adds_nobody_elses_rows(fusion: str) -> None:
     """Class 1 is u's alone: whatever the others' rows, u's cluster of class 1 returns u's."""
     rows, masks, clusters, contributes, omega = federation(3, n=4, classes=2, have=1.0, select=1.0)
     clusters[:] = 0
@@ -185,7 +106,7 @@ def test_a_class_that_only_u_has_adds_nobody_elses_rows(fusion):
 @pytest.mark.parametrize("fusion", FUSIONS)
 @given(round=rounds)
 @settings(max_examples=30, deadline=None)
-def test_imputed_members_contribute_nothing(fusion, round):
+def test_imputed_members_contribute_nothing(fusion: str, round: Round) -> None:
     """What stands in the cache of a class that a client lacks changes nobody's result."""
     rows, masks, clusters, contributes, omega = round
     fused, replaced = run(fusion, *round)
@@ -196,7 +117,7 @@ def test_imputed_members_contribute_nothing(fusion, round):
 
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)
-def test_all_ones_masks_make_overlapping_equal_avg(seed):
+def test_all_ones_masks_make_overlapping_equal_avg(seed: int) -> None:
     rows, masks, clusters, contributes, omega = federation(seed, select=1.0, imputed=0.5)
     contributes[:, 0] = True  # a client without any class takes no part in overlapping
     clusters[:, 0] = np.maximum(clusters[:, 0], 0)
@@ -210,17 +131,18 @@ def test_all_ones_masks_make_overlapping_equal_avg(seed):
 
 @given(round=rounds)
 @settings(max_examples=30, deadline=None)
-def test_overlapping_is_the_most_cautious(round):
+def test_overlapping_is_the_most_cautious(round: Round) -> None:
     """What overlapping replaces, -any replaces too, and avg replaces what -any does."""
-    *cached, omega = round
-    replaced = {f: run(f, *cached, omega + 1)[1] for f in FUSIONS}
+    rows, masks, clusters, contributes, omega = round
+    cached = (rows, masks, clusters, contributes, omega + 1)
+    replaced = {f: run(f, *cached)[1] for f in FUSIONS}
     assert (replaced["overlapping"] <= replaced["overlapping-additive"]).all()
     assert (replaced["overlapping-additive"] <= replaced["overlapping-any"]).all()
     assert (replaced["overlapping-any"] <= replaced["avg"]).all()
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_a_cluster_of_imputed_members_alone_gives_nothing(fusion):
+def test_a_cluster_of_imputed_members_alone_gives_nothing(fusion: str) -> None:
     rows, masks, clusters, contributes, omega = federation(6, n=3, classes=2, have=1.0, select=1.0)
     clusters[:], contributes[:, 1] = 0, False
     alone = run(fusion, rows, masks, clusters, contributes, omega)
@@ -230,7 +152,7 @@ def test_a_cluster_of_imputed_members_alone_gives_nothing(fusion):
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_chunks_of_units_change_nothing(fusion, monkeypatch):
+def test_chunks_of_units_change_nothing(fusion: str, monkeypatch: pytest.MonkeyPatch) -> None:
     round = federation(7, n=6, units=17)
     whole = run(fusion, *round)
     monkeypatch.setattr(fusion_module, "CHUNK_BYTES", 8 * 6 * 6 * 4)
@@ -240,7 +162,7 @@ def test_chunks_of_units_change_nothing(fusion, monkeypatch):
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_the_inputs_are_untouched(fusion):
+def test_the_inputs_are_untouched(fusion: str) -> None:
     round = federation(8)
     copies = [a.copy() for a in round]
     run(fusion, *round)

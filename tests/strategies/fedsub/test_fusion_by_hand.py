@@ -1,14 +1,22 @@
+"""Fusions of so few numbers that a pencil is enough."""
+
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.membership import cluster_weights
 
+Array = NDArray[Any]
 
-def run(fusion, rows, masks, omega):
+
+def run(fusion: str, rows: Array, masks: Array, omega: Array) -> tuple[Array, Array]:
     """One cluster of everybody, one class."""
     members = np.ones((len(rows), 1), bool)
     weights = cluster_weights(fusion, np.zeros((len(rows), 1), np.int64), members, omega)
@@ -16,7 +24,7 @@ def run(fusion, rows, masks, omega):
     return fused.numpy(), replaced.numpy()
 
 
-def test_avg_of_identical_masks_with_sample_counts_is_fedavg():
+def test_avg_of_identical_masks_with_sample_counts_is_fedavg() -> None:
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(4, 5, 3)).astype(np.float32)
     samples = np.array([[10.0], [30], [5], [55]])
@@ -30,7 +38,7 @@ def test_avg_of_identical_masks_with_sample_counts_is_fedavg():
         np.testing.assert_allclose(fused[u], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_five_fusions_by_hand():
+def test_the_five_fusions_by_hand() -> None:
     """Two clients, one cluster, two units; client 1 did not select unit 1. omega 1 : 3."""
     rows = np.array([[[1.0], [2.0]], [[5.0], [0.0]]], np.float32)
     masks = np.array([[[True, True]], [[True, False]]])
@@ -48,7 +56,7 @@ def test_the_five_fusions_by_hand():
         np.testing.assert_allclose(fused[:, :, 0], values, rtol=1e-6, err_msg=fusion)
 
 
-def test_additive_turns_the_row_and_keeps_the_layers_norm():
+def test_additive_turns_the_row_and_keeps_the_layers_norm() -> None:
     """Own row (3, 4) and a mean of (3.5, 2): direction of (6.5, 6), length 5."""
     rows = np.array([[[3.0, 4.0]], [[4.0, 0.0]]], np.float32)
     ones = np.ones((2, 1), bool)
@@ -58,7 +66,7 @@ def test_additive_turns_the_row_and_keeps_the_layers_norm():
     assert np.linalg.norm(fused[1]) == pytest.approx(4, rel=1e-6)
 
 
-def test_additive_keeps_rows_that_would_cancel_out_to_zero():
+def test_additive_keeps_rows_that_would_cancel_out_to_zero() -> None:
     """Own row 1 and a mean of -1: client 0 keeps its own; client 1 goes from -3 to -4 to -3."""
     rows = np.array([[[1.0]], [[-3.0]]], np.float32)
     masks = np.ones((2, 1, 1), bool)

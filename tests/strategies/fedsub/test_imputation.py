@@ -1,12 +1,21 @@
+"""Prototypes predicted from similar clients, against the algorithm written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from strategies.fedsub.imputation import client_similarity, impute
 
+Array = NDArray[Any]
 
-def reference(prototypes, has, neighbours):
+
+def reference(prototypes: Array, has: Array, neighbours: int) -> tuple[Array, Array]:
     """Algorithm 3 of the first version, one client and one class at a time."""
     n, classes, _ = prototypes.shape
     s = np.zeros((n, n))
@@ -42,7 +51,9 @@ def reference(prototypes, has, neighbours):
     st.floats(0, 1),
 )
 @settings(max_examples=100, deadline=None)
-def test_equals_the_reference(seed, n, classes, d, neighbours, share):
+def test_equals_the_reference(
+    seed: int, n: int, classes: int, d: int, neighbours: int, share: float
+) -> None:
     rng = np.random.default_rng(seed)
     prototypes, has = rng.normal(size=(n, classes, d)), rng.random((n, classes)) < share
     completed, imputed = impute(prototypes, has, neighbours)
@@ -51,11 +62,11 @@ def test_equals_the_reference(seed, n, classes, d, neighbours, share):
     np.testing.assert_allclose(completed, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_by_hand():
+def test_by_hand() -> None:
     # Client 0 lacks class 1. On class 0 its cosine is 1 with client 1 and 0.6 with client 2.
     prototypes = np.zeros((3, 2, 2))
     prototypes[:, 0] = [[1, 0], [5, 0], [3, 4]]
-    prototypes[:, 1] = [[np.nan, np.nan], [8, 0], [0, 16]]
+    prototypes[:, 1] = np.array([[np.nan, np.nan], [8, 0], [0, 16]])
     has = np.array([[True, False], [True, True], [True, True]])
     completed, imputed = impute(prototypes, has, 5)
     assert completed[0, 1] == pytest.approx([8 / 1.6, 0.6 * 16 / 1.6])
@@ -64,14 +75,14 @@ def test_by_hand():
     assert nearest_only[0, 1] == pytest.approx([8, 0])
 
 
-def test_similarity_is_the_mean_cosine_over_shared_classes():
+def test_similarity_is_the_mean_cosine_over_shared_classes() -> None:
     prototypes = np.array([[[1.0, 0], [0, 2]], [[0, 3.0], [0, 1]], [[1.0, 0], [0, 0]]])
     has = np.array([[True, True], [True, True], [True, False]])
     similarity = client_similarity(prototypes, has)
     assert similarity.tolist() == [[1, 0.5, 1], [0.5, 1, 0], [1, 0, 1]]
 
 
-def test_opposite_clients_and_strangers_predict_nothing():
+def test_opposite_clients_and_strangers_predict_nothing() -> None:
     prototypes = np.array([[[1.0], [0], [0]], [[-1.0], [7], [0]], [[0.0], [7], [7]]])
     has = np.array([[True, False, False], [True, True, False], [False, True, True]])
     completed, imputed = impute(prototypes, has, 5)
@@ -82,13 +93,13 @@ def test_opposite_clients_and_strangers_predict_nothing():
     assert completed[1, 2] == pytest.approx([7])
 
 
-def test_a_negative_neighbour_does_not_pull():
+def test_a_negative_neighbour_does_not_pull() -> None:
     prototypes = np.array([[[1.0, 0], [0, 0]], [[1.0, 0], [4, 0]], [[-1.0, 0], [100, 0]]])
     has = np.array([[True, False], [True, True], [True, True]])
     assert impute(prototypes, has, 5)[0][0, 1] == pytest.approx([4, 0])
 
 
-def test_predicted_prototypes_predict_nothing():
+def test_predicted_prototypes_predict_nothing() -> None:
     # 0 knows 1 (class 0), 1 knows 2 (class 1); class 2 is 2's: it reaches 1 but not 0.
     prototypes = np.ones((3, 3, 2))
     has = np.array([[True, False, False], [True, True, False], [False, True, True]])
@@ -99,7 +110,7 @@ def test_predicted_prototypes_predict_nothing():
     ]
 
 
-def test_ties_go_to_the_smallest_index():
+def test_ties_go_to_the_smallest_index() -> None:
     """Forty clients of one direction and different lengths: cosines of 1, but for rounding."""
     lengths = np.random.default_rng(0).uniform(0.1, 10, 40)
     prototypes = np.zeros((40, 2, 3))
@@ -111,7 +122,7 @@ def test_ties_go_to_the_smallest_index():
     np.testing.assert_allclose(completed[[0, 39], 1], (1 + 2 + 3) / 3)
 
 
-def test_a_prototype_of_zeros_is_similar_to_nobody():
+def test_a_prototype_of_zeros_is_similar_to_nobody() -> None:
     prototypes = np.array([[[0.0, 0], [0, 0]], [[1, 1], [2, 2]]])
     has = np.array([[True, False], [True, True]])
     completed, imputed = impute(prototypes, has, 5)
@@ -119,14 +130,14 @@ def test_a_prototype_of_zeros_is_similar_to_nobody():
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_extreme_lengths_stay_finite(scale):
+def test_extreme_lengths_stay_finite(scale: float) -> None:
     prototypes = np.full((2, 2, 3), scale)
     completed, imputed = impute(prototypes, np.array([[True, False], [True, True]]), 5)
     assert imputed[0, 1]
     np.testing.assert_allclose(completed[0, 1], scale, rtol=1e-12)
 
 
-def test_permuting_clients_permutes_the_result():
+def test_permuting_clients_permutes_the_result() -> None:
     rng = np.random.default_rng(0)
     prototypes, has = rng.normal(size=(20, 4, 6)), rng.random((20, 4)) < 0.5
     order = rng.permutation(20)
@@ -136,7 +147,7 @@ def test_permuting_clients_permutes_the_result():
     np.testing.assert_allclose(permuted, completed[order], atol=1e-12)
 
 
-def test_known_prototypes_and_the_inputs_are_untouched():
+def test_known_prototypes_and_the_inputs_are_untouched() -> None:
     rng = np.random.default_rng(1)
     prototypes, has = rng.normal(size=(9, 3, 2)).astype(np.float32), rng.random((9, 3)) < 0.5
     given_prototypes, given_has = prototypes.copy(), has.copy()

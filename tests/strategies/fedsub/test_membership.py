@@ -1,3 +1,7 @@
+"""Who counts how much in a cluster."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +10,7 @@ from fedsub_core.errors import ConfigError
 from strategies.fedsub.membership import cluster_weights
 
 
-def test_members_and_weights_by_hand():
+def test_members_and_weights_by_hand() -> None:
     """Class 0: clients 0, 1, 3 share a cluster, 3 is imputed; client 2 is in none."""
     clusters = np.array([[7], [7], [-1], [7]])
     contributes = np.array([[True], [True], [False], [False]])
@@ -19,7 +23,7 @@ def test_members_and_weights_by_hand():
 
 
 @pytest.mark.parametrize("scale", [1e-310, 1e-20, 1.0, 1e300])
-def test_only_the_ratio_of_scores_counts(scale):
+def test_only_the_ratio_of_scores_counts(scale: float) -> None:
     rng = np.random.default_rng(9)
     clusters, members = rng.integers(0, 3, (5, 3)), np.ones((5, 3), bool)
     omega = rng.integers(0, 4, (5, 3)).astype(float)
@@ -29,7 +33,7 @@ def test_only_the_ratio_of_scores_counts(scale):
     assert weights.sum(2).numpy() == pytest.approx(1.0)
 
 
-def test_scores_of_zero_weigh_equally_and_lead_by_index():
+def test_scores_of_zero_weigh_equally_and_lead_by_index() -> None:
     clusters, ones = np.zeros((3, 1), np.int64), np.ones((3, 1), bool)
     zero = np.zeros((3, 1))
     assert cluster_weights("avg", clusters, ones, zero).weight[0, 0].numpy() == pytest.approx(1 / 3)
@@ -39,7 +43,7 @@ def test_scores_of_zero_weigh_equally_and_lead_by_index():
     assert tie.tolist() == [[0.0, 1.0, 0.0]] * 3
 
 
-def test_a_wrong_fusion_is_refused_with_the_nearest():
+def test_a_wrong_fusion_is_refused_with_the_nearest() -> None:
     ones = np.ones((1, 1))
     with pytest.raises(ConfigError, match=r"got 'overlaping'.*Did you mean 'overlapping'\?"):
         cluster_weights("overlaping", ones.astype(np.int64), ones.astype(bool), ones)

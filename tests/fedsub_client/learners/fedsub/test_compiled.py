@@ -1,4 +1,4 @@
-"""Compiled relevance equals eager relevance, and its absence is said once."""
+"""The compiled relevance pass equals the eager one, and its absence is said once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from fedsub_client.learners.fedsub import compiled as compiled_module
-from fedsub_client.learners.fedsub.relevance import unit_relevance
+from fedsub_client.learners.fedsub import relevance as relevance_module
+from fedsub_client.learners.fedsub.compiled import compiled_pass
+from fedsub_client.learners.fedsub.lrp import signed_parts
+from fedsub_client.learners.fedsub.relevance import block_samples, unit_relevance
+from fedsub_client.learners.fedsub.relevance_pass import class_sums
 from fedsub_core.data.stacks import Stack, stack
-from fedsub_core.models.chain import build_model
+from fedsub_core.models.kinds import build_model, mlp
 
 ROOT = Path(__file__).parents[4]
 CLASSES = 4
@@ -28,6 +35,59 @@ def random_stack(shape: tuple[int, ...], counts: tuple[int, ...]) -> Stack:
     xs = [rng.normal(size=(n, *shape)).astype(np.float32) for n in counts]
     ys = [rng.integers(0, CLASSES, n) for n in counts]
     return stack([f"c{i}" for i in range(len(counts))], xs, ys)
+
+
+@pytest.fixture
+def tracer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let torch.compile trace and run what it traced: no machine code, so it takes no compiler."""
+    monkeypatch.setattr(compiled_module, "_PASSES", {})
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("start", ["logits", "target"])
+@pytest.mark.parametrize("rule", ["naive", "lrp-a1b0", "lrp-a2b1"])
+@torch.no_grad()
+def test_a_compiled_pass_gives_the_eager_sums(tracer: None, rule: str, start: str) -> None:
+    model, data = mlp(5, CLASSES, (16, 80)), random_stack((5,), (40,))
+    parts = signed_parts(model.init(1, 0))
+    fast = compiled_pass(model, parts, data.x, 30, rule, start)
+    assert fast is not None
+    assert compiled_pass(model, parts, data.x, 99, rule, start) is fast, "compiled once"
+    of_class = F.one_hot(data.y, CLASSES).float()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for samples in (2, 7, 40):
+            x, one_hot = (one[0, :samples].unsqueeze(0) for one in (data.x, of_class))
+            sums, logits = fast(parts, x, one_hot)
+            expected, expected_logits = class_sums(model, parts, x, one_hot, rule, start)
+            assert torch.equal(logits, expected_logits)
+            assert len(sums) == 3 and all(map(torch.equal, sums, expected))
+
+
+def test_relevance_takes_it_for_every_block_of_more_than_one_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = mlp(5, CLASSES, (16, 80))
+    size = block_samples(model)
+    blocks: list[int] = []
+
+    def noted(model: Any, parts: Any, x: Any, samples: int, rule: str, start: str) -> Any:
+        assert samples == size
+
+        def run(parts: Any, x: torch.Tensor, of_class: torch.Tensor) -> Any:
+            blocks.append(x.shape[1])
+            return class_sums(model, parts, x, of_class, rule, start)
+
+        return run
+
+    monkeypatch.setattr(relevance_module, "compiled_pass", noted)
+    data = random_stack((5,), (2 * size, 1, 30))
+    params = model.init(3, 0)
+    eager, _ = unit_relevance(model, params, data, "lrp-a2b1", "logits")
+    assert not blocks
+    same, _ = unit_relevance(model, params, data, "lrp-a2b1", "logits", compile=True)
+    assert blocks == [size, size, 30]
+    assert all(torch.equal(eager[name], same[name]) for name in eager)
 
 
 @pytest.mark.slow
@@ -42,7 +102,7 @@ def test_compiled_equals_eager_from_two_threads(shape: tuple[int, ...]) -> None:
                 lambda _: unit_relevance(model, params, data, "lrp-a2b1", "logits", True), range(4)
             )
         )
-    assert all(compiled_module._FUNCTIONS.values()), "this machine compiles nothing"
+    assert all(compiled_module._PASSES.values()), "this machine compiles nothing"
     with torch._dynamo.config.patch(error_on_recompile=True):  # one compilation serves any stack
         other = random_stack(shape, (1, 300, 5))
         runs += [unit_relevance(model, params, data, "lrp-a2b1", "logits", True)]
@@ -58,7 +118,7 @@ def test_without_a_compiler_it_stays_eager_and_says_so_once(tmp_path: Path) -> N
         import logging, torch
         logging.basicConfig(level=logging.WARNING, format="LOG %(name)s %(message)s")
         from fedsub_client.learners.fedsub.relevance import unit_relevance
-        from fedsub_core.models.chain import mlp
+        from fedsub_core.models.kinds import mlp
         from fedsub_core.data.stacks import stack
         import numpy as np
         torch.set_num_threads(1)
@@ -88,16 +148,22 @@ def test_without_a_compiler_it_stays_eager_and_says_so_once(tmp_path: Path) -> N
     assert "uncompiled" in lines[0]
 
 
-def test_a_compiler_that_fails_is_reported_once(
+def test_a_compiler_that_fails_is_tried_once_a_pass_and_reported_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_module, "_FUNCTIONS", {})
+    tried: list[bool] = []
 
-    def broken() -> None:
-        raise RuntimeError("no")
+    def broken(function: Any, fullgraph: bool) -> Any:
+        tried.append(fullgraph)
+        raise RuntimeError("no\nmore lines")
 
+    monkeypatch.setattr(compiled_module, "_PASSES", {})
+    monkeypatch.setattr(torch, "compile", broken)
+    model, data = mlp(5, CLASSES, (16,)), random_stack((5,), (9,))
+    parts = signed_parts(model.init(1, 0))
     with caplog.at_level(logging.WARNING, "fedsub"):
-        assert compiled_module.compiled("test-broken", broken, ()) is None
-        assert compiled_module.compiled("test-broken", broken, ()) is None
-        assert compiled_module.compiled("another", broken, ()) is None
-    assert len([r for r in caplog.records if r.name == "fedsub"]) == 1
+        for rule in ("lrp-a2b1", "lrp-a2b1", "lrp-a1b0"):
+            assert compiled_pass(model, parts, data.x, 9, rule, "logits") is None
+    assert tried == [True, True]
+    said = [r.getMessage() for r in caplog.records if r.name == "fedsub"]
+    assert said == ["relevance runs uncompiled, with the same results: RuntimeError: no"]

@@ -8,7 +8,17 @@ from statistics import NormalDist
 import pytest
 import torch
 
-from fedsub_client.learners.fedsub.noise import PrototypeNoise, privatised, spent_epsilon
+from fedsub_client.learners.fedsub.noise import (
+    RELEASES,
+    SECRET,
+    VERSION,
+    PrototypeNoise,
+    noise_ledger,
+    own_secret,
+    privatised,
+    release,
+    spent_epsilon,
+)
 from fedsub_core.errors import ConfigError
 
 
@@ -80,28 +90,38 @@ def test_a_missing_accountant_is_said_before_the_first_round(
         PrototypeNoise("gaussian", 1.0, 1.0)
 
 
-def test_the_learner_releases_each_version_once_and_reports_what_it_spent() -> None:
-    from fedsub_client.cohort import build_learner
-    from fedsub_core.config.run_config import read_config
-    from fedsub_core.data.card import Card
-    from fedsub_core.data.stacks import stack
-    from fedsub_core.wire.bundles import Download
+def test_a_release_stays_on_the_device_of_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU every tensor of the ledger is there; "meta" refuses to be mixed as a GPU does."""
+    read = torch.Tensor.tolist
 
-    keys = {"prototype-noise": "gaussian", "prototype-clip": 1.0, "prototype-sigma": 4.0}
-    config = read_config(None, {f"fedsub.{key}": value for key, value in keys.items()})
-    learner = build_learner(config, "fedsub", Card("n", "t", ("a", "b"), ("x",)), (1,))
-    rng = torch.Generator().manual_seed(0)
+    def tolist(tensor: torch.Tensor) -> list[int]:
+        return [0] * len(tensor) if tensor.is_meta else read(tensor)
 
-    def data(shift: float) -> object:
-        x = torch.randn(40, 1, generator=rng).numpy() + shift
-        return stack(["p"], [x], [(x[:, 0] > shift).astype("int64")])
+    monkeypatch.setattr(torch.Tensor, "tolist", tolist)  # meta tensors hold no numbers
+    state = {name: tensor.to("meta") for name, tensor in noise_ledger(2).items()}
+    rho, noise = torch.zeros(2, 3, 4, device="meta"), PrototypeNoise("gaussian", 1.0, 1.0)
+    after, noisy = release(state, rho, noise, ["a", "b"], 0, [7, 8])
+    assert noisy.is_meta and noisy.shape == rho.shape
+    assert after.keys() == state.keys()
+    for name, tensor in after.items():
+        assert tensor.is_meta and tensor.shape == (2,) and tensor.dtype == torch.int64, name
 
-    state, first = learner.init(1), data(0.0)
-    state, (one,) = learner.fit(state, [Download()], first, 1)
-    state, (again,) = learner.fit(state, [Download()], first, 2)
-    for label, prototype in one.prototypes.items():
-        assert (again.prototypes[label] == prototype).all(), "the same release, the same noise"
-    epsilon = learner.report(state)[0]["epsilon"]
-    assert epsilon == spent_epsilon(learner.noise, 1, 1e-5) > 0
-    state, _ = learner.fit(state, [Download()], data(1.0), 3)
-    assert learner.report(state)[0]["epsilon"] == spent_epsilon(learner.noise, 2, 1e-5) > epsilon
+
+def test_the_ledger_counts_what_is_new() -> None:
+    noise, rho = PrototypeNoise("gaussian", 1.0, 1.0), torch.zeros(2, 3, 4)
+    state, first = release(noise_ledger(2), rho, noise, ["a", "b"], 0, [7, 7])
+    state, second = release(state, rho, noise, ["a", "b"], 0, [7, 9])
+    assert (state[VERSION].tolist(), state[RELEASES].tolist()) == ([7, 9], [1, 2])
+    assert torch.equal(first[0], second[0]) and not torch.equal(first[1], second[1])
+    secret = state | {SECRET: torch.tensor([5, 0])}
+    _, other = release(secret, rho, noise, ["a", "b"], 0, [7, 9])
+    assert not torch.equal(other[0], second[0]) and torch.equal(other[1], second[1])
+
+
+def test_a_devices_secret_is_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(tensor.any() for tensor in noise_ledger(3).values())
+    drawn = [own_secret() for _ in range(3)]
+    assert all(one.shape == (1,) and one.dtype == torch.int64 and one > 0 for one in drawn)
+    assert len({one.item() for one in drawn}) == 3
+    monkeypatch.setattr("secrets.randbits", lambda bits: 2**bits - 1)
+    assert own_secret().item() == 2**63 - 1, "all of an int64 that is not its sign"

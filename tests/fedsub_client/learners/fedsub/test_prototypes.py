@@ -9,7 +9,7 @@ import torch
 from fedsub_client.learners.fedsub.prototypes import content_hash, prototype_features, prototypes
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import build_model, mlp
+from fedsub_core.models.kinds import build_model, mlp
 
 CLASSES = 4
 

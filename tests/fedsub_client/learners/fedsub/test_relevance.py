@@ -13,11 +13,13 @@ import torch
 from torch import nn
 
 from fedsub_client.learners.fedsub.lrp import AlphaBeta, propagate, signed_parts
-from fedsub_client.learners.fedsub.relevance import class_sums, unit_relevance
+from fedsub_client.learners.fedsub.relevance import unit_relevance
+from fedsub_client.learners.fedsub.relevance_pass import class_sums
 from fedsub_core.data.stacks import Stack, select_params, stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Model, Step, build_model, mlp
+from fedsub_core.models.chain import Model, Step
 from fedsub_core.models.from_torch import from_torch
+from fedsub_core.models.kinds import build_model, mlp
 from fedsub_core.models.layers import Layer
 
 # zennit imports torchvision for ResNets alone; torchvision's wheels fail beside torch's CPU build.
@@ -78,6 +80,7 @@ def networks() -> dict[str, tuple[nn.Sequential, tuple[int, ...]]]:
     for module, _ in made.values():
         for layer in module:
             if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
+                assert layer.running_mean is not None and layer.running_var is not None
                 layer.running_mean.normal_()
                 layer.running_var.uniform_(0.5, 2)
                 nn.init.normal_(layer.weight, 1, 0.3)

@@ -13,9 +13,10 @@ from fedsub_client.learners.fedsub.subnetworks import (
     union_rows,
     unit_masks,
 )
-from fedsub_core.models.chain import Model, mlp
+from fedsub_core.models.chain import Model
+from fedsub_core.models.kinds import mlp
 from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
-from fedsub_core.wire.bundles import Download, UnitRows
+from fedsub_core.wire.bundles import Bundle, Rows
 
 CLASSES = 3
 MLP = mlp(4, CLASSES, (7, 5))
@@ -59,7 +60,7 @@ def test_masks_and_uploads(case: tuple[Model, int, int, int]) -> None:
                 got = upload[layer.name]
                 assert np.array_equal(got.units, masks[layer.name][u].any(0).numpy())
                 own = layer_rows(params, layer)[u].numpy()
-                assert np.array_equal(got.rows, own[got.units])
+                assert np.array_equal(got.values, own[got.units])
 
 
 def test_layer_rows_put_the_bias_last() -> None:
@@ -80,15 +81,16 @@ def test_integration_replaces_the_named_rows_and_nothing_else(
     before = {name: tensor.clone() for name, tensor in params.items()}
     held = torch.ones(clients, CLASSES, dtype=torch.bool)
     sent = union_rows(model, other, unit_masks(random_relevance(model, clients, seed), held, depth))
-    downloads = [Download(layers) for layers in sent]
-    downloads[0] = Download()
+    downloads = [Bundle(tensors=rows) for rows in sent]
+    downloads[0] = Bundle()
     after = integrate(model, params, downloads)
     assert list(after) == list(params)
     for layer in model.affine:
         mine, theirs, now = (layer_rows(p, layer) for p in (before, other, after))
         for u, download in enumerate(downloads):
-            named = download.layers.get(layer.name)
-            units = torch.from_numpy(named.units) if named else torch.zeros(layer.units) > 0
+            units = torch.zeros(layer.units, dtype=torch.bool)
+            if layer.name in download.tensors:
+                units = torch.from_numpy(download.rows(layer.name).units)
             assert torch.equal(now[u][units], theirs[u][units])
             assert torch.equal(now[u][~units], mine[u][~units])
     assert all(torch.equal(params[name], before[name]) for name in params)
@@ -96,6 +98,6 @@ def test_integration_replaces_the_named_rows_and_nothing_else(
 
 def test_an_empty_download_changes_nothing() -> None:
     params = MLP.init(2, 0)
-    empty = UnitRows(np.zeros(5, np.bool_), np.zeros((0, 8), np.float32))
-    after = integrate(MLP, params, [Download(), Download({"linear2": empty})])
+    empty = Rows(np.zeros(5, np.bool_), np.zeros((0, 8), np.float32))
+    after = integrate(MLP, params, [Bundle(), Bundle(tensors={"linear2": empty})])
     assert all(torch.equal(after[name], params[name]) for name in params)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf, nan
 from random import Random
+from struct import pack
 from typing import Any
 
 import pytest
@@ -13,19 +15,20 @@ from google.protobuf.message import Message
 from fedsub_core.wire.frame import MAGIC, compress
 
 Mutate = Callable[[Sequence[bytes], Message, Random], bytes]
-TEXTS = ("", "anna", "bert", "linear1", "linear2", "linear3.weight", "linear1.bias", "ä" * 99)
+TEXTS = ("", "anna", "bert", "linear1", "linear1.masks", "linear2.weight", "rows", "conv", "ä" * 99)
 NUMBERS = (0, 1, 2, 3, 4, 6, 8, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
-FLOATS = (float("nan"), float("inf"), -1.0, -0.0, 1e-45, 3.4e38, 0.5)
+#: NaN, infinities, and numbers that are too large, tiny or negative, as they stand in `values`.
+FLOATS = tuple(pack("<f", x) for x in (nan, inf, -inf, -1.0, -0.0, 1e-45, 3.4e38, 2e6, 0.5))
 #: Huge varints, lengths and numbers of fields, and groups without an end.
 RUBBISH = (
     b"\xff" * 9 + b"\x01",
     b"\xff" * 10,
     b"\x0a\xff\xff\xff\xff\x0f",
-    b"\x2a\xff\xff\xff\xff\x07",
+    b"\x4a\xff\xff\xff\xff\x07",
     b"\x0b" * 200,
     b"\xf8\xff\xff\xff\x0f\x00",
-    b"\x2a\x00" * 300,
-    b"\x32\x00" * 300,
+    b"\x4a\x00" * 300,
+    b"\x4a\x02\x12\x00" * 300,
     MAGIC,
 )
 
@@ -65,6 +68,15 @@ def add_rubbish(data: bytes, random: Random) -> bytes:
     return data[:start] + random.choice(RUBBISH) + data[start:]
 
 
+def flip_header(data: bytes, random: Random) -> bytes:
+    return flip_bits(data[:12], random) + data[12:]  # of a zstd frame: its flags and sizes
+
+
+def plant_float(data: bytes, random: Random) -> bytes:
+    start = 4 * random.randrange(len(data) // 4 + 1)
+    return data[:start] + random.choice(FLOATS) + data[start + 4 :]
+
+
 def splice(data: bytes, other: bytes, random: Random) -> bytes:
     start, end = random.choice(((len(data), 0), (cut(data, random)[0], cut(other, random)[0])))
     return data[:start] + other[end:]  # two whole messages merge into one
@@ -86,9 +98,7 @@ def random_value(field: FieldDescriptor, old: Any, random: Random) -> Any:
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         if field.type == FieldDescriptor.TYPE_STRING:
             return random.choice(TEXTS)
-        return random.choice((flip_bits, delete, insert, duplicate))(old or b"", random)
-    if field.cpp_type == FieldDescriptor.CPPTYPE_FLOAT:
-        return random.choice(FLOATS)
+        return random.choice((flip_bits, plant_float, delete, insert, duplicate))(old, random)
     if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
         return not old
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
@@ -101,7 +111,7 @@ def change_repeated(values: Any, field: FieldDescriptor, random: Random) -> None
     """Delete, repeat, move or change one element."""
     i = random.randrange(len(values)) if values else -1
     is_message = field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE
-    choice = random.randrange(8)
+    choice = random.randrange(12)
     if i < 0 or choice == 0:
         values.extend([field.message_type._concrete_class()] if is_message else [3])
     elif choice == 1:
@@ -121,7 +131,7 @@ def change_field(message: Message, random: Random) -> None:
     """Set a random field, of the message or of one inside it, to a random value."""
     fields = message.DESCRIPTOR.fields
     inside = [f for f in fields if f.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE]
-    field = random.choice(inside if inside and random.random() < 0.5 else fields)
+    field = random.choice(inside if inside and random.random() < 0.7 else fields)
     value = getattr(message, field.name)
     if hasattr(value, "extend"):
         change_repeated(value, field, random)
@@ -142,7 +152,7 @@ def mutate(pool: Sequence[bytes], message: Message, random: Random) -> bytes:
     `message` is empty and of the pool's kind; it is left as a scratch pad.
     """
     data = random.choice(pool)
-    if random.random() < 0.6:
+    if random.random() < 0.75:
         data = change_fields(data, message, random)
     elif random.random() < 0.2:
         data = splice(data, random.choice(pool), random)
@@ -152,7 +162,7 @@ def mutate(pool: Sequence[bytes], message: Message, random: Random) -> bytes:
     if random.random() < 0.2:
         data = compress(data)
         if random.random() < 0.5:
-            data = random.choice(BYTE_MUTATIONS)(data, random)
+            data = random.choice((flip_header, *BYTE_MUTATIONS))(data, random)
     return data
 
 

@@ -15,19 +15,20 @@ from fedsub_core.errors import DataError
 from fedsub_data.preparing import tables
 from fedsub_data.preparing.hhar import preparer as hhar
 from fedsub_data.preparing.hhar.preparer import Options, prepare
+from fedsub_data.preparing.preparation import Prepared
 
 HEADER = "Index,Arrival_Time,Creation_Time,x,y,z,User,Model,Device,gt\n"
 START = 1420000000000
 
 
-def row(ms: float, gt: str, user="a", device="nexus4_1", x: float = 0.0) -> str:
+def row(ms: float, gt: str, user: str = "a", device: str = "nexus4_1", x: float = 0.0) -> str:
     ms = round(ms)
     xyz = f"{x},0.75,9.5"
     model = device.split("_")[0]
     return f"7,{START + ms},{(START + ms) * 10**6},{xyz},{user},{model},{device},{gt}\n"
 
 
-def phone(seconds: float, gt: str, hz=100, start=0.0, **who) -> list[str]:
+def phone(seconds: float, gt: str, hz: int = 100, start: float = 0.0, **who: str) -> list[str]:
     """Return rows at a steady rate; x is the time since START in seconds."""
     times = start + np.arange(round(seconds * hz)) / hz
     return [row(1000 * s, gt, x=round(s, 4), **who) for s in times.tolist()]
@@ -40,7 +41,7 @@ def write(folder: Path, rows: list[str], header: str = HEADER) -> Path:
     return path
 
 
-def prepared(source: Path, options: Options | None = None):
+def prepared(source: Path, options: Options | None = None) -> Prepared:
     return prepare(source, options or Options(), 1, lambda done, total: None)
 
 
@@ -50,7 +51,7 @@ def refusal(source: Path) -> str:
     return str(caught.value)
 
 
-def test_means_classes_and_times(tmp_path):
+def test_means_classes_and_times(tmp_path: Path) -> None:
     rows = phone(2, "stand") + phone(1, "null", start=2) + phone(1, "bike", start=3)
     write(tmp_path, rows)
     result = prepared(tmp_path)
@@ -72,7 +73,7 @@ def test_means_classes_and_times(tmp_path):
     }
 
 
-def test_statistics_are_those_of_numpy(tmp_path):
+def test_statistics_are_those_of_numpy(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     values = rng.normal(size=120).round(6)
     write(tmp_path, [row(i * 8, "sit", x=v) for i, v in enumerate(values.tolist())])
@@ -83,18 +84,18 @@ def test_statistics_are_those_of_numpy(tmp_path):
 
 
 @pytest.mark.parametrize("hz", [50, 97, 200])
-def test_raw_windows_are_resampled_to_50_hz(tmp_path, hz):
+def test_raw_windows_are_resampled_to_50_hz(tmp_path: Path, hz: int) -> None:
     write(tmp_path, phone(3, "walk", hz=hz, start=10))
     federation = prepared(tmp_path, Options(features="raw")).federation
     data = federation.clients["a"]
-    assert data.x.shape == (3, 3, 50)
+    assert data.x.shape == (3, 3, 50) and data.t is not None
     assert federation.card.sampling_rate_hz == 50.0
     # x is the time, so resampling gives the grid; arrival times are whole milliseconds.
     inner = data.x[:, 0, 1:-1].astype(float) - data.t[:, None] + START / 1000
     np.testing.assert_allclose(inner, np.tile(np.arange(1, 49) / 50, (3, 1)), atol=1.1e-3)
 
 
-def test_windows_with_gaps_two_activities_or_few_rows_are_dropped(tmp_path):
+def test_windows_with_gaps_two_activities_or_few_rows_are_dropped(tmp_path: Path) -> None:
     rows = [
         *phone(0.4, "sit", start=0),
         *phone(0.5, "sit", start=1),
@@ -107,8 +108,9 @@ def test_windows_with_gaps_two_activities_or_few_rows_are_dropped(tmp_path):
     ]
     write(tmp_path, rows)
     result = prepared(tmp_path)
-    start = result.federation.clients["a"].t - START / 1000
-    np.testing.assert_array_equal(start, [3, 6])
+    times = result.federation.clients["a"].t
+    assert times is not None
+    np.testing.assert_array_equal(times - START / 1000, [3, 6])
     assert result.counts["windows dropped: a gap"] == 3
     assert result.counts["windows dropped: two activities"] == 1
     assert result.counts["windows dropped: too few rows"] == 1
@@ -116,9 +118,10 @@ def test_windows_with_gaps_two_activities_or_few_rows_are_dropped(tmp_path):
     assert wider.counts["windows kept"] == 5
 
 
-def test_time_that_jumps_back_starts_other_windows(tmp_path):
+def test_time_that_jumps_back_starts_other_windows(tmp_path: Path) -> None:
     write(tmp_path, phone(2, "sit", start=5) + phone(2, "walk"))
     data = prepared(tmp_path).federation.clients["a"]
+    assert data.t is not None
     np.testing.assert_array_equal(data.t - START / 1000, [0, 1, 5, 6])
     np.testing.assert_array_equal(data.y, [2, 2, 1, 1])
 
@@ -132,12 +135,13 @@ def people() -> list[list[str]]:
     ]
 
 
-def test_a_client_is_a_person_or_a_phone(tmp_path):
+def test_a_client_is_a_person_or_a_phone(tmp_path: Path) -> None:
     write(tmp_path, list(chain(*people())))
     person = prepared(tmp_path)
     assert {c: len(d.y) for c, d in person.federation.clients.items()} == {"a": 6, "c": 2}
-    t = person.federation.clients["a"].t - START / 1000
-    np.testing.assert_array_equal(t, [0, 0, 1, 1, 2, 2])
+    times = person.federation.clients["a"].t
+    assert times is not None
+    np.testing.assert_array_equal(times - START / 1000, [0, 0, 1, 1, 2, 2])
     device = prepared(tmp_path, Options(clients="device"))
     assert {c: len(d.y) for c, d in device.federation.clients.items()} == {
         "a-nexus4_1": 3,
@@ -153,8 +157,8 @@ def test_a_client_is_a_person_or_a_phone(tmp_path):
 @pytest.mark.parametrize("features", ["mean", "raw"])
 @pytest.mark.parametrize("block_bytes", [500, 4000])
 def test_interleaved_rows_and_small_blocks_give_the_same(
-    tmp_path, monkeypatch, features, block_bytes
-):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str, block_bytes: int
+) -> None:
     options = Options(features=features, clients="device")
     write(tmp_path / "one", list(chain(*people())))
     rng = np.random.default_rng(2)
@@ -176,7 +180,7 @@ def test_interleaved_rows_and_small_blocks_give_the_same(
             np.testing.assert_array_equal(other.federation.clients[client].t, data.t)
 
 
-def test_the_archive_and_the_one_around_it_count_bytes(tmp_path):
+def test_the_archive_and_the_one_around_it_count_bytes(tmp_path: Path) -> None:
     text = HEADER + "".join(phone(2, "walk"))
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -193,7 +197,7 @@ def test_the_archive_and_the_one_around_it_count_bytes(tmp_path):
     assert prepared(tmp_path / "outer.zip").counts["windows kept"] == 2
 
 
-def test_bad_files_are_refused_with_their_line(tmp_path):
+def test_bad_files_are_refused_with_their_line(tmp_path: Path) -> None:
     rows = phone(1, "sit")
     path = write(tmp_path, rows, HEADER.replace("gt", "label"))
     assert f"{path}, line 1: got 'Index,Arrival_Time" in refusal(tmp_path)
@@ -214,13 +218,15 @@ def test_bad_files_are_refused_with_their_line(tmp_path):
     assert f"{path}, line 102: got byte 0xfe" in refusal(tmp_path)
 
 
-def test_time_that_stands_still_does_not_fill_the_memory(tmp_path, monkeypatch):
+def test_time_that_stands_still_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hhar, "_MOST_ROWS", 50)
     write(tmp_path, [row(5, "sit")] * 60)
     assert "line 2: got over 50 rows of a's nexus4_1 in one window" in refusal(tmp_path)
 
 
-def test_a_person_without_a_window_and_wrong_archives(tmp_path):
+def test_a_person_without_a_window_and_wrong_archives(tmp_path: Path) -> None:
     path = write(tmp_path / "a", phone(2, "sit") + phone(3, "null", user="b"))
     assert f"{path}: got no window for person 'b'" in refusal(tmp_path / "a")
     with zipfile.ZipFile(tmp_path / "Still exp.zip", "w") as archive:

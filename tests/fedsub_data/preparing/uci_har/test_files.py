@@ -33,11 +33,12 @@ def archive(folder: Path, tmp_path: Path) -> Path:
 
 def read(source: Path) -> list[list[float]]:
     with opened(source) as folder:
-        return read_table(folder, MEMBER, 2).tolist()
+        rows: list[list[float]] = read_table(folder, MEMBER, 2).tolist()
+    return rows
 
 
 def test_numbers_as_matlab_wrote_them(folder: Path, archive: Path) -> None:
-    expected = np.float32([[0.28858451, -0.020294171], [-1, 0]] * 50).tolist()
+    expected = np.array([[0.28858451, -0.020294171], [-1, 0]] * 50, np.float32).tolist()
     assert read(folder) == expected
     assert read(archive) == expected
 

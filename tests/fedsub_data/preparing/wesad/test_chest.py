@@ -88,7 +88,8 @@ def test_too_few_and_too_many_beats() -> None:
 
 def test_responses_are_counted_with_their_amplitudes() -> None:
     time = np.arange(WINDOW) / RATE
-    bump = sum(height * np.exp(-(((time - at) / 0.7) ** 2)) for at, height in ((4, 0.5), (9, 0.3)))
+    one, other = (h * np.exp(-(((time - at) / 0.7) ** 2)) for at, h in ((4, 0.5), (9, 0.3)))
+    bump = one + other
     values = eda_features(5 + bump, RATE)
     assert values["scr_rate"] == pytest.approx(2 * 60 / (WINDOW / RATE))
     assert values["scr_amplitude_sum"] == pytest.approx(0.8, abs=0.1)

@@ -26,10 +26,14 @@ HEART_RATES = {1: 62, 2: 92, 3: 72, 4: 56}
 WINDOW = 10_000
 
 
-class Python2Pickler(pickle._Pickler):  # type: ignore[name-defined]
+# A name for mypy, which knows no pickler in Python alone.
+PurePickler: Any = pickle._Pickler
+
+
+class Python2Pickler(PurePickler):  # type: ignore[misc]
     """Writes what Python 2 wrote: text and arrays' bytes are its 8-bit strings."""
 
-    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[Any, Any]] = dict(PurePickler.dispatch)
 
     def save_string(self, value: str | bytes) -> None:
         raw = value.encode("latin1") if isinstance(value, str) else value
@@ -50,7 +54,9 @@ def python2_pickle(content: object, protocol: int = 2) -> bytes:
 
 @cache
 def ecg(rate: int, seconds: int) -> np.ndarray:
-    return nk.ecg_simulate(duration=seconds, sampling_rate=700, heart_rate=rate, random_state=1)
+    return np.asarray(
+        nk.ecg_simulate(duration=seconds, sampling_rate=700, heart_rate=rate, random_state=1)
+    )
 
 
 @cache
@@ -112,7 +118,9 @@ def test_the_chest_of_two_people_from_the_zip_and_from_the_folder(tmp_path: Path
     # (700 s - 10,000) // 5,000 + 1 windows a stretch: 4, 4, 3 and 3.
     data = federation.clients["02"]
     assert data.y.tolist() == [0] * 4 + [1] * 4 + [3] * 3 + [2] * 3
-    assert data.t[:5] == pytest.approx([5, 5 + 5000 / 700, 5 + 1e4 / 700, 5 + 1.5e4 / 700, 48])
+    assert data.t is not None and data.t[:5] == pytest.approx(
+        [5, 5 + 5000 / 700, 5 + 1e4 / 700, 5 + 1.5e4 / 700, 48]
+    )
     assert np.isfinite(data.x).all() and data.x.shape == (14, 30)
     rate = FEATURES.index("ecg_rate_mean")
     for label, simulated in enumerate(HEART_RATES.values()):
@@ -136,6 +144,7 @@ def test_the_wrist_at_its_rates(tmp_path: Path) -> None:
     folder = person_folder(tmp_path, python2_pickle(content(2)))
     prepared = prepare(folder, options, 1, lambda done, total: None)
     data, names = prepared.federation.clients["02"], prepared.federation.card.features
+    assert data.t is not None
     assert data.t.tolist() == [5, 10, 15, 20, 25, 48, 53, 58, 63, 68, 92, 97, 102, 122, 127, 132]
     columns = dict(zip(names, data.x.T, strict=True))
     assert columns["pulse_rate_mean"] == pytest.approx(72, abs=2)

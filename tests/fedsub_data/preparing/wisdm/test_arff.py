@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def rows() -> list[str]:
     ]
 
 
-def prepared(source: Path, **options: str) -> Prepared:
+def prepared(source: Path, **options: Any) -> Prepared:
     chosen = wisdm.Options(features="transformed", **options)
     return wisdm.prepare(source, chosen, 1, lambda done, total: None)
 
@@ -73,7 +74,7 @@ def test_columns_that_tell_nothing_are_dropped(tmp_path: Path, rows: list[str]) 
     assert (card.window_s, card.overlap, card.time_ordered) == (10.0, 0.0, False)
     mine = result.federation.clients["05"]
     expected = [float(v) for n, v in zip(FEATURES, features, strict=True) if n not in gone]
-    np.testing.assert_array_equal(mine.x[2], np.float32(expected))
+    np.testing.assert_array_equal(mine.x[2], np.array(expected, np.float32))
     assert mine.y.tolist() == [5, 0, 0] and mine.t is None
 
 

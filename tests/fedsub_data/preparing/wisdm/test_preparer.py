@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def raw_text(rows: int = 45) -> str:
     return "\n".join(lines) + "\n"
 
 
-def prepared(source: Path, **options: object) -> Prepared:
+def prepared(source: Path, **options: Any) -> Prepared:
     return wisdm.prepare(source, wisdm.Options(**options), 1, lambda done, total: None)
 
 

@@ -1,151 +1,19 @@
-"""A link whose every answer is scripted, on a clock that only sleeping moves."""
+"""A server over a link that follows a script, in place of a SuperLink."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
-from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.supercore.task_identity import TaskIdentity
 
 from strategies.rounds import delivery
-from strategies.rounds.delivery import Delivery
 
-NODES = {"anna": 11, "ben": 12, "cleo": 13}
-LOST = {
-    3: "message unavailable",
-    4: "reply unavailable",
-    5: "node unavailable",
-    8: "crashed",
-}
-POLL = 0.25
-
-
-@dataclass(frozen=True)
-class Fate:
-    """What becomes of one message: by default a reply, at once.
-
-    `error` is its code; `after` counts seconds; `taken` is False where the link refuses it.
-    """
-
-    after: float = 0.0
-    error: int | None = None
-    silent: bool = False
-    taken: bool = True
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        assert seconds >= 0
-        self.now += seconds
-
-
-@dataclass
-class Link:
-    """A Grid. The n-th message to a node has the n-th fate of its script, the last one for ever."""
-
-    clock: Clock
-    script: dict[int, list[Fate]] = field(default_factory=dict)
-    away: dict[int, tuple[float, float]] = field(default_factory=dict)
-    no_id: str | None = ""
-    shorter: bool = False
-    sent: list[tuple[float, int, Message]] = field(default_factory=list)
-    looks: list[float] = field(default_factory=list)
-    _due: list[tuple[float, Message]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.start = self.clock.now
-
-    @property
-    def seconds(self) -> float:
-        return self.clock.now - self.start
-
-    def get_node_ids(self) -> list[int]:
-        self.looks.append(self.seconds)
-        gone = {n for n, (since, until) in self.away.items() if since <= self.seconds < until}
-        return [node for node in NODES.values() if node not in gone]
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str | None]:
-        assert isinstance(messages, list) and messages
-        ids: list[str | None] = []
-        for message in messages:
-            node = message.metadata.dst_node_id
-            fates = self.script.get(node, [Fate()])
-            fate = fates[min(sum(n == node for _, n, _ in self.sent), len(fates) - 1)]
-            self.sent.append((self.seconds, node, message))
-            identity = f"message-{len(self.sent)}"
-            message.metadata.__dict__["_message_id"] = identity
-            if not fate.taken:
-                ids += [] if self.shorter else [self.no_id]
-                continue
-            ids.append(identity)
-            if fate.error is not None:
-                said = Error(fate.error, LOST.get(fate.error, "the app's own"))
-                reply = Message(said, reply_to=message)
-                reply.metadata.__dict__["_src_node_id"] = SUPERLINK_NODE_ID
-            else:
-                reply = Message(message.content, reply_to=message)
-            if not fate.silent:
-                self._due.append((self.clock.now + fate.after, reply))
-        return ids
-
-    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        wanted = set(message_ids)
-        found = [
-            (due, reply)
-            for due, reply in self._due
-            if due <= self.clock.now and reply.metadata.reply_to_message_id in wanted
-        ]
-        self._due = [item for item in self._due if item not in found]
-        return [reply for _, reply in found]
-
-    def times(self, client: str) -> list[float]:
-        """When a message was sent to the client, seconds from the start."""
-        return [seconds for seconds, node, _ in self.sent if node == NODES[client]]
-
-
-class Server:
-    """A delivery over a link, and what comes of it."""
-
-    def __init__(self, link: Any, poll: float = POLL) -> None:
-        self.link, self.delivery = link, Delivery(poll)
-
-    def ask(self, *clients: str, timeout: float = 10.0, round: int = 1) -> list[tuple[str, str]]:
-        """Return who answered, by the delivery, and what: client and round asked, or an error."""
-        answers = []
-        asked = [(client, message(client, round)) for client in (clients or NODES)]
-        for reply in self.delivery.exchange(self.link, asked, timeout, NODES):
-            if reply.has_error():
-                said = f"error {reply.error.code}"
-            else:
-                order = reply.content.config_records["to"]
-                said = f"{order['client']} {order['round']}"
-            answers.append((self.delivery.client_of(reply), said))
-        return answers
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return what was counted since the last call."""
-        counted = self.delivery.counts()
-        return {what: dict(count) for what, count in counted.items() if count}
-
-
-def message(client: str, round: int) -> Message:
-    content = RecordDict({"to": ConfigRecord({"client": client, "round": round})})
-    kind = MessageType.TRAIN
-    return Message(content, NODES[client], kind, ttl=77.0, group_id=str(round))
+from .scripted_link import POLL, Clock, Fate, ScriptedLink, Serve, Server
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Server]:
+def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     """Make a server whose link follows a script: by node, what becomes of each message."""
     TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
 
@@ -159,6 +27,6 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Server]:
         if not real_time:
             monkeypatch.setattr(delivery, "time", clock)
         fates = {node: [Fate(**f) for f in listed] for node, listed in (script or {}).items()}
-        return Server(Link(clock, fates, **keys), poll)
+        return Server(ScriptedLink(clock, fates, **keys), poll)
 
     return make

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from strategies.rounds.delivery import CRASHES, PRESENCE_SECONDS
 
+from .scripted_link import Serve
+
 # By default the nodes reply at once.
 CLIENTS = {11: "anna", 12: "ben", 13: "cleo"}
 SILENT, REFUSED = {"silent": True}, {"taken": False}
@@ -23,14 +25,14 @@ def fate(after: float = 0.0, error: int | None = None) -> dict[str, Any]:
     return {"after": after, "error": error}
 
 
-def test_replies_come_as_they_come_and_the_last_ends_it(serve: Any) -> None:
+def test_replies_come_as_they_come_and_the_last_ends_it(serve: Serve) -> None:
     server = serve({11: [fate(2.0)], 12: [fate(0.6)]})
     assert server.ask(timeout=600) == [("cleo", "cleo 1"), ("ben", "ben 1"), ("anna", "anna 1")]
     assert server.link.seconds == 2.0 and server.link.looks == []
     assert server.counts() == {}
 
 
-def test_who_is_silent_is_missing_at_the_deadline(serve: Any) -> None:
+def test_who_is_silent_is_missing_at_the_deadline(serve: Serve) -> None:
     server = serve({12: [SILENT], 13: [fate(10.1)]})
     assert server.ask(timeout=10.0) == [("anna", "anna 1")]
     assert server.link.seconds == 10.0
@@ -38,13 +40,13 @@ def test_who_is_silent_is_missing_at_the_deadline(serve: Any) -> None:
     assert server.counts() == {}
 
 
-def test_a_reply_of_the_last_moment_counts(serve: Any) -> None:
+def test_a_reply_of_the_last_moment_counts(serve: Serve) -> None:
     assert serve({11: [fate(9.99)]}).ask("anna", timeout=10.0) == [("anna", "anna 1")]
 
 
 @pytest.mark.parametrize("code", LOST)
 def test_a_lost_message_is_sent_again(
-    serve: Any, code: int, caplog: pytest.LogCaptureFixture
+    serve: Serve, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = serve({12: [fate(3.0, code), fate(0.5, code), fate(1.0)]})
     answers = server.ask(timeout=20.0)
@@ -66,7 +68,7 @@ def test_a_lost_message_is_sent_again(
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 6, 7])
-def test_what_the_device_itself_says_is_passed_on_at_once(serve: Any, code: int) -> None:
+def test_what_the_device_itself_says_is_passed_on_at_once(serve: Serve, code: int) -> None:
     server = serve({12: [fate(0.0, code)]})
     assert server.ask()[1] == ("ben", f"error {code}")
     assert server.link.seconds == 0.0 and len(server.link.sent) == 3
@@ -74,7 +76,7 @@ def test_what_the_device_itself_says_is_passed_on_at_once(serve: Any, code: int)
 
 
 @pytest.mark.parametrize("code", [3, 4, 5])
-def test_a_node_that_keeps_failing_is_not_hammered(serve: Any, code: int) -> None:
+def test_a_node_that_keeps_failing_is_not_hammered(serve: Serve, code: int) -> None:
     server = serve({12: [fate(0.0, code)]}, poll=0.01)
     assert server.ask(timeout=10.0) == [("anna", "anna 1"), ("cleo", "cleo 1")]
     times = server.link.times("ben")
@@ -87,14 +89,21 @@ def test_a_node_that_keeps_failing_is_not_hammered(serve: Any, code: int) -> Non
     }
 
 
-def test_an_app_that_always_crashes_is_given_up(serve: Any) -> None:
+def test_an_app_that_always_crashes_is_given_up(serve: Serve) -> None:
     server = serve({12: [fate(0.0, 8)]}, poll=0.01)
     assert ("ben", "error 8") in server.ask(timeout=10.0)
     assert len(server.link.times("ben")) == 1 + CRASHES and server.link.seconds < 4.0
     assert server.counts() == {"messages_resent": {"ben": CRASHES}}
 
 
-def test_nothing_is_sent_to_a_node_that_is_away_until_it_is_back(serve: Any) -> None:
+@pytest.mark.parametrize("code", [3, 4, 5])
+def test_a_message_that_is_lost_after_crashes_is_sent_again_too(serve: Serve, code: int) -> None:
+    server = serve({12: [*[fate(0.0, 8)] * CRASHES, fate(0.0, code), fate(0.5)]})
+    assert ("ben", "ben 1") in server.ask(timeout=30.0)
+    assert server.counts() == {"messages_resent": {"ben": CRASHES + 1}}
+
+
+def test_nothing_is_sent_to_a_node_that_is_away_until_it_is_back(serve: Serve) -> None:
     server = serve({12: [fate(2.0, 5), fate(1.0)]}, away={12: (1.0, 30.0)})
     assert ("ben", "ben 1") in server.ask(timeout=60.0)
     first, second = server.link.times("ben")
@@ -104,7 +113,7 @@ def test_nothing_is_sent_to_a_node_that_is_away_until_it_is_back(serve: Any) -> 
     assert server.counts() == {"messages_resent": {"ben": 1}}
 
 
-def test_who_stays_away_is_missing_once(serve: Any) -> None:
+def test_who_stays_away_is_missing_once(serve: Serve) -> None:
     server = serve({12: [fate(2.0, 5)]}, away={12: (1.0, 99.0)})
     assert len(server.ask(timeout=10.0)) == 2
     assert server.link.times("ben") == [0.0] and server.link.seconds == 10.0
@@ -113,7 +122,7 @@ def test_who_stays_away_is_missing_once(serve: Any) -> None:
 
 @pytest.mark.parametrize(("no_id", "shorter"), [(None, False), ("", False), ("", True)])
 def test_a_message_that_the_link_did_not_take_is_sent_once_the_node_is_there(
-    serve: Any, no_id: str | None, shorter: bool
+    serve: Serve, no_id: str | None, shorter: bool
 ) -> None:
     script = {11: [REFUSED, fate(1.0)], 12: [fate(5.0)]}
     server = serve(script, away={11: (0.0, 3.0)}, no_id=no_id, shorter=shorter)
@@ -126,7 +135,7 @@ def test_a_message_that_the_link_did_not_take_is_sent_once_the_node_is_there(
     assert server.counts() == {}
 
 
-def test_a_link_that_takes_nothing_is_asked_once_a_second(serve: Any) -> None:
+def test_a_link_that_takes_nothing_is_asked_once_a_second(serve: Serve) -> None:
     server = serve({node: [REFUSED] for node in CLIENTS}, shorter=True, poll=0.01)
     assert server.ask(timeout=5.0) == []
     assert all(len(server.link.times(client)) == 5 for client in CLIENTS.values())
@@ -134,7 +143,7 @@ def test_a_link_that_takes_nothing_is_asked_once_a_second(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("poll", [0.01, 30.0])
-def test_it_keeps_its_deadline_on_a_real_clock(serve: Any, poll: float) -> None:
+def test_it_keeps_its_deadline_on_a_real_clock(serve: Serve, poll: float) -> None:
     server = serve({12: [SILENT]}, poll, real_time=True)
     since = time.monotonic()
     assert len(server.ask(timeout=0.05)) == 2
@@ -162,7 +171,7 @@ absences = st.dictionaries(
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # it makes a server each time
 )
 def test_whatever_happens_everybody_is_heard_or_missing(
-    serve: Any, script: Any, away: dict[int, tuple[float, float]], shorter: bool, wait: float
+    serve: Serve, script: Any, away: dict[int, tuple[float, float]], shorter: bool, wait: float
 ) -> None:
     server = serve(script, 0.1, away=away, shorter=shorter, no_id=None)
     link = server.link

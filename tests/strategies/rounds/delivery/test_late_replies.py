@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from flwr.app import Message
 
+from .scripted_link import Serve
+
 SILENT = {"silent": True}
 LOST = (3, 4, 5, 8)
 
@@ -17,7 +19,7 @@ def fate(after: float = 0.0, error: int | None = None) -> dict[str, Any]:
 
 
 def test_a_late_reply_is_counted_and_does_not_pass_for_the_next_rounds(
-    serve: Any, caplog: pytest.LogCaptureFixture
+    serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = serve({12: [fate(11.0), fate(3.0)]})
     assert ("ben", "ben 1") not in server.ask(timeout=10.0)
@@ -29,7 +31,7 @@ def test_a_late_reply_is_counted_and_does_not_pass_for_the_next_rounds(
     assert "client ben: a reply came after its round had ended; not used" in caplog.text
 
 
-def test_a_very_late_reply_is_counted_whenever_it_comes(serve: Any) -> None:
+def test_a_very_late_reply_is_counted_whenever_it_comes(serve: Serve) -> None:
     server = serve({12: [fate(25.0)], 13: [SILENT]})
     for round, late in ((1, {}), (2, {}), (3, {"ben": 1}), (4, {})):
         server.ask(*(["anna", "cleo"] if round > 1 else []), timeout=10.0, round=round)
@@ -38,7 +40,7 @@ def test_a_very_late_reply_is_counted_whenever_it_comes(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("code", [*LOST, 2])
-def test_a_late_error_is_no_late_reply(serve: Any, code: int) -> None:
+def test_a_late_error_is_no_late_reply(serve: Serve, code: int) -> None:
     server = serve({12: [fate(11.0, code), fate(3.0)]})
     server.ask(timeout=10.0)
     server.counts()
@@ -46,7 +48,7 @@ def test_a_late_error_is_no_late_reply(serve: Any, code: int) -> None:
     assert server.counts() == {} and len(server.link.times("ben")) == 2
 
 
-def test_a_reply_to_a_message_that_was_sent_again_can_be_late_too(serve: Any) -> None:
+def test_a_reply_to_a_message_that_was_sent_again_can_be_late_too(serve: Serve) -> None:
     server = serve({12: [fate(1.0, 5), fate(20.0), fate(15.0)]})
     server.ask("ben", timeout=10.0)
     assert server.counts() == {"messages_resent": {"ben": 1}, "missing_replies": {"ben": 1}}
@@ -54,7 +56,9 @@ def test_a_reply_to_a_message_that_was_sent_again_can_be_late_too(serve: Any) ->
     assert server.counts() == {"late_replies": {"ben": 1}}
 
 
-def test_a_reply_that_comes_twice_is_used_once(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_comes_twice_is_used_once(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = serve()
     once = server.link.pull_messages
 
@@ -66,7 +70,7 @@ def test_a_reply_that_comes_twice_is_used_once(serve: Any, monkeypatch: pytest.M
     assert server.counts() == {}
 
 
-def test_nobody_asked_is_over_at_once(serve: Any) -> None:
+def test_nobody_asked_is_over_at_once(serve: Serve) -> None:
     server = serve()
     assert list(server.delivery.exchange(server.link, [], 600.0, {})) == []
     assert server.link.seconds == 0.0 and server.link.sent == []

@@ -6,92 +6,109 @@ from typing import Any
 
 import pytest
 
-from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.config.settings import RoundSettings
 from fedsub_core.errors import RunError
-from strategies.rounds.handshake import Federation, open_federation
+from strategies.rounds.agreement import Agreement
+from strategies.rounds.handshake import agree, gather
+from strategies.rounds.nodes import NodeRegistry
+
+from .scripted_grid import ScriptedGrid
 
 
-def settings(**keys: Any) -> RunConfig:
-    return read_config(None, {"beside": "", "join-timeout": 20.0, **keys})
+def settings(**keys: Any) -> RoundSettings:
+    return RoundSettings(rounds=3, **{"join_timeout": 20.0, **keys})
 
 
-def test_a_double_of_a_client_that_was_turned_away_may_be_the_one_that_fits(town: Any) -> None:
-    town.clients |= {3: "cleo", 7: "anna"}
-    town.odd = {1}
-    federation = open_federation(town, settings())
-    assert federation.nodes == {"ben": 2, "cleo": 3}
-    federation.gather(town, settings())
-    assert federation.nodes == {"anna": 7, "ben": 2, "cleo": 3}
-    assert list(federation.reception.turned_away) == [1]
+def agreed_on(grid: ScriptedGrid, **keys: Any) -> tuple[NodeRegistry, Agreement]:
+    """Hold the handshake; return who is there and what was agreed on."""
+    registry = NodeRegistry()
+    return registry, agree(grid, registry, settings(**keys), "federation")
 
 
-def test_the_opening_waits_for_enough(town: Any) -> None:
-    town.clients[3] = "cleo"
-    town.arrivals = {2: 4.0, 3: 9.0}
-    federation = open_federation(town, settings(**{"min-clients": 3}))
-    assert federation.clients == ["anna", "ben", "cleo"]
-    assert 9.0 <= town.seconds < 9.5
+def wait(grid: ScriptedGrid, registry: NodeRegistry, agreed: Agreement, **keys: Any) -> None:
+    """Wait for a round's clients."""
+    everybody = keys.pop("all_answers", False)
+    gather(grid, registry, settings(**keys), agreed, everybody)
 
 
-def test_the_opening_waits_for_answers_but_not_for_ever(town: Any) -> None:
-    town.silent = {2}
-    federation = open_federation(town, settings())
-    assert federation.clients == ["anna"]
-    assert 20.0 <= town.seconds < 20.5
+def test_a_double_of_a_client_that_was_turned_away_may_be_the_one_that_fits(
+    grid: ScriptedGrid,
+) -> None:
+    grid.clients |= {3: "cleo", 7: "anna"}
+    grid.odd = {1}
+    registry, agreed = agreed_on(grid)
+    assert registry.nodes == {"ben": 2, "cleo": 3}
+    wait(grid, registry, agreed)
+    assert registry.nodes == {"anna": 7, "ben": 2, "cleo": 3}
+    assert list(registry.turned_away) == [1]
+
+
+def test_the_handshake_waits_for_enough(grid: ScriptedGrid) -> None:
+    grid.clients[3] = "cleo"
+    grid.arrivals = {2: 4.0, 3: 9.0}
+    registry, _ = agreed_on(grid, min_clients=3)
+    assert registry.online == {"anna", "ben", "cleo"}
+    assert 9.0 <= grid.seconds < 9.5
+
+
+def test_the_handshake_waits_for_answers_but_not_for_ever(grid: ScriptedGrid) -> None:
+    grid.silent = {2}
+    registry, agreed = agreed_on(grid)
+    assert registry.online == {"anna"}
+    assert 20.0 <= grid.seconds < 20.5
     # A round does not wait for who has not said who it is.
-    since = town.clock.now
-    federation.gather(town, settings())
-    assert town.clock.now == since
-    town.speak(2)
-    federation.gather(town, settings())
-    assert federation.reception.online == {"anna", "ben"}
+    since = grid.clock.now
+    wait(grid, registry, agreed)
+    assert grid.clock.now == since
+    grid.answer(2)
+    wait(grid, registry, agreed)
+    assert registry.online == {"anna", "ben"}
 
 
-def test_who_does_not_fit_is_none_of_enough(town: Any) -> None:
-    town.clients |= {3: "cleo", 4: "dora"}
-    town.odd, town.arrivals = {2}, {4: 9.0}
-    federation = open_federation(town, settings(**{"min-clients": 3}))
-    assert federation.clients == ["anna", "cleo", "dora"]
-    assert 9.0 <= town.seconds < 9.5
+def test_who_does_not_fit_is_none_of_enough(grid: ScriptedGrid) -> None:
+    grid.clients |= {3: "cleo", 4: "dora"}
+    grid.odd, grid.arrivals = {2}, {4: 9.0}
+    registry, _ = agreed_on(grid, min_clients=3)
+    assert registry.online == {"anna", "cleo", "dora"}
+    assert 9.0 <= grid.seconds < 9.5
 
 
-def test_nor_is_it_once_the_run_is_on(town: Any) -> None:
-    keys = {"min-clients": 2}
-    federation = open_federation(town, settings(**keys))
-    del town.clients[2]
-    town.clients |= {3: "cleo", 4: "dora"}
-    town.odd, town.arrivals = {3}, {4: 9.0}
-    federation.gather(town, settings(**keys))
-    assert federation.reception.online == {"anna", "dora"}
-    assert 9.0 <= town.seconds < 9.5
+def test_nor_is_it_once_the_run_is_on(grid: ScriptedGrid) -> None:
+    registry, agreed = agreed_on(grid, min_clients=2)
+    del grid.clients[2]
+    grid.clients |= {3: "cleo", 4: "dora"}
+    grid.odd, grid.arrivals = {3}, {4: 9.0}
+    wait(grid, registry, agreed, min_clients=2)
+    assert registry.online == {"anna", "dora"}
+    assert 9.0 <= grid.seconds < 9.5
 
 
-def test_too_few_is_said_when_the_time_is_up_and_why(town: Any) -> None:
-    town.clients |= {3: "cleo", 4: "dora", 5: "anna", 6: "emil"}
-    town.odd, town.errors, town.silent = {3}, {4: 2}, {6}
+def test_too_few_is_said_when_the_time_is_up_and_why(grid: ScriptedGrid) -> None:
+    grid.clients |= {3: "cleo", 4: "dora", 5: "anna", 6: "emil"}
+    grid.odd, grid.errors, grid.silent = {3}, {4: 2}, {6}
     with pytest.raises(RunError) as caught:
-        open_federation(town, settings(**{"min-clients": 3}))
-    assert 20.0 <= town.seconds < 20.5
+        agreed_on(grid, min_clients=3)
+    assert 20.0 <= grid.seconds < 20.5
     said = str(caught.value)
     assert said.startswith("2 of at least 3 clients after 20 s (turned away: node 3: client 'cleo'")
     assert "node 4: error 2: no luck; node 5: client id 'anna' came from two nodes, 1 and 5" in said
     assert "; 1 connected but did not answer)" in said
 
 
-def test_who_left_before_the_start_has_no_vote(town: Any) -> None:
-    town.clients |= {3: "cleo", 4: "dora", 5: "emil"}
-    town.odd, town.arrivals, town.departures = {1, 2}, {5: 5.0}, {3: 5.0, 4: 5.0}
+def test_who_left_before_the_start_has_no_vote(grid: ScriptedGrid) -> None:
+    grid.clients |= {3: "cleo", 4: "dora", 5: "emil"}
+    grid.odd, grid.arrivals, grid.departures = {1, 2}, {5: 5.0}, {3: 5.0, 4: 5.0}
     # Until emil comes three are needed; then anna and ben are most of those who are there.
     with pytest.raises(RunError, match=r"2 of at least 3 clients .*node 5: client 'emil': classes"):
-        open_federation(town, settings(**{"min-clients": 3}))
+        agreed_on(grid, min_clients=3)
 
 
-def test_a_federation_that_is_recalled_admits_only_who_fits_it(town: Any) -> None:
-    config = settings()
-    first = open_federation(town, config)
-    again = Federation.of(first.tensors(), config)
-    town.clients |= {3: "cleo", 4: "dora", 5: "emil"}
-    town.odd = {3, 4, 5}  # most of those who are there
-    again.gather(town, config, all_answers=True)
-    assert again.clients == ["anna", "ben"] and again.scaling is not None
-    assert again.scaling.mean.tolist() == first.scaling.mean.tolist()  # type: ignore[union-attr]
+def test_an_agreement_that_is_recalled_admits_only_who_fits_it(grid: ScriptedGrid) -> None:
+    _, first = agreed_on(grid)
+    recalled, registry = Agreement.of(first.tensors()), NodeRegistry()
+    grid.clients |= {3: "cleo", 4: "dora", 5: "emil"}
+    grid.odd = {3, 4, 5}  # most of those who are there
+    wait(grid, registry, recalled, all_answers=True)
+    assert registry.online == {"anna", "ben"} == set(registry.introductions)
+    assert recalled.scaling is not None and first.scaling is not None
+    assert recalled.scaling.mean.tolist() == first.scaling.mean.tolist()

@@ -1,26 +1,23 @@
-"""Who a device says it is, and to whom."""
+"""Who a device says it is, what it can hold, and to whom."""
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import pytest
-from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.app import MessageType
 
-from fedsub_client import app
-from fedsub_core.config.run_config import from_flat, to_flat
+from fedsub_client.learners.fedavg import FedAvgLearner
+from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange
-
-IDS = count(10**6)
 
 
 @pytest.mark.parametrize(
     ("said", "got"),
     [
-        ({"version": "0.0.9"}, "got fedsub 0.0.9 with schema fedsub.v1"),
+        ({"version": "0.0.9"}, "got fedsub 0.0.9 with schema fedsub.v2"),
         ({"schema": "fedsub.v7"}, f"got fedsub {VERSION} with schema fedsub.v7"),
     ],
 )
@@ -79,16 +76,40 @@ def test_a_device_that_is_nobodys_is_refused(phone: Any, node: dict[str, Any], s
         device.query()
 
 
-def test_in_a_simulation_a_node_is_the_nth_client(phone: Any) -> None:
+def test_a_simulated_node_says_how_many_people_and_nodes_there_are(phone: Any) -> None:
+    said = phone(simulated=True).query()
+    assert (said["client"], said["people"], said["nodes"]) == ("p", 1, 1)
+    assert phone().query().keys() == said.keys() - {"people", "nodes"}
+
+
+@pytest.mark.parametrize("capacity", [1, 1.0, 0.25])
+def test_what_a_device_can_hold_reaches_server_and_training(
+    phone: Any, capacity: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[float, ...]] = []
+    fit = FedAvgLearner.fit
+
+    def noted(self: FedAvgLearner, state: Any, received: Any, data: Stack, turn: Any) -> Any:
+        seen.append(data.capacities)
+        return fit(self, state, received, data, turn)
+
+    monkeypatch.setattr(FedAvgLearner, "fit", noted)
+    device = phone(method="local")
+    assert device.query()["capacity"] == 1.0
+    device.node["capacity"] = capacity
+    said = device.query()["capacity"]
+    assert said == capacity and type(said) is float
+    device.train(1)
+    assert seen == [(capacity,)]
+
+
+@pytest.mark.parametrize("capacity", [0, 2, -0.5, 1.01, float("nan"), "half", "0.5"])
+def test_a_capacity_that_is_no_share_is_refused(phone: Any, capacity: Any) -> None:
     device = phone()
-    device.node = {"partition-id": 0, "num-partitions": 1, "data": device.node["data"]}
-    assert device.query()["client"] == "p"
-    context = Context(1, 1, device.node, RecordDict(), to_flat(device.config))
-    answers = []
-    for _ in range(2):
-        message = Message(device.content(1), 1, MessageType.TRAIN, group_id="1")
-        message.metadata.__dict__["_message_id"] = f"m{next(IDS)}"
-        answers.append(exchange.unpack(app.train(message, context).content))
-    assert answers[0] == answers[1] and not device.states.exists()
-    assert from_flat(context.run_config) == device.config
-    assert isinstance(device.content(1)[exchange.ORDER], ConfigRecord)
+    device.node["capacity"] = capacity
+    expected = rf"node config: capacity: got {capacity!r}, expected a share in \(0, 1\]"
+    with pytest.raises(DataError, match=expected):
+        device.query()
+    with pytest.raises(DataError, match=expected):
+        device.ask(MessageType.TRAIN, device.content(1))
+    assert not device.states.exists()

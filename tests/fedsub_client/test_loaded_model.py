@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fedsub_client.parts import SplitClient, split_client
-from fedsub_client.personal import BATCH, load_model
-from fedsub_client.saved import Saved
 from flwr.app import Context, RecordDict
 from safetensors.torch import save
 from torch import Tensor
 
-from fedsub_client import cohort
 from fedsub_client.device import Device
+from fedsub_client.loaded_model import BATCH, load_model
+from fedsub_client.saved_state import Saved
+from fedsub_client.split_client import SplitClient, split_client
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.data import standardise
@@ -25,11 +24,15 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import DataError, RunError
-from fedsub_core.metrics import Evaluation
-from fedsub_core.models.chain import build_model
+from fedsub_core.methods.table import METHODS
+from fedsub_core.metrics import Evaluation, evaluate
+from fedsub_core.models.chain import Model
+from fedsub_core.models.kinds import build_model
+from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Download
-from fedsub_core.wire.codec import encode_download
+from fedsub_core.wire.bundles import Bundle, Dense
+from fedsub_core.wire.codec import Address, encode_download
+from fedsub_core.wire.exchange import Instructions
 
 CARD = Card("toy", "test", ("a", "b", "c"), ("u", "v"), "g")
 SHAPES = {"mlp": (2,), "cnn1d": (2, 40), "mlp on windows": (2, 36)}
@@ -56,23 +59,24 @@ def trained(
     )
     node = {"client-id": "p", "data": str(folder / "data"), "state-dir": str(folder / "state")}
     device = Device(Context(1, 1, node, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
-    parts = split_client(device.data, CARD, config)
+    parts = split_client(device.data, CARD, config.split_settings)
     shared = None
     if scale == "federation":
         shared = standardise.scaling(standardise.moments(parts.train_x))
-    for work, download in (
-        (device.train, Download()),
-        (device.evaluate, server_model(model, shape) if method == "fedavg" else Download()),
-    ):
-        payload = encode_download(download, "p", 1, config.wire.download)
-        order = exchange.order(1, shared)
-        work(RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.ORDER: order}))
+    told = Instructions(Turn(1, 3, 0), method, shared).record()
+    chain, of = build_model(model, shape, 3), METHODS[method]
+    receives = of.receives(chain, config.hyper[method])
+    # Before a test, the server sends again what the method wants tested.
+    newest = whole_model(chain) if config.hyper[method].tested == "received" else Bundle()
+    for work, download in ((device.train, Bundle()), (device.evaluate, newest)):
+        payload = encode_download(download, Address("p", 1), receives)
+        work(RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.TURN: told}))
     return folder / "state" / "p", parts
 
 
-def server_model(kind: str, shape: tuple[int, ...]) -> Download:
-    params = build_model(kind, shape, 3).init(1, seed=5)
-    return Download(dense={name: tensor[0].numpy() for name, tensor in params.items()})
+def whole_model(chain: Model) -> Bundle:
+    params = chain.init(1, seed=5)
+    return Bundle(tensors={name: Dense(tensor[0].numpy()) for name, tensor in params.items()})
 
 
 @pytest.fixture
@@ -90,19 +94,22 @@ def state(tmp_path: Path) -> Path:
         ("cnn1d", "federation", "fedsub"),
         ("cnn1d", "none", "fedavg"),
         ("mlp on windows", "client", "fedsub"),
+        ("mlp", "federation", "fedavg-finetune"),
+        ("cnn1d", "client", "fedavg-finetune"),
+        ("mlp", "federation", "ditto"),
+        ("mlp", "client", "apfl"),
     ],
 )
 def test_it_is_the_model_that_was_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, scale: str, method: str
 ) -> None:
     seen: list[Tensor] = []
-    measure = cohort.evaluate
 
     def spy(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
         seen.append(logits[0].clone())
-        return measure(logits, y, valid)
+        return evaluate(logits, y, valid)
 
-    monkeypatch.setattr(cohort, "evaluate", spy)
+    monkeypatch.setattr("fedsub_client.cohort.evaluate", spy)
     folder, parts = trained(tmp_path, kind, scale, method)
     found = load_model(folder).probabilities(parts.test_x)
     assert found.shape == (18, 3) and found.dtype == np.float32

@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fedsub_client.parts import Seen
-from fedsub_client.saved import LAYOUT, PersonalModel, Saved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from fedsub_client import saved as module
+from fedsub_client import saved_state as module
+from fedsub_client.file_history import FileHistory
+from fedsub_client.saved_state import LAYOUT, PersonalModel, Saved
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
 
 CARD = Card("toy", "test", ("a", "b"), ("ü", "v"), "m/s^2", 50.0, 2.0, 0.5, True)
 SCALING = Scaling(np.array([0.5, -2], np.float32), np.array([1, 3], np.float32))
-SEEN = Seen((40, 60), bytes(range(16)))
+FILE = FileHistory((40, 60), bytes(range(16)))
+REPORT = {"training_loss": 0.1 + 0.2, "epsilon": 1e-300}
 
 
 def model(scaling: Scaling | None = SCALING) -> PersonalModel:
@@ -39,7 +40,7 @@ def model(scaling: Scaling | None = SCALING) -> PersonalModel:
 @cache
 def example() -> Saved:
     state = {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(2**62)}
-    return Saved("p", "run", "fedsub", 3, SEEN, state, b"the reply", model())
+    return Saved("p", "run", "fedsub", 3, FILE, state, b"the reply", REPORT, model())
 
 
 def assert_same(one: Saved, other: Saved) -> None:
@@ -70,10 +71,11 @@ def assert_same_tensors(one: dict[str, torch.Tensor], other: dict[str, torch.Ten
     "change",
     [
         {},
-        {"state": {}, "reply": b"", "model": None, "round": 0, "run": ""},
+        {"state": {}, "reply": b"", "report": {}, "model": None, "round": 0, "run": ""},
         {"model": model(None)},
-        {"client": "p-1_x.Y", "run": "läuft\n\0", "seen": Seen((1,), b"")},
+        {"client": "p-1_x.Y", "run": "läuft\n\0", "file": FileHistory((1,), b"")},
         {"reply": bytes(range(256)) * 100, "round": 2**40},
+        {"report": {"training_loss": 3.0, "ü": -0.0}},
     ],
 )
 def test_what_goes_in_comes_out(change: dict[str, Any]) -> None:
@@ -204,6 +206,7 @@ def test_another_layout_is_not_guessed() -> None:
     [
         lambda facts, _: facts.pop("layout"),
         lambda facts, _: facts.pop("run"),
+        lambda facts, _: facts.pop("report"),
         lambda facts, _: facts.update(sizes=3),
         lambda facts, _: facts.update(digest="zz"),
         lambda facts, _: facts["model"].pop("kind"),

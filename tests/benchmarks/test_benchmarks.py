@@ -1,0 +1,81 @@
+"""Every benchmark still runs, and prints the lines that it is read for.
+
+A script says itself what it takes: ``TINY``, the arguments that ``--tiny`` stands for; ``LINES``,
+what its lines of results begin with; ``SLOW``, if even that size takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "benchmarks"
+#: Seconds for a tiny size, on cores that have other things to do.
+PATIENCE = 600
+NUMBER = re.compile(r"\s[0-9]+(\.[0-9]+)?\b")
+
+
+def scripts() -> list[object]:
+    """One case for each script of the folder; slow ones say so in their text."""
+    found = sorted(FOLDER.glob("*.py"))
+    assert found
+    return [
+        pytest.param(path, marks=[pytest.mark.slow] * ("\nSLOW = True\n" in path.read_text()))
+        for path in found
+    ]
+
+
+def environment(script: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The environment of a script, which is told where real data are if it wants some."""
+    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    if "FEDSUB_DATA" in script.read_text():
+        env["FEDSUB_DATA"] = str(request.getfixturevalue("real_data"))
+    return env
+
+
+@pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
+def test_a_tiny_size_runs_and_prints_its_results(
+    script: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    expected = runpy.run_path(str(script))["LINES"]
+    done = subprocess.run(
+        [sys.executable, str(script), "--tiny"],
+        cwd=tmp_path,
+        env=environment(script, request),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = [line.strip() for line in done.stdout.splitlines()]
+    assert expected
+    for beginning in expected:
+        rest = [line.removeprefix(beginning) for line in printed if line.startswith(beginning)]
+        assert rest, f"no line {beginning!r} in:\n{done.stdout}"
+        for text in rest:
+            assert NUMBER.search(f" {text}") and "nan" not in text, f"{beginning}{text}"
+    assert not list(tmp_path.iterdir()), "it left files behind"
+
+
+@pytest.mark.parametrize("script", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
+def test_it_says_how_to_call_it(script: Path) -> None:
+    """The README's title of a script, and the options in its own first lines."""
+    title = f"## `{script.name}`"
+    assert title in (FOLDER / "README.md").read_text(encoding="utf-8")
+    text = script.read_text(encoding="utf-8")
+    usage = text.split('"""')[1]
+    assert f"python benchmarks/{script.name}" in usage
+    named = set(re.findall(r"\[(--[a-z-]+)", usage))
+    taken = set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', text))
+    assert named <= taken

@@ -1,0 +1,96 @@
+"""The device built from docs/wire-format.md alone, in a deployment: TLS, keys, SuperNodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsub.deploy.components import superexec, supernode
+from fedsub.deploy.flower_process import flower_environment
+from fedsub.engines.rehearsal import Rehearsal
+from fedsub.engines.simulation import train_method
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import write_federation
+from fedsub_server.rundb import RunDatabase
+
+from .bare_setup import install, node_config, people, write_own_data
+
+BARE, ROUNDS = "p3", 2
+KEYS: dict[str, Any] = {
+    "method": "fedavg",
+    "beside": "fedsub",
+    "rounds": ROUNDS,
+    "epochs": 3,
+    "lr": 0.05,
+    # One batch holds all of anybody's samples, so that its order does not matter.
+    "batch-size": 1000,
+    "upload-encoding": "delta",
+    "device": "cpu",
+    # In one process: as many stacks as clients, as devices have it.
+    "threads": 3,
+    "fedsub.relevance": "naive",
+    "fedsub.k-selection": "fixed:1",
+    "fedsub.fusion": "avg",
+}
+
+
+class WithBareDevice(Rehearsal):
+    """A rehearsal in which one SuperNode runs the bare device's app.
+
+    The app that a run names is ``fedsub_client.app``; on that person's machine a package of this
+    name is the bare device, and stands before all others on Python's path.
+    """
+
+    def __init__(self, config: RunConfig, apps: Path) -> None:
+        super().__init__(config, 3, print, print)
+        self.apps = apps
+        install(apps, "fedsub_client")
+        write_own_data(self.place.device(BARE), config, people(), BARE)
+
+    def _start(self, name: str, command: list[str], rank: int) -> None:
+        env = flower_environment(self.place.home(name))
+        env["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"
+        place, port = self.place, self.node_ports[self.clients.index(BARE)]
+        if name == f"supernode-{BARE}":
+            settings = node_config(BARE, place.device(BARE))
+            key = place.key(BARE)
+            command = supernode(place.credentials, self.fleet, port, key, settings)
+        elif name == f"supernode-{BARE}-superexec":
+            command = superexec(place.credentials, port)
+            env["PYTHONPATH"] = str(self.apps)
+        self.supervisor.start(name, command, env, place.log(name), rank=rank, restart=True)
+
+
+@pytest.mark.slow
+def test_it_takes_part_in_a_deployment(tmp_path: Path) -> None:
+    write_federation(tmp_path / "data", people())
+    places = {"data": str(tmp_path / "data"), "out": str(tmp_path / "out")}
+    config = read_config(None, KEYS | places)
+    rehearsal = WithBareDevice(config, tmp_path / "apps")
+    folder = rehearsal()
+    logs = rehearsal.place.logs
+    # Nobody but the bare device keeps a state where our devices keep theirs.
+    assert {path.name for path in rehearsal.place.state.iterdir()} == {"p1", "p2"}
+    for method in config.methods:
+        train_method(config, method, people(), tmp_path / method, lambda round: None)
+        with RunDatabase(folder / method / "state.db") as database:
+            assert database.last_round() == ROUNDS
+            got, rows = database.load()[1]["server"], list(database.metrics())
+        with RunDatabase(tmp_path / method / "state.db") as database:
+            wanted = database.load()[1]["server"]
+        found = {
+            (row.round, row.client): row.value for row in rows if row.metric == "bytes_up_sent"
+        }
+        everybody = {(round, f"p{i}") for round in range(1, ROUNDS + 1) for i in (1, 2, 3)}
+        assert found.keys() == everybody, f"see {logs}"
+        assert not {row.client for row in rows if row.metric == "refused_replies"}
+        tested = {(row.round, row.client) for row in rows if row.metric == "macro_f1"}
+        assert tested == everybody
+        # Rounding aside, the server holds what it holds where all devices are ours.
+        assert got.keys() == wanted.keys()
+        for name, tensor in wanted.items():
+            if name != "versions":  # a device's own name for its prototypes
+                np.testing.assert_allclose(got[name], tensor, atol=1e-5, err_msg=name)

@@ -1,0 +1,59 @@
+"""`fedsub methods`: what it says of every method in the table."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedsub_core.methods.table import BROKEN, METHODS
+from fedsub_core.options import describe
+
+from .calls import Call
+
+
+@pytest.fixture
+def sections(fedsub: Call) -> dict[str, str]:
+    """What is said of each method, by its name; line breaks are spaces."""
+    code, out, err = fedsub("methods")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    blocks = [" ".join(block.split()) for block in out.strip().split("\n\n")]
+    assert [block.split()[0] for block in blocks] == list(METHODS)
+    return dict(zip(METHODS, blocks, strict=True))
+
+
+def test_every_method_is_described_whole(sections: dict[str, str]) -> None:
+    for name, card in METHODS.items():
+        said, hyper = sections[name], card.hyperparameters()
+        assert said.startswith(f"{name} {card.paper} {card.idea} up: {card.up}")
+        cost = card.cost(hyper, 1)
+        assert f" down: {card.down}" in said
+        assert f" cost of a round: {cost.round:g} epochs" in said
+        assert (f", and {cost.evaluation:g} in an evaluation " in said) == (cost.evaluation > 0)
+        assert f" tested: the {hyper.tested} model" in said
+
+
+def test_every_hyperparameter_is_described_whole(sections: dict[str, str]) -> None:
+    for name, card in METHODS.items():
+        assert "tested" in {option.key for option in describe(card.hyperparameters)}
+        for option in describe(card.hyperparameters):
+            default = str(option.default).lower() if option.type is bool else option.default
+            values = f": {', '.join(option.choices)}" if option.choices else ""
+            assert f" {name}.{option.key} = {default} {option.doc}{values}" in sections[name]
+
+
+def test_shares_of_the_papers_model(sections: dict[str, str]) -> None:
+    assert "up: the model (1.000 models at most) down" in sections["fedavg"]
+    assert "up: nothing down: nothing cost" in sections["local"]
+    # The head of 3-128-512-6 is 6 * 513 of 69,638 parameters.
+    assert "up: the body (0.956 models at most)" in sections["fedper"]
+    # All rows, and beside them 6 scores and 6 prototypes of 3 features.
+    assert "(1.000 models at most) down: rows to replace (1.000" in sections["fedsub"]
+    assert "cost of a round: 2.33 epochs tested" in sections["fedsub"]
+
+
+def test_a_method_that_cannot_be_used_is_named(
+    fedsub: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BROKEN, "theirs", "its package cannot be loaded: ImportError: x")
+    _, out, _ = fedsub("methods")
+    assert "theirs not usable: its package cannot be loaded" in " ".join(out.split())

@@ -1,0 +1,98 @@
+"""The terminal's tables of a run's results."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from fedsub.report.tables import print_results, table
+from fedsub_core.methods.table import METHODS
+from fedsub_server.results import BYTES, REACHED
+from fedsub_server.summaries import MethodSummary
+
+FEDSUB = MethodSummary(
+    method="fedsub",
+    tested="trained",
+    encoding="delta,int8 up, float32 down",
+    rounds=4,
+    evaluated_round=4,
+    clients=5,
+    macro_f1=0.7,
+    macro_f1_ci95=0.196,
+    macro_f1_p10=0.54,
+    weighted_f1=0.35,
+    loss=1.4,
+    bytes_up=14_000.0,
+    full_models_up_papers=56.0,
+    full_models_up_union=21.0,
+    full_models_up_sent=14.0,
+    full_models_up_flower=14.1,
+    full_models_down_sent=28.0,
+    full_models_down_flower=28.1,
+    full_models_evaluation_sent=7.0,
+    full_models_evaluation_flower=7.1,
+    worse_than_local=0.4,
+    seconds=3.0,
+)
+LOCAL = replace(
+    FEDSUB,
+    method="local",
+    encoding=None,
+    macro_f1_ci95=None,
+    bytes_up=0.0,
+    full_models_up_papers=None,
+    full_models_up_union=None,
+    full_models_up_sent=0.0,
+    worse_than_local=None,
+)
+UNTESTED = replace(
+    LOCAL, method="ditto", macro_f1=None, macro_f1_p10=None, weighted_f1=None, loss=None
+)
+
+
+def printed(console: Console, *methods: MethodSummary) -> str:
+    with console.capture() as capture:
+        print_results(console, methods)
+    return capture.get()
+
+
+def cells(text: str) -> list[list[str]]:
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+
+
+def test_there_is_a_row_per_method_in_both_tables() -> None:
+    text = printed(Console(width=100), FEDSUB, LOCAL, UNTESTED)
+    rows = [row for row in cells(text) if row[0] in ("fedsub", "local", "ditto")]
+    assert rows == [
+        ["fedsub", "trained", "0.700 ± 0.196", "0.540", "0.350", "1.400", "40%"],
+        ["local", "trained", "0.700", "0.540", "0.350", "1.400", "-"],
+        ["ditto", "trained", "-", "-", "-", "-", "-"],
+        ["fedsub", "13.7 KiB", "14.000", "21.000", "56.000", "28.000", "7.000"],
+        ["local", "0 B", "0.000", "-", "-", "28.000", "7.000"],
+        ["ditto", "0 B", "0.000", "-", "-", "28.000", "7.000"],
+    ]
+    for title in ("tested", "macro F1", "± 95 %", "10th", "than local", "bytes up,", "down to"):
+        assert title in text
+    assert "Encoding: delta,int8 up, float32 down: fedsub; unknown: local, ditto" in text
+
+
+def test_a_table_holds_the_columns_it_is_given() -> None:
+    (two,) = [table([FEDSUB], columns) for columns in (REACHED[:2],)]
+    assert [column.header for column in two.columns] == ["\nmethod", "\ntested"]
+    assert [column.justify for column in table([FEDSUB], BYTES[:2]).columns] == ["left", "right"]
+
+
+@pytest.mark.parametrize("color", [None, "truecolor"])
+def test_the_tables_fit_a_terminal_of_80_columns(color: str | None) -> None:
+    longest = max(METHODS, key=len)
+    busy = replace(
+        FEDSUB, method=longest, tested="received", bytes_up=1023.9 * 2**20, worse_than_local=1.0
+    )
+    console = Console(width=80, color_system=color, force_terminal=color is not None)  # type: ignore[arg-type]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", printed(console, busy))
+    assert "…" not in text and text.count(longest) == 3
+    assert max(map(len, text.splitlines())) <= 80
+    assert [row[1] for row in cells(text) if len(row) == 7 and "MiB" in row[1]] == ["1023.9 MiB"]

@@ -1,0 +1,107 @@
+"""A client's parts, round by round, and people who have labelled little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedsub_client.split_client import SplitClient, split_client
+from fedsub_core.config.run_config import read_config
+from fedsub_core.config.settings import SplitSettings
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.errors import DataError
+
+CARD = Card("toy", "test", ("a", "b", "c"), ("u", "v"))
+SETTINGS = SplitSettings()
+PARTS = ("train_x", "train_y", "test_x", "test_y")
+
+
+def person(n: int = 60, seed: int = 0, since: bool = False) -> ClientData:
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    x = rng.normal(y[:, None], 0.5, (n, 2)).astype(np.float32)
+    return ClientData("p", x, y, None, np.where(y == 2, 5, 0) if since else None)
+
+
+def rows(x: np.ndarray) -> list[bytes]:
+    return [row.tobytes() for row in x]
+
+
+def same(one: SplitClient, other: SplitClient) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in PARTS)
+
+
+def test_what_a_client_has_in_every_round() -> None:
+    parts = split_client(person(since=True), CARD, SETTINGS)
+    whole = split_client(person(), CARD, SETTINGS)
+    assert [parts.held(r) for r in (0, 1, 4, 5, 9)] == [(28, 12)] * 3 + [(42, 18)] * 2
+    assert set(parts.at(4).train_y) == set(parts.at(4).test_y) == {0, 1}
+    assert same(parts.at(5), whole) and not same(parts.at(4), whole)
+    assert whole.at(1) is whole
+
+
+def test_a_client_without_data_in_round_one_is_refused() -> None:
+    late = replace(person(), since=np.where(np.arange(60) < 1, 0, 9))
+    with pytest.raises(DataError, match=r"client 'p': in round 1 it has .* expected one of each"):
+        split_client(late, CARD, SETTINGS)
+
+
+def test_its_capacity_is_that_of_the_device_in_every_round() -> None:
+    for client in (person(), person(since=True)):
+        assert split_client(client, CARD, SETTINGS).at(3).capacity == 1.0
+        weak = split_client(client, CARD, SETTINGS, capacity=0.25)
+        assert (weak.capacity, weak.at(1).capacity, weak.at(9).capacity) == (0.25,) * 3
+
+
+@pytest.mark.parametrize("kind", ["stratified", "blocked"])
+@pytest.mark.parametrize(("share", "kept"), [(0.5, [7, 7, 7]), (0.25, [4, 4, 4]), (0.01, [1] * 3)])
+def test_train_share_keeps_that_share_of_each_class(
+    kind: str, share: float, kept: list[int]
+) -> None:
+    whole = split_client(person(), CARD, SplitSettings(kind))
+    few = split_client(person(), CARD, SplitSettings(kind, train_share=share))
+    assert np.bincount(whole.train_y).tolist() == [14, 14, 14]
+    assert np.bincount(few.train_y).tolist() == kept
+    # In the order of the file, so that a share is still in time.
+    places = [rows(whole.train_x).index(row) for row in rows(few.train_x)]
+    assert places == sorted(set(places))
+    assert np.array_equal(few.train_y, whole.train_y[places])
+    assert np.array_equal(few.test_x, whole.test_x) and np.array_equal(few.test_y, whole.test_y)
+
+
+def test_a_share_of_one_keeps_everything() -> None:
+    whole = split_client(person(), CARD, SplitSettings("blocked"))
+    assert same(whole, split_client(person(), CARD, SplitSettings("blocked", train_share=1.0)))
+    assert len(whole.train_y) + len(whole.test_y) == 60
+
+
+def test_the_seed_decides_which_samples_are_kept() -> None:
+    def few(seed: int, client: str = "p") -> list[bytes]:
+        settings = SplitSettings("blocked", train_share=0.5, seed=seed)
+        return rows(split_client(replace(person(), client=client), CARD, settings).train_x)
+
+    assert few(0) == few(0)
+    assert len({tuple(few(seed)) for seed in range(4)}) == 4
+    assert few(0) != few(0, "q"), "people do not share a stream"
+
+
+def test_a_share_of_what_comes_later_and_of_a_file_that_grew() -> None:
+    half = SplitSettings("stratified", train_share=0.5)
+    late = split_client(person(since=True), CARD, half)
+    assert [late.held(r) for r in (1, 5)] == [(14, 12), (21, 18)]
+    whole = split_client(person(), CARD, SplitSettings("stratified"), (30, 60))
+    grown = split_client(person(), CARD, half, (30, 60))
+    assert np.bincount(grown.train_y).tolist() == [7, 7, 7]
+    assert np.array_equal(grown.test_x, whole.test_x)
+    assert set(rows(grown.train_x)) < set(rows(whole.train_x))
+
+
+def test_the_runs_configuration_says_the_share() -> None:
+    config = read_config(None, {"train-share": 0.25, "test-share": 0.4, "seed": 3})
+    assert config.split_settings == SplitSettings("auto", 0.4, 0.25, 3)
+    assert config.device_settings("fedsub").split == config.split_settings
+    parts = split_client(person(), CARD, config.split_settings)
+    assert (len(parts.train_y), len(parts.test_y)) == (9, 24)

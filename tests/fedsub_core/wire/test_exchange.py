@@ -1,0 +1,164 @@
+"""What stands beside a payload: read back as it was written, refused where it cannot be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from fedsub_core.data.standardise import Scaling, moments
+from fedsub_core.errors import MessageRefused
+from fedsub_core.metrics import ClientMetrics
+from fedsub_core.turn import Turn
+from fedsub_core.version import VERSION
+from fedsub_core.wire import exchange
+from fedsub_core.wire.exchange import Instructions, read_instructions
+from fedsub_core.wire.handshake import (
+    Facts,
+    Introduction,
+    check_versions,
+    greeting,
+    read_introduction,
+)
+
+SCALING = Scaling(np.array([1, -2.5], np.float32), np.array([0.5, 3], np.float32))
+METRICS = ClientMetrics(0.5, 0.6, 0.7, 1.25, {0: 0.25, 3: 1.0}, 9)
+
+
+def test_a_payload_is_carried_byte_for_byte() -> None:
+    for payload in (b"", b"\0\xff", bytes(range(256)) * 9):
+        content = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
+        assert exchange.unpack(content) == payload
+
+
+def test_what_is_no_payload_of_ours_is_named() -> None:
+    other = ArrayRecord()
+    other[exchange.PAYLOAD] = Array("uint8", (1,), "fedsub.v1", b"x")
+    for content in (
+        RecordDict(),
+        RecordDict({"arrays": exchange.pack(b"x")}),
+        RecordDict({exchange.PAYLOAD: ArrayRecord()}),
+        RecordDict({exchange.PAYLOAD: other}),
+    ):
+        with pytest.raises(ValueError, match=r"no fedsub\.v2 payload among the records"):
+            exchange.unpack(content)
+
+
+@pytest.mark.parametrize("scaling", [None, SCALING])
+@pytest.mark.parametrize(("run", "also"), [("", False), ("a run", True)])
+def test_instructions_are_read_as_they_were_written(
+    scaling: Scaling | None, run: str, also: bool
+) -> None:
+    told = Instructions(Turn(3, 10, 2**63 - 1), "fedavg", scaling, run, also)
+    got = read_instructions(told.record())
+    assert (got.turn, got.method, got.run, got.also_evaluate) == (told.turn, "fedavg", run, also)
+    if scaling is None:
+        assert got.scaling is None
+    else:
+        assert got.scaling is not None
+        np.testing.assert_array_equal(got.scaling.mean, scaling.mean)
+        np.testing.assert_array_equal(got.scaling.std, scaling.std)
+
+
+@pytest.mark.parametrize("key", ["round", "rounds", "seed", "method", "std"])
+def test_instructions_that_lack_a_value_are_of_another_language(key: str) -> None:
+    record = Instructions(Turn(3, 10, 0), "fedavg", SCALING).record()
+    less = {name: value for name, value in record.items() if name != key}
+    with pytest.raises(ValueError, match=f"record 'turn': got no '{key}'"):
+        read_instructions(less)
+
+
+def test_metrics_are_read_as_they_were_written() -> None:
+    record = exchange.metrics_record(METRICS)
+    assert exchange.read_metrics(record, "ann", 3, classes=4) == METRICS
+
+
+def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() -> None:
+    record = exchange.metrics_record(METRICS)
+    record["loss"] = float("inf")
+    assert exchange.read_metrics(record, "ann", 3, classes=4).loss == float("inf")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"macro_f1": 1.01},
+        {"weighted_f1": -0.1},
+        {"accuracy": float("nan")},
+        {"f1.0": 2.0},
+        {"f1.4": 0.5},
+        {"f1.-1": 0.5},
+        {"f1.x": 0.5},
+        {"examples": 0.0},
+        {"examples": 2.0**53},
+        {"accuracy": [0.5]},
+        {"loss": None},
+    ],
+)
+def test_metrics_out_of_range_are_refused(change: dict[str, Any]) -> None:
+    values = {**exchange.metrics_record(METRICS), **change}
+    record = MetricRecord({name: value for name, value in values.items() if value is not None})
+    with pytest.raises(MessageRefused, match="client 'ann', round 3: metrics: got"):
+        exchange.read_metrics(record, "ann", 3, classes=4)
+
+
+def test_of_a_report_only_what_the_method_declares_is_taken() -> None:
+    said = {"training_loss": 0.5, "macro_f1": 1.0, "bytes_up_sent": 0, "alpha": [0.5]}
+    content = RecordDict({exchange.REPORT: MetricRecord(said)})  # type: ignore[arg-type]
+    assert exchange.read_report(content, ("training_loss", "alpha")) == {"training_loss": 0.5}
+    assert exchange.read_report(RecordDict(), ("training_loss",)) == {}
+
+
+# The handshake.
+
+
+def introduction(client: str = "ann", capacity: float = 0.5, nodes: int = 0) -> Introduction:
+    x = np.array([[1, 2], [3, 5]], np.float32)
+    facts = Facts(2, capacity)
+    return Introduction(client, VERSION, ("sit", "run"), (2,), facts, moments(x), nodes, nodes)
+
+
+@pytest.mark.parametrize("nodes", [0, 4])
+def test_an_introduction_is_read_as_it_was_written(nodes: int) -> None:
+    said = introduction(nodes=nodes)
+    got = read_introduction(said.record())
+    assert got.moments.count == 2
+    assert (got.moments.sum.tolist(), got.moments.sumsq.tolist()) == ([4, 7], [10, 29])
+    for name in ("client", "version", "classes", "shape", "facts", "people", "nodes"):
+        assert getattr(got, name) == getattr(said, name)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"client": "../ann"}, r"client id: got '\.\./ann'"),
+        ({"client": "a/b"}, "client id"),
+        ({"capacity": 0.0}, r"capacity: got 0\.0, expected a share in \(0, 1\]"),
+        ({"capacity": 1.5}, r"capacity: got 1\.5"),
+        ({"capacity": float("nan")}, "capacity: got nan"),
+        ({"sum": [1.0]}, "moments: got .* expected one per feature"),
+        ({"sumsq": [1.0, float("inf")]}, "moments: got NaN or infinite"),
+        ({"shape": list[int]()}, "moments: got .* expected one per feature"),
+        ({"shape": [3]}, "moments: got .* expected one per feature"),
+    ],
+)
+def test_introductions_that_cannot_be_used_are_refused(
+    change: dict[str, Any], complaint: str
+) -> None:
+    record = ConfigRecord({**introduction().record(), **change})
+    with pytest.raises(MessageRefused, match=complaint):
+        read_introduction(record)
+
+
+def test_both_sides_refuse_another_version_or_schema() -> None:
+    for ours in (greeting(), introduction().record()):
+        check_versions(ours, "ann")
+        for key in ("version", "schema"):
+            record = ConfigRecord({**ours, key: "another"})
+            with pytest.raises(MessageRefused, match=f"versions: got .*another.*fedsub {VERSION}"):
+                check_versions(record, "ann")
+            less = ConfigRecord({name: value for name, value in ours.items() if name != key})
+            with pytest.raises(MessageRefused, match=r"versions: got .*none"):
+                check_versions(less, "ann")

@@ -1,0 +1,148 @@
+"""docs/wire-format.md says what the code does: methods' tensors, models, first weights, limits."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from math import sqrt
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from fedsub_core.methods.card import MethodCard
+from fedsub_core.methods.parts import body
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.chain import Model
+from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.models.layers import Conv, Linear, Pool
+from fedsub_core.wire.bundles import Bits, Declaration, Declared, Part, dense, most_bytes
+from fedsub_core.wire.encoding import WireSettings
+from fedsub_core.wire.envelope import Envelope
+
+from .wire_format_page import DOCUMENT, code, part_of_page, rows
+
+MODEL = mlp(6, 4, hidden=(5, 3))
+
+
+def parameters(model: Model, hyper: Any) -> Declaration:
+    return {name: dense(shape) for name, shape in model.parameter_shapes.items()}
+
+
+MEANINGS: dict[str, Callable[[Model, Any], Declaration]] = {
+    "every parameter": parameters,
+    "the body's parameters": body,
+    "nothing": lambda model, hyper: {},
+}
+
+
+def stated_methods() -> list[tuple[str, str, list[str]]]:
+    table = rows(part_of_page("## Methods", "\nParameters"))
+    return [(name, row[1], code(row[2])) for row in table for name in code(row[0])]
+
+
+def test_every_method_is_in_the_table() -> None:
+    ours = {name for name, card in METHODS.items() if card.learner.startswith("fedsub_client.")}
+    assert {name for name, _, _ in stated_methods()} == ours
+
+
+@pytest.mark.parametrize(("name", "tensors", "report"), stated_methods())
+def test_methods_declare_what_the_table_says(name: str, tensors: str, report: list[str]) -> None:
+    card: MethodCard = METHODS[name]
+    hyper = card.hyperparameters()
+    assert list(card.reports) == report
+    if name != "fedsub":
+        assert card.sends(MODEL, hyper) == MEANINGS[tensors](MODEL, hyper)
+        assert card.receives(MODEL, hyper) == MEANINGS[tensors](MODEL, hyper)
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+@pytest.mark.parametrize(("prototype", "d"), [("input", 6), ("embedding", 3)])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_fedsub_declares_what_its_table_says(way: str, prototype: str, d: int, depth: int) -> None:
+    card = METHODS["fedsub"]
+    hyper = card.hyperparameters(prototype=prototype, depth=depth)
+    stated: dict[str, Declared] = {}
+    kinds = {kind.__name__: kind for kind in get_args(Part)}
+    for row in rows(part_of_page("**FedSub.**", "\n\nThe row")):
+        if row[0] != way:
+            continue
+        (name,), (shape,) = code(row[1]), code(row[3])
+        kind, *words = row[2].split(", ")
+        for layer in MODEL.affine[: depth or None] if "<layer>" in name else MODEL.affine[:1]:
+            sizes = {"classes": 4, "d": d, "units": layer.units, "fan_in + 1": layer.fan_in + 1}
+            stated[name.replace("<layer>", layer.name)] = Declared(
+                kinds[kind],
+                tuple(sizes[axis] for axis in shape.strip("[]").split(", ")),
+                optional="optional" in words,
+                exact="exact" in words,
+            )
+    declare = card.sends if way == "up" else card.receives
+    assert stated == declare(MODEL, hyper)
+
+
+def test_all_kinds_are_described() -> None:
+    table = rows(part_of_page("A tensor is of one of five kinds", "\nA Sliced"))
+    assert [row[0] for row in table] == [kind.__name__ for kind in get_args(Part)]
+    cards = [METHODS[name] for name, _, _ in stated_methods()]
+    ours = [(card, card.hyperparameters()) for card in cards]
+    declared = [d for c, h in ours for d in (c.sends(MODEL, h), c.receives(MODEL, h))]
+    used = {one.kind.__name__ for tensors in declared for one in tensors.values()}
+    assert "No method of the table below sends Sliced or Elements" in DOCUMENT
+    assert used == {"Dense", "Rows", "Bits"}
+
+
+# What a receiver knows, and what all begin with.
+
+
+def test_the_limit_is_as_stated() -> None:
+    words = part_of_page("message-limit`); otherwise, in bytes, it", ";\n")
+    base, name, numbers, axis, for_bits, instead = map(int, re.findall(r"\b\d+", words))
+    assert "`length of name +" in words and "* numbers +" in words and "* leading axis`" in words
+    assert instead == numbers
+    card = METHODS["fedsub"]
+    for declared in (card.sends(MODEL, card.hyperparameters()), parameters(MODEL, None), {}):
+        stated = base
+        for key, one in declared.items():
+            factor = for_bits if one.kind is Bits else numbers
+            stated += len(key) + name + factor * int(np.prod(one.shape)) + axis * one.shape[0]
+        assert Envelope("ann", 1, declared).most_bytes == stated
+        assert stated == base + most_bytes(declared)
+    assert f"`largest-number` ({WireSettings().largest:g})".replace("e+0", "e") in DOCUMENT
+
+
+def test_models_are_as_stated() -> None:
+    text = part_of_page("- **the model**", "\n- ")
+    features, windows = text.replace("\n ", "").split("`cnn1d`")
+    for model, words in ((mlp(4, 3), features), (cnn1d(3, 64, 5), windows)):
+        hidden = [x for x in model.affine if isinstance(x, Linear)][:-1]
+        for layer in hidden:
+            assert f"`{layer.name}` of {layer.units}" in words
+        assert f"`{model.affine[-1].name}` of one a class" in words
+        convolutions = [x for x in model.affine if isinstance(x, Conv)]
+        for conv in convolutions:
+            said = f"{conv.units} channels, kernel {conv.kernel[0]}, "
+            said += f"stride {conv.stride[0]}, " * (conv.stride[0] > 1)
+            assert f"`{conv.name}` ({said}padding {conv.padding[0]})" in words
+        for pool in (x for x in model.layers if isinstance(x, Pool)):
+            name = {"max": "max-pool", "adaptive-avg": "adaptive mean-pool to"}[pool.kind]
+            assert f"{name} {pool.size[0]}" in words
+        named = re.findall(r"`((?:conv|linear)\d)`", words)
+        assert named == [layer.name for layer in model.affine]
+
+
+@pytest.mark.parametrize("model", [mlp(4, 3), cnn1d(3, 64, 5)], ids=["mlp", "cnn1d"])
+@pytest.mark.parametrize("seed", [0, 7, 2**40])
+def test_the_first_weights_are_drawn_as_stated(model: Model, seed: int) -> None:
+    digest = hashlib.blake2b(f"{seed}\x1f\x1f0\x1fmodel".encode(), digest_size=8).digest()
+    s = int.from_bytes(digest, "little") >> 1
+    stream = np.random.RandomState(s & 0xFFFFFFFF)
+    ours = model.init(1, seed)
+    for layer in model.affine:
+        b = np.float32(1 / sqrt(layer.fan_in))
+        for name, shape in (("weight", layer.weight_shape), ("bias", (layer.units,))):
+            r = stream.randint(0, 2**32, size=int(np.prod(shape)), dtype=np.uint32)
+            u = (r % 2**24).astype(np.float32) / np.float32(2**24)
+            wanted = ((2 * u - 1) * b).reshape(shape)
+            np.testing.assert_array_equal(ours[f"{layer.name}.{name}"][0].numpy(), wanted)

@@ -1,0 +1,115 @@
+"""docs/wire-format.md says what the code does: Flower's messages, records and their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import GenericAlias
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, MessageType
+
+from fedsub_core.data.standardise import Scaling, moments
+from fedsub_core.errors import MessageRefused
+from fedsub_core.metrics import ClientMetrics
+from fedsub_core.turn import Turn
+from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.codec import SCHEMA_VERSION
+
+from .wire_format_page import DOCUMENT, code, part_of_page, rows
+
+TYPES = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "bytes": bytes,
+    "list of str": list[str],
+    "list of int": list[int],
+    "list of float": list[float],
+}
+
+
+def keys(record: str) -> dict[str, str]:
+    """Return the keys of a record's table and their types."""
+    return {code(row[0])[0]: row[1] for row in rows(part_of_page(f"**`{record}`**"))}
+
+
+def assert_types(record: Mapping[str, Any], stated: dict[str, str]) -> None:
+    assert record.keys() == stated.keys()
+    for key, value in record.items():
+        wanted = TYPES[stated[key]]
+        if isinstance(wanted, GenericAlias):
+            assert type(value) is list and {type(v) for v in value} == {wanted.__args__[0]}, key
+        else:
+            assert type(value) is wanted, key
+
+
+def test_messages_carry_the_records_in_the_table() -> None:
+    table = rows(part_of_page("## Messages of Flower", "\n**"))
+    found = {(code(row[0])[0], tuple(code(row[2])), tuple(code(row[3]))) for row in table}
+    payload, turn = exchange.PAYLOAD, exchange.TURN
+    assert found == {
+        (MessageType.QUERY, (handshake.HANDSHAKE,), (handshake.HANDSHAKE,)),
+        (MessageType.TRAIN, (payload, turn), (payload, exchange.REPORT, exchange.METRICS)),
+        (MessageType.EVALUATE, (payload, turn), (exchange.METRICS,)),
+        (MessageType.QUERY, (exchange.MODEL,), (payload,)),
+    }
+
+
+def introduction(simulated: bool) -> handshake.Introduction:
+    x = np.ones((3, 2), np.float32)
+    facts, nodes = handshake.Facts(3, 0.5), 4 if simulated else 0
+    return handshake.Introduction(
+        "ann", "1", ("sit",), (2,), facts, moments(x), people=nodes, nodes=nodes
+    )
+
+
+def test_the_handshake_has_the_keys_in_the_table() -> None:
+    stated = keys("handshake")
+    sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
+    person = [key for key, side in sides.items() if side != "simulated node"]
+    assert set(sides.values()) == {"both", "device", "simulated node"}
+    assert_types(handshake.greeting(), {k: stated[k] for k, s in sides.items() if s == "both"})
+    assert_types(introduction(False).record(), {key: stated[key] for key in person})
+    assert_types(introduction(True).record(), stated)
+
+
+def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
+    stated = rows(part_of_page("**`handshake`**"))
+    record = introduction(True).record()
+    for row in stated:
+        (key,) = code(row[0])
+        less = ConfigRecord({k: v for k, v in record.items() if k != key})
+        if row[2] == "simulated node":
+            handshake.read_introduction(less)
+        elif key != "schema":  # compared, not read
+            with pytest.raises(MessageRefused, match=f"{key}|client id"):
+                handshake.read_introduction(less)
+
+
+def test_the_turn_has_the_keys_in_the_table() -> None:
+    stated = keys("turn")
+    scaling = Scaling(np.zeros(2, np.float32), np.ones(2, np.float32))
+    everything = exchange.Instructions(Turn(1, 2, 3), "fedavg", scaling, "a run", True)
+    assert_types(everything.record(), stated)
+    assert len(everything.record()["mean"]) == 4 * 2  # type: ignore[arg-type]
+    least = exchange.Instructions(Turn(1, 2, 3), "fedavg").record()
+    assert stated.keys() - least.keys() == {"run", "evaluate", "mean", "std"}
+
+
+def test_metrics_have_the_keys_in_the_table() -> None:
+    stated = keys("metrics")
+    assert_types(
+        exchange.metrics_record(ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3)),
+        {key.replace("<label>", "7"): kind for key, kind in stated.items()},
+    )
+
+
+def test_the_payload_is_an_array_as_described() -> None:
+    text = part_of_page("**`payload`**")
+    array = exchange.pack(b"abc")[exchange.PAYLOAD]
+    assert (array.dtype, list(array.shape), array.data) == ("uint8", [3], b"abc")
+    assert {array.dtype, array.stype, exchange.PAYLOAD} <= set(code(text))
+    assert f"| Bundle | 1 | `schema_version` | uint32 | {SCHEMA_VERSION} |" in DOCUMENT

@@ -1,0 +1,99 @@
+"""Models of simulated people are collected after the last round; a person's never is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import MessageType
+from safetensors.torch import load_file
+
+from fedsub_server import personal_models
+
+PEOPLE = ["anna", "ben", "cleo"]
+
+
+@pytest.mark.parametrize("method", ["fedsub", "fedavg", "fedavg-finetune"])
+def test_the_models_of_simulated_people_are_those_that_their_nodes_keep(
+    data: str, tmp_path: Path, method: str, configuration: Any, serve: Any, devices: Any
+) -> None:
+    config = configuration(data, tmp_path / "run", method=method, rounds=2)
+    grid = devices(config)
+    serve(grid, config)
+    folder = tmp_path / "run" / method / "models"
+    assert sorted(p.name for p in folder.iterdir()) == [f"{name}.safetensors" for name in PEOPLE]
+    for client, saved in grid.states().items():
+        found = load_file(folder / f"{client}.safetensors")
+        assert found.keys() == saved.model.params.keys()
+        assert all(torch.equal(found[name], t) for name, t in saved.model.params.items())
+    models = [load_file(folder / f"{name}.safetensors")["linear1.weight"] for name in PEOPLE]
+    assert torch.equal(models[0], models[1]) == (method == "fedavg"), "the global one, or own ones"
+
+
+def test_devices_of_real_people_are_not_asked(
+    data: str, tmp_path: Path, configuration: Any, serve: Any, devices: Any
+) -> None:
+    config = configuration(data, tmp_path / "run", rounds=1)
+    grid = devices(config, tmp_path / "devices")
+    serve(grid, config)
+    assert MessageType.QUERY not in {kind for _, kind, *_ in grid.asked}
+    assert not (tmp_path / "run" / "fedsub" / "models").exists()
+
+
+def test_models_of_a_method_that_had_finished_stay_as_they_are(
+    data: str, tmp_path: Path, configuration: Any, serve: Any, devices: Any
+) -> None:
+    """Its nodes are gone; those of now have only trained the method that was added."""
+    first = configuration(data, tmp_path / "run", method="local", rounds=2)
+    serve(devices(first), first)
+    folder = tmp_path / "run" / "local" / "models"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    more = configuration(data, tmp_path / "run", method="fedavg", beside="local", rounds=2)
+    serve(devices(more), more)
+    assert len(before) == 3
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert len(list((tmp_path / "run" / "fedavg" / "models").iterdir())) == 3
+
+
+def test_a_node_that_answers_with_an_error_costs_its_model_and_a_warning(
+    data: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    configuration: Any,
+    serve: Any,
+    devices: Any,
+) -> None:
+    config = configuration(data, tmp_path / "run", rounds=1, beside="local")
+    grid = devices(config)
+    grid.failing = {"ben"}
+    serve(grid, config)
+    for method in ("fedsub", "local"):
+        folder = tmp_path / "run" / method / "models"
+        assert sorted(p.stem for p in folder.iterdir()) == ["anna", "cleo"]
+    assert caplog.text.count("client ben: sends no model: a bad day") == 2
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_node_that_never_answers_is_not_waited_for_for_ever(
+    data: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    configuration: Any,
+    serve: Any,
+    devices: Any,
+) -> None:
+    monkeypatch.setattr(personal_models, "PATIENCE", 0.5)
+    config = configuration(data, tmp_path / "run", rounds=1)
+    grid = devices(config)
+    grid.silent = {"cleo"}
+    begun = time.monotonic()
+    serve(grid, config)
+    assert time.monotonic() - begun < 30
+    folder = tmp_path / "run" / "fedsub" / "models"
+    assert sorted(p.stem for p in folder.iterdir()) == ["anna", "ben"]
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert "client cleo: sends no model: no answer within 0.5 s" in caplog.text

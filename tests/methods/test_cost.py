@@ -1,0 +1,89 @@
+"""What a card says that a round costs is what a round computes, within a fifth.
+
+Counted in multiplications of matrices, in which all the time of large models goes: a count, and so
+no measurement that a busy machine could spoil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.split_client import split_client
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.methods.table import METHODS
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+
+from .method_runs import every_method, people
+
+TURN = Turn(1, 9, 0)
+
+
+def in_place(into: Any, a: Any, b: Any, *_: Any, **__: Any) -> int:
+    """Count ``into.baddbmm_(a, b)``: [clients, n, k] by [clients, k, m]."""
+    return int(2 * a[0] * a[1] * a[2] * b[2])
+
+
+MULTIPLICATIONS = {torch.ops.aten.baddbmm_: in_place}
+
+
+def flops(work: Callable[[], object]) -> int:
+    with FlopCounterMode(display=False, custom_mapping=MULTIPLICATIONS) as counter:
+        work()
+    return int(counter.get_total_flops())
+
+
+def one_client(name: str, epochs: int, **hyper: Any) -> Cohort:
+    """Return a client of many batches, so that a short last one hardly counts."""
+    own = METHODS[name].hyperparameters(**hyper)
+    keys = dict(device="cpu", epochs=epochs, lr=0.01, batch_size=8, train_share=1.0)
+    config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
+    federation, settings = people(samples=200), config.device_settings(name)
+    parts = split_client(federation.clients["p1"], federation.card, settings.split)
+    return make_cohort(settings, federation.card, [parts])
+
+
+def round_of(cohort: Cohort) -> int:
+    return flops(lambda: cohort.fit(TURN, None, [0], [Bundle()]))
+
+
+def evaluation_of(cohort: Cohort) -> int:
+    return flops(lambda: cohort.personalised(TURN, None, [0], [Bundle()]))
+
+
+@every_method
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_round_costs_what_the_card_says(name: str, epochs: int) -> None:
+    epoch = round_of(one_client("local", 1))
+    said = METHODS[name].cost(METHODS[name].hyperparameters(), epochs)
+    assert round_of(one_client(name, epochs)) / epoch == pytest.approx(said.round, rel=0.2)
+    adapting = evaluation_of(one_client(name, epochs)) / epoch
+    # A few steps, as Per-FedAvg's one, are less than a card says.
+    assert adapting == pytest.approx(said.evaluation, rel=0.2, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "hyper"),
+    [
+        ("ditto", {"personal_epochs": 3}),
+        ("fedrep", {"head_epochs": 4}),
+        ("perfedavg", {"first_order": False}),
+        ("pfedme", {"personal_steps": 2}),
+        ("fedavg-finetune", {"finetune": "head", "finetune_epochs": 2}),
+        ("fedavg-finetune", {"finetune": "head-then-all", "finetune_epochs": 2}),
+        ("fedsub", {"relevance": "naive"}),
+        ("fedsub", {"relevance": "lrp-a1b0"}),
+    ],
+)
+def test_hyperparameters_are_counted(name: str, hyper: dict[str, Any]) -> None:
+    epoch = round_of(one_client("local", 1))
+    said = METHODS[name].cost(METHODS[name].hyperparameters(**hyper), 1)
+    assert round_of(one_client(name, 1, **hyper)) / epoch == pytest.approx(said.round, rel=0.2)
+    adapting = evaluation_of(one_client(name, 1, **hyper)) / epoch
+    assert adapting == pytest.approx(said.evaluation, rel=0.2, abs=0.05)

@@ -1,0 +1,126 @@
+"""The engine is not the method: CohortGrid, Ray and a deployment over TLS give equal models.
+
+All methods of the table in one run of each engine, one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from fedsub.engines.ray import flower_run, simulation_link
+from fedsub.engines.rehearsal import Rehearsal
+from fedsub.engines.simulation import train_method
+from fedsub_client.saved_state import Saved
+from fedsub_client.store import STATE_FILE, beside
+from fedsub_core.config.run_config import from_flat
+from fedsub_core.data.federation import Card, Federation, write_federation
+from fedsub_core.data.watch import watch_federation
+from fedsub_core.methods.table import METHODS
+from fedsub_server.results import DATABASE_FILE, METRICS_FILE, MODELS, SUMMARY_FILE
+from fedsub_server.resuming import SERVER
+from fedsub_server.rundb import RunDatabase
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS, ROUNDS = 2, 2
+MAIN, *BESIDE = METHODS
+Keys = dict[str, str | int | float | bool]
+
+
+def two_people(folder: Path) -> Federation:
+    """Write two people's real smartwatch windows, as channel means: 6 features, the MLP's input."""
+    watch = watch_federation()
+    features = {
+        client: type(data)(client, data.x.mean(2), data.y, data.t)
+        for client, data in list(watch.clients.items())[:CLIENTS]
+    }
+    federation = Federation(Card(**{**vars(watch.card), "sampling_rate_hz": None}), features)
+    write_federation(folder, federation)
+    return federation
+
+
+def by_ray(keys: Keys, folder: Path) -> Path:
+    """Run in Flower's simulation; return the run's folder."""
+    with simulation_link(folder / "home") as env:
+        flower_run(ROOT, env, CLIENTS, keys | {"out": str(folder)}, timeout=540)
+    return next(folder.glob("flower-*"))
+
+
+def by_deployment(keys: Keys, folder: Path) -> Path:
+    """Run on SuperLink and SuperNodes over TLS; return the run's folder."""
+    flat = {key: value for key, value in keys.items() if key != "set"}
+    return Rehearsal(from_flat(flat | {"out": str(folder)}), CLIENTS, print, lambda _: None)()
+
+
+def engine_models(folder: Path, name: str) -> dict[str, Mapping[str, Tensor]]:
+    """Return the personal models that a run left: where it was simulated, or on the devices."""
+    simulated = (folder / name / MODELS).glob("*.safetensors")
+    found: dict[str, Mapping[str, Tensor]] = {path.stem: load_file(path) for path in simulated}
+    for path in folder.parent.glob(f"state/*/{beside(STATE_FILE, '' if name == MAIN else name)}"):
+        saved = Saved.of_bytes(path.read_bytes())
+        assert saved.method == name and saved.round == ROUNDS and saved.model is not None
+        assert not found.get(saved.client), "a person's model left the device"
+        found[saved.client] = saved.model.params
+    return found
+
+
+def assert_close(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], where: str) -> int:
+    """Return how many numbers were compared."""
+    assert ours.keys() == theirs.keys(), where
+    for name, tensor in theirs.items():
+        torch.testing.assert_close(ours[name], tensor, atol=1e-6, rtol=0, msg=f"{where} {name}")
+    return sum(t.numel() for t in theirs.values() if t.is_floating_point())
+
+
+def metrics(path: Path) -> dict[tuple[object, ...], float]:
+    with RunDatabase(path) as database:
+        return {tuple(row[:4]): row.value for row in database.metrics()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [by_ray, by_deployment])
+def test_every_method_is_equal_in_every_engine(
+    engine: Callable[[Keys, Path], Path], tmp_path: Path
+) -> None:
+    federation = two_people(tmp_path / "data")
+    keys: Keys = {
+        "data": str(tmp_path / "data"),
+        "method": MAIN,
+        "beside": ",".join(BESIDE),
+        "rounds": ROUNDS,
+        # A deployment starts a process for every message: one evaluation is enough.
+        "evaluate-every": ROUNDS,
+        "lr": 0.05,
+    }
+    folder = engine(keys, tmp_path / "engine")
+    assert (folder / SUMMARY_FILE).is_file()
+    compared = 0
+    for name in METHODS:
+        train_method(from_flat(keys), name, federation, tmp_path / name, lambda round: None)
+        theirs, ours = folder / name / DATABASE_FILE, tmp_path / name / DATABASE_FILE
+        with RunDatabase(theirs) as one, RunDatabase(ours) as other:
+            (their_round, their_state), (our_round, our_state) = one.load(), other.load()
+        assert their_round == our_round == ROUNDS
+        assert (folder / name / METRICS_FILE).is_file()
+        compared += assert_close(their_state[SERVER], our_state[SERVER], name)
+        # Losses on every test sample tell personal models apart, wherever they are kept.
+        their_metrics, our_metrics = metrics(theirs), metrics(ours)
+        assert their_metrics.keys() == our_metrics.keys(), name
+        for key, value in our_metrics.items():
+            # Flower's ids of runs and nodes take a few bytes more there than here.
+            tolerance = 200 if str(key[3]).endswith("_flower") else 1e-5
+            assert their_metrics[key] == pytest.approx(value, abs=tolerance, nan_ok=True), (
+                name,
+                key,
+            )
+        found = engine_models(folder, name)
+        assert found.keys() == federation.clients.keys(), name
+        for client, model in found.items():
+            expected = load_file(tmp_path / name / MODELS / f"{client}.safetensors")
+            compared += assert_close(model, expected, f"{name} of {client}")
+    assert compared > 10_000 * len(METHODS), "the comparison saw no models"

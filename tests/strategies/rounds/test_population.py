@@ -1,0 +1,126 @@
+"""Who takes part in a round: drawn by seed, chosen by the method, held out until the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fedsub_core.data.splits import unseen_clients
+from fedsub_core.turn import Turn
+from strategies.fedavg import FedAvgStrategy
+
+from ..finished_run import MakePeople, RunMethod
+
+EVERYBODY = ("p1", "p2", "p3", "p4", "p5")
+FIVE = ((0, 1, 2),) * 5
+
+
+def test_clients_are_drawn_by_seed_and_round_alone(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    def drawn(seed: int) -> list[tuple[str, ...]]:
+        keys = {"clients_per_round": 2, "rounds": 12, "seed": seed}
+        trained = run_method(people(FIVE, samples=6), "local", **keys).grid.trained
+        assert [round for round, _ in trained] == list(range(1, 13))
+        return [clients for _, clients in trained]
+
+    first = drawn(1)
+    assert first == drawn(1) and first != drawn(2)
+    assert all(len(set(c)) == 2 and list(c) == sorted(c) for c in first)
+    assert {client for c in first for client in c} == set(EVERYBODY)
+    assert len(set(first)) > 3
+
+
+def test_a_client_that_is_not_drawn_keeps_its_model(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    run = run_method(people(), "local", clients_per_round=1, rounds=1)
+    (_, drawn), *_ = run.grid.trained
+    start = run.strategy.model.init(1, 0)["linear1.weight"][0]
+    for group, tensors in run.client_states().items():
+        trained = not torch.equal(tensors["model.linear1.weight"], start)
+        assert trained == (group == f"client/{drawn[0]}")
+    assert len(run.metric("macro_f1")) == 4
+
+
+def test_unseen_people_join_in_the_last_rounds(people: MakePeople, run_method: RunMethod) -> None:
+    keys = {"split": "unseen", "unseen_share": 0.4, "unseen_rounds": 2, "rounds": 5}
+    run = run_method(people(FIVE), "fedavg", **keys)
+    unseen = tuple(unseen_clients(EVERYBODY, 0.4, 0))
+    assert len(unseen) == 2
+    seen = tuple(c for c in EVERYBODY if c not in unseen)
+    assert run.grid.trained == [(r, seen if r <= 3 else EVERYBODY) for r in range(1, 6)]
+    assert run.grid.evaluated == [(r, seen if r <= 3 else unseen) for r in range(1, 6)]
+    # Nor do they shape the standardisation that they are tested with.
+    x = np.concatenate([c.train_x for c in run.clients if c.client in seen]).astype(np.float64)
+    np.testing.assert_allclose(run.told("mean"), x.mean(0), rtol=1e-6)
+
+
+class TakesTurns(FedAvgStrategy):
+    """Asks one client a round, in the order of their ids."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.asked: list[Turn] = []
+
+    def participants(self, turn: Turn, state: dict[str, Tensor]) -> list[str]:
+        assert state is self.state and "linear1.weight" in state
+        self.asked.append(turn)
+        return [self.population.clients[turn.round - 1]]
+
+
+def test_a_method_chooses_its_participants(people: MakePeople, run_method: RunMethod) -> None:
+    # Whatever clients-per-round says: what it draws is what a method may replace.
+    run = run_method(people(), "fedavg", strategy=TakesTurns, rounds=3, seed=9, clients_per_round=2)
+    assert run.grid.trained == [(1, ("p1",)), (2, ("p2",)), (3, ("p3",))]
+    assert sorted(run.metric("bytes_up_sent")) == [(1, "p1"), (2, "p2"), (3, "p3")]
+    assert isinstance(run.strategy, TakesTurns)
+    assert run.strategy.asked == [Turn(1, 3, 9), Turn(2, 3, 9), Turn(3, 3, 9)]
+    # Everybody is still evaluated with the global model.
+    assert run.grid.evaluated == [(r, ("p1", "p2", "p3", "p4")) for r in (1, 2, 3)]
+
+
+class AsksTheLargest(FedAvgStrategy):
+    """Asks the two clients with most samples, among those drawn for it."""
+
+    def participants(self, turn: Turn, state: dict[str, Tensor]) -> list[str]:
+        def examples(client: str) -> int:
+            return self.population.facts(client).examples
+
+        return sorted(sorted(super().participants(turn, state), key=examples)[-2:])
+
+
+def test_a_method_may_choose_by_what_it_knows_of_clients(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    # p4 has one class alone, so the largest are p3 and p5.
+    classes = ((0, 1, 2), (0, 1, 2), (0, 1, 2), (0,), (0, 1, 2))
+    run = run_method(people(classes), "fedavg", strategy=AsksTheLargest, rounds=1)
+    assert run.grid.trained == [(1, ("p3", "p5"))]
+
+
+class AllInTheSecond(FedAvgStrategy):
+    """Wants everybody in round 2."""
+
+    def wants_all(self, turn: Turn) -> bool:
+        return turn.round == 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_round_that_wants_all_asks_all_but_held_out_people(
+    people: MakePeople, run_method: RunMethod, count: int
+) -> None:
+    keys = {"split": "unseen", "unseen_share": 0.4, "unseen_rounds": 1, "rounds": 3}
+    run = run_method(
+        people(FIVE), "fedavg", strategy=AllInTheSecond, clients_per_round=count, **keys
+    )
+    seen = tuple(c for c in EVERYBODY if c not in unseen_clients(EVERYBODY, 0.4, 0))
+    assert len(seen) == 3
+    (_, first), (_, second), (_, third) = run.grid.trained
+    assert len(first) == count and set(first) < set(seen)
+    assert second == seen
+    assert len(third) == count
