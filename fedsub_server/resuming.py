@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedsub_core.config.run_config import RunConfig, to_flat
+from fedsub_core.methods.table import method
 from fedsub_core.options import Value
 
 #: The group of the server's own state in a run's database.
@@ -30,8 +31,17 @@ MAY_CHANGE = frozenset(
 
 def may_change(config: RunConfig) -> frozenset[str]:
     """Return the keys that may be other when this run goes on."""
-    # The last rounds are those in which held-out people join: more would test them as seen.
-    return MAY_CHANGE - {"rounds"} if config.split == "unseen" else MAY_CHANGE
+    return MAY_CHANGE - {"rounds"} if why_rounds_stay(config) else MAY_CHANGE
+
+
+def why_rounds_stay(config: RunConfig) -> str:
+    """Return why this run cannot be given more rounds; "" if it can."""
+    if config.split == "unseen":
+        return "with split=unseen the last rounds are those in which held-out people join"
+    for name in config.methods:
+        if method(name).fixes_rounds(config.hyper[name]):
+            return f"{name} does something of its own in the last round"
+    return ""
 
 
 def decisive(config: RunConfig, method: str) -> dict[str, Value]:

@@ -36,13 +36,13 @@ def methods() -> None:
 def _print(console: Console, card: MethodCard) -> None:
     hyper = card.hyperparameters()
     cost = card.cost(hyper, 1)
-    extra = f", and {cost.evaluation:g} in an evaluation" if cost.evaluation else ""
+    extra = f", and {_epochs(cost.evaluation)} in an evaluation" if cost.evaluation else ""
     console.print(f"\n[bold]{card.name}[/bold]  {card.paper}", highlight=False)
     for line in (
         card.idea,
         f"up: {card.up}{_share(card.sends(EXAMPLE, hyper), EXAMPLE)}",
         f"down: {card.down}{_share(card.receives(EXAMPLE, hyper), EXAMPLE)}",
-        f"cost of a round: {cost.round:g} epochs{extra}",
+        f"cost of a round: {_epochs(cost.round)}{extra}",
         f"tested: the {hyper.tested} model",
     ):
         console.print(Padding(line, (0, 0, 0, 2)), highlight=False)
@@ -51,6 +51,10 @@ def _print(console: Console, card: MethodCard) -> None:
         console.print(f"  {card.name}.{o.key} = {default}", style="bold", highlight=False)
         values = f": {', '.join(o.choices)}" if o.choices else ""
         console.print(Padding(o.doc + values, (0, 0, 0, 6)), highlight=False)
+
+
+def _epochs(count: float) -> str:
+    return f"{count:g} epoch{'' if count == 1 else 's'}"
 
 
 def _share(declared: Declaration, model: Model) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tomli_w
 
-from fedsub_core.config.run_config import RunConfig, dump_toml
+from fedsub_core.config.run_config import SET, RunConfig, dump_toml
 from fedsub_core.errors import RunError
 from fedsub_core.version import VERSION
 
@@ -38,7 +38,7 @@ def write_app(folder: Path, config: RunConfig) -> None:
         # Whatever were listed here, Flower would install from the network for each run.
         "dependencies": [],
     }
-    settings = tomllib.loads(dump_toml(config))
+    settings = {**tomllib.loads(dump_toml(config)), SET: ""}
     app = {"publisher": "fedsub", "components": COMPONENTS, "config": settings}
     text = tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}})
     try:

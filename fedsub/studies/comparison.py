@@ -22,7 +22,7 @@ from fedsub_server.results import (
     export_csv,
     summarise_run,
 )
-from fedsub_server.resuming import may_change
+from fedsub_server.resuming import may_change, why_rounds_stay
 from fedsub_server.rundb import RunDatabase
 
 #: What `fedsub run --resume` may change: how long and on what a run computes.
@@ -66,18 +66,19 @@ def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:
     ------
     RunError
         If `folder` is no run, or `overrides` ask for what does not continue the run: another
-        configuration, or fewer rounds than it has finished.
+        configuration, or fewer rounds than it was given.
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
     config = read_config(folder / RUN_FILE)
     wanted = read_config(folder / RUN_FILE, overrides)
     free = may_change(config) & RESUMABLE
+    why = f" Rounds stay: {reason}." if (reason := why_rounds_stay(config)) else ""
     if changed := [text for key, text in differences(config, wanted).items() if key not in free]:
         raise RunError(
             f"{folder}: a run resumes with its own configuration, but other values were given "
             f"({'; '.join(changed)}). Leave them out, or start a new run. May change: "
-            f"{', '.join(sorted(free))}."
+            f"{', '.join(sorted(free))}.{why}"
         )
     if wanted.rounds < config.rounds:
         raise RunError(

@@ -87,6 +87,8 @@ class MethodCard:
     sends, receives : the tensors that a device sends and receives, of a model and hyperparameters.
     cost : of hyperparameters and epochs.
     reports : names of the numbers that devices report beside an upload.
+    fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
+        are in all: such a run cannot be given more.
     """
 
     name: str
@@ -101,6 +103,7 @@ class MethodCard:
     receives: Callable[[Model, Any], Declaration] = whole_model
     cost: Callable[[Any, int], Cost] = plain_cost
     reports: tuple[str, ...] = ("training_loss",)
+    fixes_rounds: Callable[[Any], bool] = lambda hyper: False
 
     def load_learner(self) -> Any:
         """Import and return the device half, a ``Learner`` class."""

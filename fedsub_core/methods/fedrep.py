@@ -36,4 +36,5 @@ CARD = MethodCard(
     sends=body,
     receives=body,
     cost=cost,
+    fixes_rounds=lambda hyper: bool(hyper.finetune),
 )

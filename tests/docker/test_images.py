@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,15 +70,22 @@ def test_images_are_quiet_and_equal_where_they_are_run() -> None:
     assert server["PATH"].startswith(f"{VENV}/bin:")
 
 
-def test_what_the_wheel_is_built_of_is_sent_to_the_builder_and_nothing_else() -> None:
+def test_what_the_wheel_is_built_of_is_sent_to_the_builder_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
     sent = {rule[1:] for rule in rules if rule.startswith("!")}
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    tools = settings["tool"]["setuptools"]
-    needed = {"pyproject.toml", "constraints.txt", settings["project"]["readme"]}
-    needed |= set(tools["dynamic"]["dependencies"]["file"])
-    needed |= {name.split(".")[0] for name in tools["packages"]["find"]["include"]}
-    needed |= {file.split("/")[0] for files in tools["data-files"].values() for file in files}
+    project = settings["project"]
+    needed = {"pyproject.toml", "setup.py", "constraints.txt"}
+    needed |= {project["readme"], *project["license-files"]}
+    needed |= set(settings["tool"]["setuptools"]["dynamic"]["dependencies"]["file"])
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("setuptools.setup", lambda **arguments: given.update(arguments))
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
+    needed |= {package.split(".")[0] for package in given["packages"]}
+    needed |= set(given["package_dir"].values())
     assert sent == needed

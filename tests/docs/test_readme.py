@@ -1,0 +1,121 @@
+"""README.md's commands, as they stand there: what they install, and what `flwr run` leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from fedsub.deploy.flower_process import flower_environment, flower_program, free_ports
+from fedsub_core.config.run_config import read_config
+from fedsub_server.rundb import RunDatabase
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "README.md").read_text("utf-8")
+(FLOWER,) = re.findall(r"^\.venv/bin/flwr (run .+)$", PAGE, re.MULTILINE)
+PEOPLE = 10
+
+
+def test_make_flower_installs_what_flwr_run_needs() -> None:
+    assert re.search(r"^make flower ", PAGE, re.MULTILINE)
+    command = ["make", "-n", "-B", "flower", "VENV=/no/such/venv"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (extra,) = re.findall(r"pip install .*-e '\.\[(\w+)\]'", printed)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert any(
+        need.startswith("flwr[simulation]") for need in project["optional-dependencies"][extra]
+    )
+
+
+class LocalFlower:
+    """Flower's command line with a home and a local SuperLink of its own."""
+
+    def __init__(self, home: Path) -> None:
+        (port,) = free_ports(1)
+        self.env = flower_environment(home) | {"FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(port)}
+        self.home = home
+
+    def flwr(self, arguments: list[str]) -> str:
+        """Run a command; return all it printed."""
+        command = [flower_program("flwr"), *arguments]
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=400
+        )
+        return done.stdout + done.stderr
+
+    def status(self) -> str:
+        """Return how the last run ended: `flwr run --stream` exits 0 whatever happened."""
+        printed = self.flwr(["list", "local", "--limit", "1", "--format", "json"])
+        return str(json.loads(printed[printed.index("{") :])["runs"][0]["status"])
+
+    def end(self) -> None:
+        """End the SuperLink that the first `flwr run` started and left, and all that it started."""
+        mark = f"FLWR_HOME={self.home}\0".encode()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    if mark in (process / "environ").read_bytes():
+                        os.kill(int(process.name), number)
+                except OSError:  # it has ended, or is another's
+                    continue
+
+
+@pytest.fixture(scope="module")
+def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlower]:
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("needs Linux's /proc to end the SuperLink that Flower leaves running")
+    flower = LocalFlower(tmp_path_factory.mktemp("flower"))
+    yield flower
+    flower.end()
+
+
+def as_written(out: Path, rounds: int) -> list[str]:
+    """Return the page's command with fewer rounds, and another folder for its results."""
+    arguments = shlex.split(FLOWER.replace("rounds=30", f'rounds={rounds} out="{out}"'))
+    assert f"num-supernodes={PEOPLE}" in arguments and any("rounds=2" in a for a in arguments)
+    return arguments
+
+
+@pytest.mark.slow
+def test_without_the_number_of_people_nobody_is_left_out_silently(
+    flower: LocalFlower, tmp_path: Path
+) -> None:
+    arguments = as_written(tmp_path, 2)
+    place = arguments.index("--federation-config")
+    printed = flower.flwr(arguments[:place] + arguments[place + 2 :])
+    assert flower.status() == "finished:failed", printed[-3000:]
+    assert f"flwr run . --federation-config 'num-supernodes={PEOPLE}'" in printed
+    assert not list(tmp_path.glob("flower-*/*/metrics.csv")), "a round was trained"
+
+
+@pytest.mark.slow
+def test_the_pages_command_trains_everybody_and_leaves_all_files(
+    flower: LocalFlower, tmp_path: Path
+) -> None:
+    printed = flower.flwr(as_written(tmp_path, 2))
+    assert flower.status() == "finished:completed", printed[-3000:]
+    (folder,) = tmp_path.glob("flower-*")
+    methods = read_config().methods
+    summary = json.loads((folder / "summary.json").read_text())["methods"]
+    assert list(summary) == list(methods) and (folder / "run.toml").is_file()
+    for name in methods:
+        assert (summary[name]["rounds"], summary[name]["clients"]) == (2, PEOPLE)
+        assert len((folder / name / "metrics.csv").read_text().splitlines()) > 2 * PEOPLE * 5
+        models = sorted((folder / name / "models").glob("*.safetensors"))
+        assert [path.stem for path in models] == [f"{i + 1:02d}" for i in range(PEOPLE)]
+        assert all(load_file(path) for path in models)
+        with RunDatabase(folder / name / "state.db") as database:
+            assert database.last_round() == 2
+        # The table stands in the log, one row a method.
+        assert re.search(rf"^.*{name}\s+\w+\s+0\.\d+ ± 0\.\d+", printed, re.MULTILINE), printed[
+            -3000:
+        ]
