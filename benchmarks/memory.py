@@ -14,10 +14,7 @@ import resource
 import sys
 import time
 
-from simulation import (  # type: ignore[import-not-found]  # a script beside this one
-    Rounds,
-    federation,
-)
+from simulation import Rounds, federation  # a script beside this one
 
 from fedsub_core.config.run_config import read_config
 

@@ -16,7 +16,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
-from grpc_tools import protoc  # type: ignore[import-untyped]
+from grpc_tools import protoc
 
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, to_flat

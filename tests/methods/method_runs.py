@@ -109,8 +109,8 @@ def run_method(
     prepare : called with the grid before the run.
     """
     own = METHODS[name].hyperparameters(**(hyper or {}))
-    keys = {"rounds": 3, "device": "cpu", "threads": 1, "lr": 0.05, "batch_size": 16} | keys
-    config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
+    few: dict[str, Any] = dict(rounds=3, device="cpu", threads=1, lr=0.05, batch_size=16)
+    config = RunConfig(method=name, beside="", hyper={name: own}, **few | keys)
     grid = build_grid(config, name, federation or people())
     grids.append(grid)
     if prepare is not None:

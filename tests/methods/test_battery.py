@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -87,7 +88,7 @@ def test_a_device_is_a_cohort_of_one(name: str, run_method: RunMethod, tmp_path:
     federation = people()
     write_federation(tmp_path / "data", federation)
     run = run_method(name, federation, data=str(tmp_path / "data"))
-    keys = dict(data=str(tmp_path / "data"), lr=0.05, batch_size=16, rounds=3)
+    keys: dict[str, Any] = dict(data=str(tmp_path / "data"), lr=0.05, batch_size=16, rounds=3)
     config = RunConfig(method=name, beside="", **keys)
     strategy, grid = build_strategy(config, name), DeviceGrid(config, len(federation.clients))
     rows: list[MetricRow] = []
@@ -105,10 +106,10 @@ def test_a_device_is_a_cohort_of_one(name: str, run_method: RunMethod, tmp_path:
             torch.testing.assert_close(saved.model.params[key], tensor, atol=1e-6, rtol=0)
         for key, tensor in run.client_state(client).items():
             torch.testing.assert_close(saved.state[key], tensor, atol=1e-6, rtol=0)
-    theirs = {tuple(row[:4]): row.value for row in rows if not row.metric.endswith("_flower")}
-    for key, value in values(run).items():
-        if not str(key[3]).endswith("_flower"):
-            assert theirs[key] == pytest.approx(value, abs=1e-5, nan_ok=True), key
+    theirs: dict[tuple[object, ...], float] = {tuple(row[:4]): row.value for row in rows}
+    for what, value in values(run).items():
+        if not str(what[3]).endswith("_flower"):
+            assert theirs[what] == pytest.approx(value, abs=1e-5, nan_ok=True), what
 
 
 @every_method

@@ -42,7 +42,7 @@ def flops(work: Callable[[], object]) -> int:
 def one_client(name: str, epochs: int, **hyper: Any) -> Cohort:
     """Return a client of many batches, so that a short last one hardly counts."""
     own = METHODS[name].hyperparameters(**hyper)
-    keys = dict(device="cpu", epochs=epochs, lr=0.01, batch_size=8, train_share=1.0)
+    keys: dict[str, Any] = dict(device="cpu", epochs=epochs, lr=0.01, batch_size=8, train_share=1.0)
     config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
     federation, settings = people(samples=200), config.device_settings(name)
     parts = split_client(federation.clients["p1"], federation.card, settings.split)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 import torch
@@ -42,7 +43,12 @@ def test_every_fusion_has_its_numbers() -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_numbers_stay(name: str, real_data: Path, tmp_path: Path) -> None:
     method, _, fusion = name.partition(" ")
-    keys = {"data": str(real_data / "wisdm"), "rounds": ROUNDS, "method": method, "device": "cpu"}
+    keys: dict[str, Any] = {
+        "data": str(real_data / "wisdm"),
+        "rounds": ROUNDS,
+        "method": method,
+        "device": "cpu",
+    }
     hyper = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": fusion} if fusion else {}
     config = read_config(None, keys | hyper | {"beside": ""})
     train_method(config, method, load_federation(config.data), tmp_path, lambda round: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ def test_one_step_of_both_models() -> None:
 def test_the_personal_model_goes_on_from_batch_to_batch() -> None:
     """Two batches, lam 0: theta takes two steps, w none."""
     settings = TrainingSettings(lr=0.005)
-    keys = {"personal_steps": 1, "personal_lr": 0.1, "lam": 0.0}
+    keys: dict[str, Any] = {"personal_steps": 1, "personal_lr": 0.1, "lam": 0.0}
     learner = one_number("pfedme", Slope(2.0), settings, **keys)
     state = filled(learner, 1, local=1.0, personal=5.0)
     state, _, _ = learner.fit(state, [Bundle()], samples(33), TURN)

@@ -51,7 +51,12 @@ def test_defaults() -> None:
 
 def test_command_line_over_file_over_defaults(tmp_path: Path) -> None:
     path = written(tmp_path, 'rounds = 7\nlr = 1\n[fedsub]\nfusion = "avg"\nimpute = true\n')
-    overrides = {"rounds": "9", "fedsub.impute": "FALSE", "momentum": 0, "beside": ""}
+    overrides: dict[str, Any] = {
+        "rounds": "9",
+        "fedsub.impute": "FALSE",
+        "momentum": 0,
+        "beside": "",
+    }
     config = read_config(path, overrides)
     assert (config.rounds, config.lr, config.momentum, config.epochs) == (9, 1.0, 0.0, 1)
     assert (type(config.lr), type(config.momentum)) == (float, float)
@@ -177,7 +182,14 @@ def test_hyperparameters_of_any_method_as_text() -> None:
 
 
 def test_every_room_gets_its_own_settings() -> None:
-    keys = {"split": "unseen", "rounds": 9, "lr": 0.1, "seed": 4, "method": "ditto", "beside": ""}
+    keys: dict[str, Any] = {
+        "split": "unseen",
+        "rounds": 9,
+        "lr": 0.1,
+        "seed": 4,
+        "method": "ditto",
+        "beside": "",
+    }
     config = read_config(None, keys | {"train-share": 0.2, "lr-decay": 0.5, "ditto.lam": 0.3})
     device, server = config.device_settings("ditto"), config.server_settings("ditto")
     assert (device.training.lr, device.training.lr_decay) == (0.1, 0.5)
@@ -263,6 +275,7 @@ def test_describe() -> None:
     assert options["split"].choices == ("auto", "stratified", "blocked", "unseen")
     assert options["split"].default == "auto"
     assert "hyper" not in options
-    for listed in (RunConfig, *(m.hyperparameters for m in METHODS.values())):
+    classes: list[type[Any]] = [RunConfig, *(m.hyperparameters for m in METHODS.values())]
+    for listed in classes:
         for o in describe(listed):
             assert o.doc and o.check(o.default, "default") == o.default

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def arrays(n: int = 6, **replaced: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def folder(path: Path, card: str = CARD_TOML, **clients: dict[str, Any]) -> Path:
+def folder(path: Path, card: str = CARD_TOML, /, **clients: Mapping[str, Any]) -> Path:
     (path / "clients").mkdir(parents=True)
     (path / "federation.toml").write_text(card)
     for name, content in clients.items():
@@ -168,7 +169,7 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_bad_cards_are_refused(tmp_path: Path, text: str, expected: str) -> None:
-    path = folder(tmp_path / "f", card=text)
+    path = folder(tmp_path / "f", text)
     with pytest.raises(DataError, match=re.escape(expected)) as error:
         read_card(path)
     assert str(path / "federation.toml") in str(error.value)
@@ -218,18 +219,20 @@ def test_bad_clients_are_refused(tmp_path: Path, content: dict[str, Any], expect
 @pytest.mark.parametrize("name", ["a b", "ü", "-a", "..", "a;b", "_a", "a\nb"])
 def test_odd_client_ids_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="client id"):
-        read_federation(folder(tmp_path / "f", **{name: arrays()}))
+        read_federation(folder(tmp_path / "f", CARD_TOML, **{name: arrays()}))
 
 
 @pytest.mark.parametrize("name", ["01", "S10", "a.b-c_d", "7.5"])
 def test_plain_client_ids_are_taken(tmp_path: Path, name: str) -> None:
-    assert list(read_federation(folder(tmp_path / "f", **{name: arrays()})).clients) == [name]
+    assert list(read_federation(folder(tmp_path / "f", CARD_TOML, **{name: arrays()})).clients) == [
+        name
+    ]
 
 
 def test_clients_of_different_shapes_are_refused(tmp_path: Path) -> None:
     windows = {n: arrays(x=np.ones((6, 2, w), np.float32)) for n, w in (("a", 8), ("b", 9))}
     with pytest.raises(DataError, match=r"client 'b' has .*\(2, 9\).* client 'a' of \(2, 8\)"):
-        read_federation(folder(tmp_path / "f", **windows))
+        read_federation(folder(tmp_path / "f", CARD_TOML, **windows))
 
 
 def test_no_python_object_is_loaded(tmp_path: Path) -> None:

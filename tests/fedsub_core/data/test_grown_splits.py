@@ -69,7 +69,7 @@ def test_samples_that_trickle_in_one_by_one_are_tested_in_their_share() -> None:
 def test_a_class_that_arrives_later_is_trained_and_tested() -> None:
     y = np.repeat([0, 1, 2], [40, 40, 40])
     for kind in ("stratified", "blocked"):
-        train, test = split_grown(person(y), CARD, kind, 0.3, 0, [80, 120])  # type: ignore[arg-type]
+        train, test = split_grown(person(y), CARD, kind, 0.3, 0, [80, 120])
         assert 2 in y[train] and np.count_nonzero(y[test] == 2) == 12
         assert test.max() >= 80 and set(y[test[test < 80]]) == {0, 1}
 

@@ -168,7 +168,7 @@ def test_a_client_without_a_part_is_refused(kind: str, y: list[int]) -> None:
 
 def test_a_client_of_one_class_is_split() -> None:
     for kind in ("stratified", "blocked"):
-        train, test = split(client([2, 2]), CARD, kind, 0.3, 0)  # type: ignore[arg-type]
+        train, test = split(client([2, 2]), CARD, kind, 0.3, 0)
         assert (len(train), len(test)) == (1, 1)
 
 

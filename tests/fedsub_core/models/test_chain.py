@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.models.chain import Step
 from fedsub_core.models.kinds import cnn1d, mlp
 
 
@@ -35,7 +36,7 @@ def test_body_and_head() -> None:
 def test_the_embedding_is_what_the_last_layer_sees() -> None:
     for model, size in ((mlp(3, 6), 512), (cnn1d(3, 128, 6), 128)):
         assert model.embedding_size == size
-        tape: list = []
+        tape: list[Step] = []
         x = torch.randn(1, 2, *model.input_shape)
         model.forward(model.init(1, seed=0), x, tape)
         assert tape[model.embedding_at].x.shape == (1, 2, size)

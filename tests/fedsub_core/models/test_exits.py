@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Model, Step
 from fedsub_core.models.exits import Exits, with_exits
 from fedsub_core.models.kinds import cnn1d, mlp
 
@@ -33,7 +33,7 @@ def test_outputs_are_those_of_every_exit_the_chains_own_last() -> None:
     # Exits stand in the order of the chain, whatever the order of their names.
     assert model.parameter_shapes["exit1.weight"] == (4, 32 * 4)
     assert model.parameter_shapes["exit2.weight"] == (4, 64 * 4)
-    tape: list = []
+    tape: list[Step] = []
     chain.forward(params, x, tape)
     pooled = torch.nn.functional.adaptive_avg_pool1d(tape[1].out.flatten(0, 1), 4)
     weight, bias = params["exit1.weight"][0], params["exit1.bias"][0]

@@ -20,7 +20,7 @@ def test_the_model_computes_what_the_module_computes() -> None:
         nn.AvgPool2d(2, stride=1),
         nn.AdaptiveAvgPool2d((1, 2)),
         nn.Flatten(),
-        nn.Linear(10, 3),
+        last := nn.Linear(10, 3),
     )
     stream = torch.Generator().manual_seed(0)
     for tensor in module.state_dict().values():
@@ -31,9 +31,9 @@ def test_the_model_computes_what_the_module_computes() -> None:
     x = torch.randn(6, 2, 9, 8, generator=stream)
     torch.testing.assert_close(model.forward(params, x[None])[0], module(x).detach())
     assert {name: tuple(p.shape[1:]) for name, p in params.items()} == model.parameter_shapes
-    before = module[8].weight.clone()
+    before = last.weight.clone()
     params["layer3.weight"].zero_()
-    assert torch.equal(module[8].weight, before)
+    assert torch.equal(last.weight, before)
 
 
 def test_a_layer_used_twice_stands_twice() -> None:

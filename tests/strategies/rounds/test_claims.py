@@ -17,7 +17,13 @@ from .test_handshake import introduced, saying
 def test_nobody_is_evaluated_because_a_device_says_how_it_does_unasked(
     people: MakePeople, run_method: RunMethod
 ) -> None:
-    said = {"macro_f1": 1.0, "weighted_f1": 1.0, "accuracy": 1.0, "loss": 0.0, "examples": 9.0}
+    said: dict[str, Any] = {
+        "macro_f1": 1.0,
+        "weighted_f1": 1.0,
+        "accuracy": 1.0,
+        "loss": 0.0,
+        "examples": 9.0,
+    }
 
     def tamper(reply: Reply) -> Message:
         if reply.kind == MessageType.TRAIN and reply.client == "p2":
