@@ -27,8 +27,8 @@ def test_every_method_is_described_whole(sections: dict[str, str]) -> None:
         assert said.startswith(f"{name} {card.paper} {card.idea} up: {card.up}")
         cost = card.cost(hyper, 1)
         assert f" down: {card.down}" in said
-        assert f" cost of a round: {cost.round:g} epochs" in said
-        assert (f", and {cost.evaluation:g} in an evaluation " in said) == (cost.evaluation > 0)
+        assert f" cost of a round: {cost.round:g} epoch" in said
+        assert (f", and {cost.evaluation:g} epoch" in said) == (cost.evaluation > 0)
         assert f" tested: the {hyper.tested} model" in said
 
 

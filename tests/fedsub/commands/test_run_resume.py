@@ -113,14 +113,29 @@ def test_a_run_resumes_only_as_it_was(fedsub: Call, town_folder: Path) -> None:
     assert_refused((code, "", err), "state.db", "damaged", "restore a copy")
 
 
-def test_rounds_with_held_out_people_cannot_be_raised(fedsub: Call, town_folder: Path) -> None:
-    """The last rounds are those in which they join: they would be tested as seen."""
-    unseen = ("--split", "unseen", "--unseen-rounds", 1, "--beside", "")
-    folder = run(fedsub, "runs", "--rounds", 2, *unseen)
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            ("--split", "unseen", "--unseen-rounds", 1),
+            "the last rounds are those in which held-out",
+        ),
+        (
+            ("--method", "fedrep", "--set", "fedrep.finetune=true"),
+            "fedrep does something of its own",
+        ),
+    ],
+)
+def test_a_last_round_of_its_own_cannot_be_put_off(
+    fedsub: Call, town_folder: Path, given: tuple[object, ...], why: str
+) -> None:
+    """More rounds would leave a run whose middle was its end."""
+    folder = run(fedsub, "runs", "--rounds", 2, "--beside", "", *given)
     config = (folder / "run.toml").read_bytes()
     said = fedsub("run", "--resume", folder, "--rounds", 3)
-    assert_refused(said, str(folder), "rounds: 2 -> 3", "start a new run")
-    assert "rounds" not in said[2].partition("May change: ")[2]
+    assert_refused(said, str(folder), "rounds: 2 -> 3", "start a new run", why)
+    free = said[2].partition("May change: ")[2].partition(". ")[0]
+    assert "threads" in free and "rounds" not in free
     assert (folder / "run.toml").read_bytes() == config
     assert fedsub("run", "--resume", folder, "--evaluate-every", 2)[0] == 0
 

@@ -117,7 +117,8 @@ def test_samples_without_a_prototype_count_zero_in_the_mean() -> None:
 def test_exits_are_weighed_and_taught() -> None:
     model = with_exits(mlp(3, 4), ["linear1"])
     data, params = one_client([0.5] * 3, [0, 1, 2]), model.init(1, seed=0)
-    batch = Batch(torch.randn(1, 3, 3), data.y, torch.full((1, 3), 1 / 3), 0)
+    x = torch.randn(1, 3, 3, generator=torch.Generator().manual_seed(0))
+    batch = Batch(x, data.y, torch.full((1, 3), 1 / 3), 0)
     first, last = (logits.detach() for logits in model.outputs(params, batch.x))
     forward = Forward(params, batch, (first, last), first)
     losses = [torch.nn.functional.cross_entropy(z[0], data.y[0]) for z in (first, last)]
@@ -131,7 +132,7 @@ def test_exits_are_weighed_and_taught() -> None:
     divergence = torch.nn.functional.kl_div(
         (first[0] / 2).log_softmax(1), (last[0] / 2).softmax(1), reduction="batchmean"
     )
-    assert float(taught) == pytest.approx(float(0.5 * 4 * divergence), rel=1e-5)
+    assert float(taught) == pytest.approx(float(0.5 * 4 * divergence), rel=1e-4)
     gradient = batch_gradient(model, params, batch, CE + Distillation(1.0))
     assert gradient["exit1.weight"].any()
     # The teacher is a constant: its head learns as if nobody listened.
