@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Params
-from fedsub_core.training import Batches, Descent, Turn
+from fedsub_core.training import Batches, Descent, Met, Turn
 
 
 class APFLLearner(Learner):
@@ -35,23 +34,22 @@ class APFLLearner(Learner):
         descent = Descent(self.model, self.loss, self.settings, turn)
         rate = self.settings.rate(turn.round)
 
-        def step(rows: Params, batches: Batches) -> Tensor:
+        def step(rows: Params, batches: Batches) -> Met:
             (batch,), (shared, own) = batches, (self.get(rows, name) for name in self.models)
             alpha = rows["alpha"]
             descent.step(rows, "global", shared, batch)
             mix, before = self.personal(rows), {n: p - shared[n] for n, p in own.items()}
             # With respect to one's own model, the gradient is alpha times the mix's.
             scaled = replace(batch, weight=batch.weight * alpha.unsqueeze(1))
-            loss = descent.step(rows, "own", own, scaled, at=mix)
+            met = descent.step(rows, "own", own, scaled, at=mix)
             if self.hyper.adaptive and batch.number == 0:
                 slopes, _ = descent.gradient.value(mix, batch)
                 for name, g in slopes.items():
                     alpha.sub_((before[name] * g).flatten(1).sum(1), alpha=rate)
                 alpha.clamp_(0, 1)
-            return loss
+            return met
 
         buffers = [descent.buffers(name, self.get(state, name)) for name in self.models]
-        changed, _ = self.on_each_batch(state | buffers[0] | buffers[1], data, turn, step)
-        state = {name: changed[name] for name in state}
+        state, _ = self.on_each_batch(state, data, turn, step, buffers[0] | buffers[1])
         uploads = self.uploads(self.get(state, "global"), data)
         return state, uploads, reported(alpha=state["alpha"])

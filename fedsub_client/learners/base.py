@@ -122,14 +122,15 @@ class Learner(ABC):
         return train(self.model, params, data, turn, **options)
 
     def on_each_batch(
-        self, rows: State, data: Stack, turn: Turn, step: Step
+        self, state: State, data: Stack, turn: Turn, step: Step, beside: State | None = None
     ) -> tuple[State, Tensor]:
         """Let `step` change stacked tensors with every batch of the round.
 
-        Returns them, and each client's mean loss: :func:`fedsub_core.training.batches.each_batch`.
+        Returns them without those `beside`, and each client's mean loss:
+        :func:`fedsub_core.training.batches.each_batch`.
         """
         epochs, size = self.settings.epochs, self.settings.batch_size
-        return each_batch(rows, data, turn, step, epochs=epochs, batch_size=size)
+        return each_batch(state, data, turn, step, epochs=epochs, batch_size=size, beside=beside)
 
     def uploads(self, params: Params, data: Stack) -> list[Bundle]:
         """Return, for each client, the parameters that the card says are sent, whole."""

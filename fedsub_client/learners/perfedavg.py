@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
 from fedsub_client.learners.base import Received, State
 from fedsub_client.learners.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Params
-from fedsub_core.training import Batches, Gradient, Own, Trained, Turn
+from fedsub_core.training import Batches, Gradient, Met, Own, Trained, Turn
 
 
 class PerFedAvgLearner(FedAvgLearner):
@@ -41,18 +39,18 @@ class MetaGradient(Gradient):
     alpha: float
     delta: float
 
-    def into(self, params: Params, batches: Batches, own: Own, into: Params, keep: float) -> Tensor:
+    def into(self, params: Params, batches: Batches, own: Own, into: Params, keep: float) -> Met:
         """See :class:`Gradient`."""
         inner = self._moved(params, self.value(params, batches[0])[0], -self.alpha)
         if len(batches) == 2:
             return super().into(inner, batches[1:], own, into, keep)
-        found, loss = self.value(inner, batches[1])
+        found, met = self.value(inner, batches[1])
         ends = [self._moved(params, found, sign * self.delta) for sign in (1, -1)]
         above, below = (self.value(end, batches[2])[0] for end in ends)
         for name, g in found.items():
             product = (above[name] - below[name]) / (2 * self.delta)
             into[name].mul_(keep).add_(g - self.alpha * product)
-        return loss
+        return met
 
     @staticmethod
     def _moved(params: Params, direction: Params, by: float) -> Params:

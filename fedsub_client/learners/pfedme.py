@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Params
-from fedsub_core.training import Batches, Gradient, Turn
+from fedsub_core.training import Batches, Gradient, Met, Turn
 
 
 class PFedMeLearner(Learner):
@@ -31,16 +29,16 @@ class PFedMeLearner(Learner):
         hyper, gradient = self.hyper, Gradient(self.model, self.loss)
         rate = self.settings.rate(turn.round) * hyper.lam
 
-        def step(rows: Params, batches: Batches) -> Tensor:
+        def step(rows: Params, batches: Batches) -> Met:
             local, personal = (self.get(rows, name) for name in self.models)
             for _ in range(hyper.personal_steps):
-                found, loss = gradient.value(personal, batches[0])
+                found, met = gradient.value(personal, batches[0])
                 for name, theta in personal.items():
                     away = found[name].add_(theta - local[name], alpha=hyper.lam)
                     theta.sub_(away, alpha=hyper.personal_lr)
             for name, w in local.items():
                 w.sub_(w - personal[name], alpha=rate)
-            return loss
+            return met
 
         both = self.put(start, "local") | self.put(start, "personal")
         changed, loss = self.on_each_batch(both, data, turn, step)

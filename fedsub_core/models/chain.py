@@ -150,17 +150,16 @@ class Model:
         `tape`. With ``keep = momentum`` this is SGD's momentum update, without a copy. Of layers
         that are not in `only` nothing is computed but what those below need.
         """
-        trained = [layer for layer in self.affine if only is None or layer.name in only]
-        first = trained[0]
+        trained = [layer.name for layer in self.affine if only is None or layer.name in only]
         for layer, step in zip(reversed(self.layers), reversed(tape), strict=True):
             if isinstance(layer, Affine):
                 assert step.patches is not None
                 grad = layer.units_last(grad)
-                if layer in trained:
+                if layer.name in trained:
                     into_weight = into[f"{layer.name}.weight"].flatten(2)
                     into_weight.baddbmm_(grad.transpose(1, 2), step.patches, beta=keep)
                     into[f"{layer.name}.bias"].mul_(keep).add_(grad.sum(1))
-                if layer is first:
+                if layer.name == trained[0]:
                     return
                 grad = grad.bmm(params[f"{layer.name}.weight"].flatten(2))
                 grad = layer.unpatch(grad, step.x.shape)

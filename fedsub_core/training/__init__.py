@@ -1,6 +1,6 @@
 """Local training over stacks of clients: a loop, objectives that add up, optimisers."""
 
-from fedsub_core.training.batches import Batch, Batches, each_batch
+from fedsub_core.training.batches import Batch, Batches, Met, each_batch
 from fedsub_core.training.gradients import Gradient, Own, batch_gradient
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import (
@@ -26,6 +26,7 @@ __all__ = [
     "Distillation",
     "Gradient",
     "Masked",
+    "Met",
     "Objective",
     "Own",
     "PrototypePull",

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,12 +39,24 @@ class Batch:
     number: int
 
 
+class Met(NamedTuple):
+    """How a model did on a batch before a step; losses are computed of all steps together.
+
+    Parameters
+    ----------
+    chosen : probability that each sample's class got, ``[clients, samples]``.
+    weight : the batch's.
+    """
+
+    chosen: Tensor
+    weight: Tensor
+
+
 Batches = Sequence[Batch]
-#: Changes stacked tensors in place: gets their rows of the clients that are active, and batches;
-#: returns each of these clients' loss.
-Step = Callable[[Params, Batches], Tensor]
-#: Names of what is counted beside the tensors of a caller.
-_LOSS, _STEPS = "loss met", "steps taken"
+#: Changes stacked tensors in place: gets their rows of the clients that are active, and batches.
+Step = Callable[[Params, Batches], Met]
+#: Smallest probability that a loss takes a logarithm of.
+_TINY = 1e-30
 
 
 def each_batch(
@@ -53,17 +67,20 @@ def each_batch(
     *,
     epochs: int,
     batch_size: int,
+    beside: Params | None = None,
     phase: str = "",
     group: int = 1,
     steps: int | None = None,
 ) -> tuple[Params, Tensor]:
-    """Return tensors after `step` has seen every batch of every epoch, and each client's mean loss.
+    """Return tensors after `step` has seen every batch of every epoch, and the mean loss it met.
 
     The `tensors` that were given stay as they are.
 
     Parameters
     ----------
-    tensors : stacked, ``[clients, ...]``: parameters, momentum, or whatever a step changes.
+    tensors : stacked, ``[clients, ...]``: parameters, or whatever a step changes.
+    beside : stacked tensors that a step gets too and that nobody wants back, such as momentum; a
+        step may change these very tensors.
     phase : names the streams of a phase that has batches of its own.
     group : batches handed to one step. Where a client's last group is short, its first batches
         fill it up.
@@ -72,17 +89,28 @@ def each_batch(
     # Longest first: as epochs end, the clients still training are always a prefix of the stack.
     order = sorted(range(len(data.counts)), key=lambda i: -data.counts[i])
     in_order = order == sorted(order)
-    zeros = next(iter(tensors.values())).new_zeros(len(order))
-    changed = select_params({**tensors, _LOSS: zeros, _STEPS: zeros}, order)
+    changed, met, beside = select_params(tensors, order), list[Met](), beside or {}
+    rows = changed | (beside if in_order else select_params(beside, order))
     ordered = data if in_order else data.select(order)
     with torch.no_grad():
-        before = 0
         for epoch in range(epochs if steps is None else 1):
             data_of_epoch = _Epoch(ordered, batch_size, turn, _stream(phase, epoch))
-            before += data_of_epoch.visit(changed, step, group, steps, before)
+            data_of_epoch.visit(rows, step, group, steps, met)
+        loss = _mean_loss(met, len(order), data.x.device)
     if not in_order:
-        changed = select_params(changed, sorted(range(len(order)), key=order.__getitem__))
-    return changed, changed.pop(_LOSS) / changed.pop(_STEPS)
+        inverse = sorted(range(len(order)), key=order.__getitem__)
+        changed, loss = select_params(changed, inverse), loss[inverse]
+    return changed, loss
+
+
+def _mean_loss(met: Sequence[Met], clients: int, device: torch.device) -> Tensor:
+    """Return each client's cross-entropy, the mean over its steps."""
+    total, steps = torch.zeros(clients, device=device), torch.zeros(clients, device=device)
+    for active, alike in groupby(met, key=lambda one: len(one.chosen)):
+        chosen, weight = (torch.stack(tensors) for tensors in zip(*alike, strict=True))
+        total[:active] -= chosen.clamp_(min=_TINY).log_().mul_(weight).sum((0, 2))
+        steps[:active] += len(chosen)
+    return total / steps
 
 
 def _stream(phase: str, epoch: int) -> str:
@@ -98,11 +126,10 @@ class _Epoch:
         self.x, self.y = data.x[clients, order], data.y[clients, order]
         self.counts, self.size = data.counts, size
 
-    def visit(self, tensors: Params, step: Step, group: int, steps: int | None, before: int) -> int:
-        """Hand all batches to `step`, or wrap around until `steps`; return how many steps it took.
-
-        `before` is the number of the first.
-        """
+    def visit(
+        self, tensors: Params, step: Step, group: int, steps: int | None, met: list[Met]
+    ) -> None:
+        """Hand all batches to `step`, or wrap around until `steps`; add what it met to `met`."""
         batches = [-(-count // self.size) for count in self.counts]
         todo = -(-batches[0] // group) if steps is None else steps
         active, views = -1, tensors
@@ -112,10 +139,7 @@ class _Epoch:
                 active = now
                 views = {name: tensor[:active] for name, tensor in tensors.items()}
             wanted = range(number * group, (number + 1) * group)
-            loss = step(views, [self._batch(i, batches[:active], before + number) for i in wanted])
-            views[_LOSS].add_(loss)
-            views[_STEPS].add_(1)
-        return todo
+            met.append(step(views, [self._batch(i, batches[:active], len(met)) for i in wanted]))
 
     def _batch(self, i: int, batches: Sequence[int], number: int) -> Batch:
         """Return the `i`-th batch of the first clients; who has fewer begins anew."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.models.chain import Model, Params, Step
-from fedsub_core.training.batches import Batch, Batches
+from fedsub_core.training.batches import Batch, Batches, Met
 from fedsub_core.training.objectives import (
     CE,
     Forward,
@@ -25,8 +25,6 @@ from fedsub_core.training.objectives import (
 
 #: Every term's own tensors, in the order of the terms.
 Own = Sequence[Params]
-#: Smallest probability that the reported loss takes a logarithm of.
-_TINY = 1e-30
 
 
 class Gradient:
@@ -76,31 +74,31 @@ class Gradient:
             own[int(place)][name] = tensor
         return own
 
-    def into(self, params: Params, batches: Batches, own: Own, into: Params, keep: float) -> Tensor:
-        """Set ``into = keep * into + gradient``; return each client's mean cross-entropy.
+    def into(self, params: Params, batches: Batches, own: Own, into: Params, keep: float) -> Met:
+        """Set ``into = keep * into + gradient``; return how the model did on the (last) batch.
 
         With ``keep = momentum`` this is SGD's momentum update. `into` holds the trained parameters.
         """
         (batch,) = batches
         compute = self._kernel if self.written_out else self._autograd
-        loss = compute(params, batch, own, into, keep)
+        chosen = compute(params, batch, own, into, keep)
         for term, tensors in zip(self.terms, own, strict=True):
             if isinstance(term, Masked):
                 term.mask_gradient(tensors, into)
-        return loss
+        return Met(chosen, batch.weight)
 
     def _kernel(self, params: Params, batch: Batch, own: Own, into: Params, keep: float) -> Tensor:
         tape: list[Step] = []
         grad = self.model.forward(params, batch.x, tape).softmax(-1)
         y = batch.y.unsqueeze(-1)
-        right = grad.gather(-1, y).squeeze(-1)
+        chosen = grad.gather(-1, y).squeeze(-1)
         grad.scatter_add_(-1, y, grad.new_full((1, 1, 1), -1.0).expand(*batch.y.shape, 1))
         grad.mul_(batch.weight.unsqueeze(-1))
         self.model.accumulate_gradients(params, tape, grad, into, keep, self.only)
         for term, tensors in zip(self.terms, own, strict=True):
             if isinstance(term, Pull):
                 term.add_gradient(params, tensors, into)
-        return -right.clamp_(min=_TINY).log_().mul_(batch.weight).sum(1)
+        return chosen
 
     def _autograd(
         self, params: Params, batch: Batch, own: Own, into: Params, keep: float
@@ -120,17 +118,16 @@ class Gradient:
             into[name].mul_(keep)
             if gradient is not None:  # None: no term depends on it
                 into[name].add_(gradient)
-        chosen = outputs[-1].detach().log_softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
-        return -(chosen * batch.weight).sum(1)
+        return outputs[-1].detach().softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
 
-    def value(self, params: Params, batch: Batch) -> tuple[Params, Tensor]:
-        """Return the gradient on one batch as new tensors, and each client's mean cross-entropy.
+    def value(self, params: Params, batch: Batch) -> tuple[Params, Met]:
+        """Return the gradient on one batch as new tensors, and how the model did on it.
 
         For objectives whose terms need no stacked tensors of their own, or those of these clients.
         """
         found = {name: torch.zeros_like(params[name]) for name in self.names}
-        loss = Gradient.into(self, params, [batch], self.split(self.stacked()), found, keep=0.0)
-        return found, loss
+        met = Gradient.into(self, params, [batch], self.split(self.stacked()), found, keep=0.0)
+        return found, met
 
 
 def batch_gradient(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.training.batches import Batches, each_batch
+from fedsub_core.training.batches import Batches, Met, each_batch
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
@@ -63,24 +63,20 @@ def train(
         return Trained(dict(params), clients.new_full((len(clients),), float("nan")))
     gradient = gradient or Gradient(model, objective, only)
     optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
-    tensors = {
-        "params": params,
-        "buffers": optimiser.buffers({name: params[name] for name in gradient.names}),
-        "terms": gradient.stacked(),
-    }
+    buffers = optimiser.buffers({name: params[name] for name in gradient.names})
     changed, loss = each_batch(
-        {f"{part}:{name}": t for part, named in tensors.items() for name, t in named.items()},
+        params,
         data,
         turn,
         _Step(gradient, optimiser),
         epochs=epochs,
         batch_size=settings.batch_size,
+        beside=_as_part("buffers", buffers) | _as_part("terms", gradient.stacked()),
         phase=phase,
         group=gradient.group,
         steps=steps,
     )
-    trained = {name: changed[f"params:{name}"] for name in params}
-    return Trained(trained, loss)
+    return Trained(changed, loss)
 
 
 @dataclass
@@ -91,18 +87,23 @@ class _Step:
     optimiser: Optimiser
     rows: Params | None = None
 
-    def __call__(self, rows: Params, batches: Batches) -> Tensor:
+    def __call__(self, rows: Params, batches: Batches) -> Met:
         if rows is not self.rows:  # fewer clients are active than a step ago
             self.rows = rows
-            self.params = _part(rows, "params:")
-            self.buffers = _part(rows, "buffers:")
-            self.own = self.gradient.split(_part(rows, "terms:"))
+            self.params = {name: rows[name] for name in self.gradient.model.parameter_shapes}
+            self.buffers = _part("buffers", rows)
+            self.own = self.gradient.split(_part("terms", rows))
 
-        def into(buffers: Params, keep: float) -> Tensor:
+        def into(buffers: Params, keep: float) -> Met:
             return self.gradient.into(self.params, batches, self.own, buffers, keep)
 
         return self.optimiser.step(self.params, self.buffers, into)
 
 
-def _part(rows: Params, prefix: str) -> Params:
+def _as_part(part: str, tensors: Params) -> Params:
+    return {f"{part}:{name}": tensor for name, tensor in tensors.items()}
+
+
+def _part(part: str, rows: Params) -> Params:
+    prefix = f"{part}:"
     return {n.removeprefix(prefix): t for n, t in rows.items() if n.startswith(prefix)}

@@ -9,17 +9,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.training.batches import Batch
+from fedsub_core.training.batches import Batch, Met
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import Objective, Term
 from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.turn import Turn
 
-#: Sets ``into = keep * into + gradient`` and returns each client's loss.
-IntoBuffer = Callable[[Params, float], Tensor]
+#: Sets ``into = keep * into + gradient``.
+IntoBuffer = Callable[[Params, float], Met]
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 
 
@@ -29,8 +28,8 @@ class Optimiser(Protocol):
     def buffers(self, params: Params) -> Params:
         """Return the buffers of the parameters that are trained, as they are at the start."""
 
-    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Tensor:
-        """Take one step; return each client's loss before it, [clients]."""
+    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Met:
+        """Take one step; return how the model did before it."""
 
 
 class SGD:
@@ -43,20 +42,20 @@ class SGD:
         """Momentum, zero at the start."""
         return {name: torch.zeros_like(tensor) for name, tensor in params.items()}
 
-    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Tensor:
+    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Met:
         """Take one step."""
         s = self.settings
         if s.clip_norm:
-            fresh, loss = _clipped(gradient, buffers, s.clip_norm)
+            fresh, met = _clipped(gradient, buffers, s.clip_norm)
             torch._foreach_mul_(list(buffers.values()), s.momentum)
             torch._foreach_add_(list(buffers.values()), list(fresh.values()))
         else:
-            loss = gradient(buffers, s.momentum)
+            met = gradient(buffers, s.momentum)
         trained = [params[name] for name in buffers]
         if s.weight_decay:
             torch._foreach_add_(list(buffers.values()), trained, alpha=s.weight_decay)
         torch._foreach_add_(trained, list(buffers.values()), alpha=-self.rate)
-        return loss
+        return met
 
 
 class Adam:
@@ -75,11 +74,11 @@ class Adam:
         clients = next(iter(params.values()))
         return moments | {"steps": clients.new_zeros(len(clients))}
 
-    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Tensor:
+    def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Met:
         """Take one step."""
         s, steps = self.settings, buffers["steps"].add_(1)
         firsts = {n.removeprefix("first/"): t for n, t in buffers.items() if n.startswith("first/")}
-        fresh, loss = _clipped(gradient, firsts, s.clip_norm)
+        fresh, met = _clipped(gradient, firsts, s.clip_norm)
         for name, first in firsts.items():
             second, grad = buffers[f"second/{name}"], fresh[name]
             if s.weight_decay:
@@ -90,22 +89,22 @@ class Adam:
             unbiased = [(1 - beta**steps).view(shape) for beta in _BETAS]
             spread = (second / unbiased[1]).sqrt_().add_(_EPSILON)
             params[name].sub_(self.rate * (first / unbiased[0]) / spread)
-        return loss
+        return met
 
 
 OPTIMISERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
 
 
-def _clipped(gradient: IntoBuffer, like: Params, most: float) -> tuple[Params, Tensor]:
+def _clipped(gradient: IntoBuffer, like: Params, most: float) -> tuple[Params, Met]:
     """Return the gradient, each client's scaled to an L2 norm of at most `most` (0: as it is)."""
     fresh = {name: torch.zeros_like(tensor) for name, tensor in like.items()}
-    loss = gradient(fresh, 0.0)
+    met = gradient(fresh, 0.0)
     if most:
         squares = [tensor.flatten(1).square().sum(1) for tensor in fresh.values()]
         scale = (most / (torch.stack(squares).sum(0).sqrt() + 1e-6)).clamp(max=1)
         for tensor in fresh.values():
             tensor.mul_(scale.view((-1,) + (1,) * (tensor.dim() - 1)))
-    return fresh, loss
+    return fresh, met
 
 
 class Descent:
@@ -127,16 +126,16 @@ class Descent:
 
     def step(
         self, rows: Params, name: str, params: Params, batch: Batch, at: Params | None = None
-    ) -> Tensor:
+    ) -> Met:
         """Move `params`, the model `name` in `rows`, by its gradient, or by that `at` another.
 
-        Returns each client's mean cross-entropy before the step, [clients].
+        Returns how it did before the step.
         """
         prefix, where = f"{name}'s ", params if at is None else at
         own = self.gradient.split(self.gradient.stacked())
         buffers = {k.removeprefix(prefix): t for k, t in rows.items() if k.startswith(prefix)}
 
-        def into(buffers: Params, keep: float) -> Tensor:
+        def into(buffers: Params, keep: float) -> Met:
             return self.gradient.into(where, [batch], own, buffers, keep)
 
         return self.optimiser.step(params, buffers, into)

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.kinds import mlp
-from fedsub_core.training import CE, Batch, Masked, Objective, Pull, Term, batch_gradient
+from fedsub_core.training import CE, Batch, Masked, Met, Objective, Pull, Term, batch_gradient
 from fedsub_core.training.gradients import Gradient
 
 COUNTS = (5, 100, 33, 64)
@@ -49,18 +48,18 @@ def test_the_kernel_equals_autograd(
     params, batch = model.init(len(COUNTS), seed=0), a_batch(random_stack(model))
     only = {"all": None, "head": model.head(), "body": model.body()}[layers]
     objective = objectives(params)[name]
-    found: list[tuple[Params, Tensor]] = []
+    found: list[tuple[Params, Met]] = []
     for written_out in (True, False):
         gradient = Gradient(model, objective, only, written_out)
         assert gradient.written_out == written_out
         found.append(gradient.value(params, batch))
-    (kernel, loss), (autograd, expected_loss) = found
+    (kernel, met), (autograd, expected_met) = found
     assert kernel.keys() == autograd.keys()
     assert set(kernel) == set(params if only is None else model.parameters_of(only))
     for key, expected in autograd.items():
         torch.testing.assert_close(kernel[key], expected, atol=1e-6, rtol=1e-4)
         assert expected.any(), "nothing was compared"
-    torch.testing.assert_close(loss, expected_loss)
+    torch.testing.assert_close(met, expected_met)
 
 
 def test_a_gradient_lands_in_a_buffer_that_keeps_some(random_stack: Callable[..., Stack]) -> None:
