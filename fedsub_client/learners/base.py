@@ -72,9 +72,10 @@ class Learner(ABC):
         Every tensor has a leading client axis.
         """
         start = self.model.init(clients, seed)
-        return {
+        state = {
             f"{name}.{key}": tensor.clone() for name in self.models for key, tensor in start.items()
         }
+        return state | ({"met": torch.zeros(clients)} if len(self.models) > 1 else {})
 
     def own_secrets(self) -> State:
         """Return the state of one real device that is drawn from its system's randomness."""
@@ -83,9 +84,18 @@ class Learner(ABC):
     def receive(self, state: State, received: Received) -> State:
         """Return the state after each client took in its download, which may be empty.
 
-        Parameters of the model that it names replace those of the first model.
+        Parameters that it names replace those of the first model; of every model where it is the
+        client's first download, for whoever joins late starts from the server's model.
         """
-        return state | self.put(adopted(self.get(state, self.models[0]), received), self.models[0])
+        first, *others = self.models
+        state = state | self.put(adopted(self.get(state, first), received), first)
+        if others:
+            met = state["met"].tolist()
+            new = [Bundle() if known else b for b, known in zip(received, met, strict=True)]
+            for name in others:
+                state |= self.put(adopted(self.get(state, name), new), name)
+            state["met"] = torch.ones_like(state["met"])
+        return state
 
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state in which the clients' models are tested; nothing of it is kept.

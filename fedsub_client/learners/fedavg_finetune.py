@@ -11,6 +11,11 @@ from fedsub_core.training import Turn
 class FineTuneLearner(FedAvgLearner):
     """FedAvg's, whose model is trained on before it is used; nothing of that is kept."""
 
+    def check(self) -> None:
+        """Refuse a head that the model does not have."""
+        if self.hyper.finetune != "all":
+            self.model.head(self.hyper.head_layers)
+
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Adopt the global model, then train its head, all of it, or both in turn."""
         params = self.get(self.receive(state, received), "model")

@@ -6,11 +6,20 @@ from dataclasses import replace
 
 from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
+from fedsub_core.errors import ConfigError
 from fedsub_core.training import Turn
 
 
 class FedRepLearner(Learner):
     """Trains its own head on the frozen common body, then the body under the frozen head."""
+
+    def check(self) -> None:
+        """Refuse a last round in which nothing would be trained."""
+        if self.hyper.finetune and not self.hyper.head_epochs:
+            raise ConfigError(
+                "fedrep: got finetune = true with head-epochs = 0, expected at least one epoch: "
+                "the last round trains heads alone"
+            )
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Do both phases, in the last round the first alone if so configured; send the body."""

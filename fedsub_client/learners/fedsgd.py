@@ -12,9 +12,9 @@ from fedsub_core.training import Trained, Turn
 
 
 class FedSGDLearner(FedAvgLearner):
-    """FedAvg's with one epoch, one batch of everything, and no momentum."""
+    """FedAvg's with one epoch, one batch of everything, and a plain step."""
 
     def train(self, params: Params, data: Stack, turn: Turn, **options: Any) -> Trained:
         """Take one step."""
-        one = replace(self.settings, epochs=1, momentum=0.0, batch_size=max(data.counts))
+        one = replace(self.settings.plain(), epochs=1, batch_size=max(data.counts))
         return super().train(params, data, turn, settings=one, **options)

@@ -25,7 +25,7 @@ class PerFedAvgLearner(FedAvgLearner):
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Adopt the global model and take plain steps on training batches."""
         params = self.get(self.receive(state, received), "model")
-        plain = replace(self.settings, lr=self.hyper.alpha, momentum=0.0, lr_decay=1.0)
+        plain = replace(self.settings.plain(), lr=self.hyper.alpha, lr_decay=1.0)
         few = {"settings": plain, "phase": "personalise", "steps": self.hyper.adapt_steps}
         return state | self.put(super().train(params, data, turn, **few).params, "model")
 

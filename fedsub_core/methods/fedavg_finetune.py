@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.parts import HEAD_EPOCH, HeadHyperparameters
+from fedsub_core.methods.parts import HeadHyperparameters, head_cost
 from fedsub_core.options import choice, option
 
 
@@ -21,8 +21,9 @@ class FineTuneHyperparameters(HeadHyperparameters):
 
 def cost(hyper: FineTuneHyperparameters, epochs: int) -> Cost:
     """Return FedAvg's cost, and that of fine-tuning in an evaluation."""
-    each = {"all": 1.0, "head": HEAD_EPOCH, "head-then-all": 1 + HEAD_EPOCH}[hyper.finetune]
-    return Cost(epochs, evaluation=each * hyper.finetune_epochs)
+    own = hyper.finetune_epochs
+    head = head_cost(own) if hyper.finetune.startswith("head") else 0
+    return Cost(epochs, evaluation=head + (own if hyper.finetune.endswith("all") else 0))
 
 
 CARD = MethodCard(

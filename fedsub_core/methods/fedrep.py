@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.parts import HEAD_EPOCH, HeadHyperparameters, body
+from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
 from fedsub_core.options import option
 
 
@@ -20,7 +20,7 @@ class FedRepHyperparameters(HeadHyperparameters):
 
 def cost(hyper: FedRepHyperparameters, epochs: int) -> Cost:
     """Return the cost of both phases."""
-    return Cost(HEAD_EPOCH * hyper.head_epochs + epochs)
+    return Cost(head_cost(hyper.head_epochs) + epochs)
 
 
 CARD = MethodCard(

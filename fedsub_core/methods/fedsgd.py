@@ -6,7 +6,7 @@ from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
 
 CARD = MethodCard(
     name="fedsgd",
-    idea="one step a round, on the mean of everybody's full gradient",
+    idea="one plain step a round, on the mean of everybody's full gradient",
     paper="McMahan et al., Communication-Efficient Learning of Deep Networks from "
     "Decentralized Data, AISTATS 2017",
     learner="fedsub_client.learners.fedsgd:FedSGDLearner",

@@ -10,7 +10,7 @@ from fedsub_core.options import option
 
 @dataclass(frozen=True)
 class PFedMeHyperparameters(Hyperparameters):
-    """Defaults of the authors' code, whose best tables use a beta of 2."""
+    """Defaults of the authors' code, whose best tables use a beta of 2; every step is plain."""
 
     lam: float = option(15.0, "weight of the pull between personal and local model", minimum=0)
     personal_steps: int = option(5, "K, steps of the personal model on each batch", minimum=1)

@@ -8,13 +8,15 @@ momentum 0.9, rate 0.001 to 0.005).
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.layers import Affine
 from fedsub_core.training.batches import Batches, Met, each_batch
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
@@ -61,11 +63,13 @@ def train(
     clients = next(iter(params.values()))
     if not (epochs if steps is None else steps):
         return Trained(dict(params), clients.new_full((len(clients),), float("nan")))
+    if only is not None and epochs > 1 and gradient is None and type(model) is Model:
+        model, data = _above_the_frozen(model, params, data, only, settings.batch_size)
     gradient = gradient or Gradient(model, objective, only)
     optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
     buffers = optimiser.buffers({name: params[name] for name in gradient.names})
     changed, loss = each_batch(
-        params,
+        {name: params[name] for name in model.parameter_shapes},
         data,
         turn,
         _Step(gradient, optimiser),
@@ -76,7 +80,25 @@ def train(
         group=gradient.group,
         steps=steps,
     )
-    return Trained(changed, loss)
+    return Trained(params | changed, loss)
+
+
+def _above_the_frozen(
+    model: Model, params: Params, data: Stack, only: Collection[str], size: int
+) -> tuple[Model, Stack]:
+    """Return the model from its first trained layer on, and what that layer sees of the data.
+
+    What lies below does not change, so many epochs need its forward pass only once. It is made in
+    blocks of `size` samples, all of them full: what a client gets does not depend on the others.
+    """
+    names = [layer.name if isinstance(layer, Affine) else None for layer in model.layers]
+    first = next(i for i, name in enumerate(names) if name in only)
+    below, samples = Model(model.layers[:first], model.input_shape), data.x.shape[1]
+    fill = data.x.new_zeros(len(data.x), -samples % size, *data.x.shape[2:])
+    with torch.no_grad():
+        blocks = torch.split(torch.cat([data.x, fill], 1), size, 1)
+        seen = torch.cat([below.forward(params, block) for block in blocks], 1)[:, :samples]
+    return Model(model.layers[first:], tuple(seen.shape[2:])), replace(data, x=seen)
 
 
 @dataclass

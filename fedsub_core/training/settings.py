@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class TrainingSettings:
     weight_decay: float = 0.0
     clip_norm: float = 0.0
     lr_decay: float = 1.0
+
+    def plain(self) -> TrainingSettings:
+        """Return these with steps ``p - lr * gradient``, whatever the optimiser of the run is."""
+        return replace(self, optimiser="sgd", momentum=0.0, weight_decay=0.0, clip_norm=0.0)
 
     def rate(self, round: int) -> float:
         """Return the learning rate of a round, from 1."""

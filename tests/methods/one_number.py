@@ -43,6 +43,17 @@ class Parabola(Term):
         return _over_batches(forward, lambda p: p**2 / 2)
 
 
+@dataclass(frozen=True)
+class Curve(Term):
+    """``x * p**2 / 2`` in every weight, averaged over the batch: a slope that each sample has."""
+
+    def loss(self, forward: Forward, own: Any) -> Tensor:
+        """Return it summed."""
+        mean = (forward.batch.x.flatten(2).sum(2) * forward.batch.weight).sum(1)
+        weights = [p for name, p in forward.params.items() if name.endswith("weight")]
+        return torch.stack([((p**2 / 2).flatten(1).sum(1) * mean).sum() for p in weights]).sum()
+
+
 def _over_batches(forward: Forward, of: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the sum over clients and weights of a batch's weighted mean, as a loss takes it."""
     batch = forward.batch.weight.sum(1)

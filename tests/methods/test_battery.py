@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,7 +18,9 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
-from fedsub_core.wire.bundles import Bits, Declaration
+from fedsub_core.models.kinds import mlp
+from fedsub_core.training import TrainingSettings
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense
 
 from .device_grid import DeviceGrid
 from .method_runs import Run, assert_equal, every_method, people
@@ -56,6 +59,32 @@ def test_a_run_trains_everybody_and_reports_what_the_card_says(
         assert not found or (len(found) == 3 * 4 and all(map(math.isfinite, found.values())))
     assert any(run.metric(report) for report in METHODS[name].reports)
     assert not [row for row in run.rows if row.metric == "refused_replies"]
+
+
+@every_method
+def test_whoever_comes_late_starts_from_the_servers_model(name: str) -> None:
+    """Its first download goes into all models that a client keeps, later ones into the first."""
+    card = METHODS[name]
+    hyper, model = card.hyperparameters(), mlp(4, 3)
+    learner = card.load_learner()(
+        model, TrainingSettings(lr=0.001), hyper, card.sends(model, hyper)
+    )
+    whole = {n: d.shape for n, d in card.receives(model, hyper).items() if not d.optional}
+
+    def download(value: float) -> Bundle:
+        return Bundle(
+            tensors={n: Dense(np.full(shape, value, np.float32)) for n, shape in whole.items()}
+        )
+
+    state = learner.receive(learner.init(2, 0), [download(7.0), Bundle()])
+    state = learner.receive(state, [download(8.0), Bundle()])
+    first, *others = learner.models
+    untouched = learner.init(2, 0)
+    for key in whole:
+        assert (state[f"{first}.{key}"][0] == 8.0).all()
+        for other in others:
+            assert (state[f"{other}.{key}"][0] == 7.0).all()
+            assert torch.equal(state[f"{other}.{key}"][1], untouched[f"{other}.{key}"][1])
 
 
 @every_method

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -51,11 +53,12 @@ def test_fedprox_adds_mu_times_the_distance_to_what_was_received() -> None:
 
 
 def test_a_pull_of_one_over_the_rate_returns_to_what_was_received() -> None:
-    """Without a slope, mu * lr = 1: whatever the first step did, p = w after the second."""
-    settings = TrainingSettings(lr=0.1, momentum=0.0, epochs=2)
-    learner = one_number("fedprox", Slope(0.0), settings, mu=10.0)
-    state, _, _ = learner.fit(filled(learner, 1, model=7.0), [download(2.0)], samples(3), TURN)
-    assert weights(learner, state, "model") == [2.0]
+    """mu * lr = 1: every step starts from w again, so two end where one does: w - lr * slope."""
+    for epochs in (1, 2):
+        settings = TrainingSettings(lr=0.1, momentum=0.0, epochs=epochs)
+        learner = one_number("fedprox", Slope(4.0), settings, mu=10.0)
+        state, _, _ = learner.fit(filled(learner, 1, model=7.0), [download(2.0)], samples(3), TURN)
+        assert weights(learner, state, "model") == [pytest.approx(2.0 - 0.4)]
 
 
 def test_fine_tuning_happens_after_the_download_and_is_not_kept() -> None:
@@ -95,7 +98,17 @@ def test_fedsgd_is_fedavg_of_one_full_batch(run_method: RunMethod) -> None:
     sgd = run_method("fedsgd", lr=0.5, momentum=0.9, epochs=3, batch_size=4)
     avg = run_method("fedavg", lr=0.5, momentum=0.0, epochs=1, batch_size=10_000)
     for key, tensor in avg.states[-1].items():
+        # Batches differ in how much they are padded, and so does the order of a sum.
         torch.testing.assert_close(sgd.states[-1][key], tensor, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"optimiser": "adam"}, {"weight_decay": 0.3}, {"clip_norm": 0.01}]
+)
+def test_fedsgds_step_is_plain_whatever_the_optimiser(changed: dict[str, Any]) -> None:
+    learner = one_number("fedsgd", Slope(4.0), replace(PLAIN, **changed))
+    state, _, _ = learner.fit(filled(learner, 1, model=7.0), [download(0.0)], samples(3), TURN)
+    assert weights(learner, state, "model") == [pytest.approx(-0.4)]
 
 
 def test_fedsgd_takes_one_step_on_the_weighted_mean_gradient() -> None:

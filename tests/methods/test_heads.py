@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +14,10 @@ import torch
 from fedsub.studies.comparison import load_data
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import write_federation
+from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.training import TrainingSettings, Turn
+from fedsub_core.models.kinds import mlp
+from fedsub_core.training import CE, Gradient, TrainingSettings, Turn, train
 from fedsub_core.wire.bundles import Bundle, Dense
 from strategies.averaging import weighted_mean
 
@@ -21,6 +26,7 @@ from .one_number import TWO, Slope, filled, one_number, samples
 
 RunMethod = Callable[..., Run]
 BODY, HEAD = "linear1.weight", "linear2.weight"
+TURN = Turn(1, 2, 0)
 PLAIN = TrainingSettings(lr=0.1, momentum=0.0)
 
 
@@ -63,15 +69,44 @@ def test_a_head_of_nothing_or_everything_is_refused(name: str, tmp_path_factory:
         read_config(None, {"method": name, f"{name}.head-layers": "0"})
 
 
-@pytest.mark.parametrize("name", ["fedper", "fedrep"])
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("fedper", {}), ("fedrep", {}), ("fedavg-finetune", {"fedavg-finetune.finetune": "head"})],
+)
 def test_a_head_of_everything_is_refused_before_the_first_round(
-    name: str, tmp_path_factory: pytest.TempPathFactory
+    name: str, other: dict[str, str], tmp_path: Path
 ) -> None:
-    folder = tmp_path_factory.mktemp("heads") / "data"
-    write_federation(folder, people())
-    keys = {"data": str(folder), "method": "local", "beside": name, f"{name}.head-layers": "3"}
+    write_federation(tmp_path / "data", people())
+    keys = {"data": str(tmp_path / "data"), "method": "local", "beside": name}
+    keys |= other | {f"{name}.head-layers": "3"}
     with pytest.raises(ConfigError, match="head: got 3 layers, expected 1 to 2 of the model's 3"):
         load_data(read_config(None, keys))
+
+
+def test_a_last_round_in_which_nothing_would_be_trained_is_refused() -> None:
+    hyper: dict[str, Any] = {"finetune": True, "head_epochs": 0}
+    with pytest.raises(ConfigError, match="finetune = true with head-epochs = 0, expected at le"):
+        one_number("fedrep", Slope(2.0), PLAIN, TWO, **hyper)
+
+
+def test_heads_alone_leave_the_body_to_the_bit_and_many_epochs_see_it_once() -> None:
+    """Epochs above a body computed once are those of passing through it every time."""
+    model = mlp(4, 3)
+    held = Stack(("a", "b"), torch.randn(2, 70, 4), torch.randint(0, 3, (2, 70)), (70, 41))
+    start, settings = model.init(2, 0), TrainingSettings(lr=0.3)
+    many = train(model, start, held, TURN, settings, only=model.head(), epochs=3)
+    slow: dict[str, Any] = {"gradient": Gradient(model, CE, model.head()), "epochs": 3}
+    slowly, loss = train(model, start, held, TURN, settings, only=model.head(), **slow)
+    for name, tensor in many.params.items():
+        assert torch.equal(tensor, start[name]) == (not name.startswith(model.head()[0]))
+        torch.testing.assert_close(tensor, slowly[name], atol=1e-6, rtol=0)
+    torch.testing.assert_close(many.loss, loss)
+    # Who else is in the stack changes nothing.
+    alone = {name: tensor[1:] for name, tensor in start.items()}
+    other = replace(held.select([1]), x=held.x[1:, :41], y=held.y[1:, :41])
+    found, _ = train(model, alone, other, TURN, settings, only=model.head(), epochs=3)
+    for name, tensor in found.items():
+        assert torch.equal(tensor[0], many.params[name][1])
 
 
 def test_fedrep_trains_first_the_head_then_the_body() -> None:

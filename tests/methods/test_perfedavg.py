@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
+from fedsub_core.seeds import generator
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
 
 from .method_runs import Run
-from .one_number import Parabola, Slope, filled, one_number, samples, weights
+from .one_number import Curve, Parabola, Slope, filled, one_number, samples, weights
 
 RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)
@@ -47,6 +50,29 @@ def test_without_an_inner_step_it_is_sgd_on_every_second_batch(run_method: RunMe
     for client, model in plain.models().items():
         adapted = meta.models()[client]
         assert all(torch.equal(adapted[key], tensor) for key, tensor in model.items())
+
+
+def test_the_first_batch_makes_the_inner_step_and_the_second_the_outer_one() -> None:
+    """Two batches with slopes of their own; whichever is drawn first, only the second's counts."""
+    settings = TrainingSettings(lr=0.1, momentum=0.0, batch_size=1)
+    held = replace(samples(2), x=torch.tensor([[[1.0], [3.0]]]))
+    order = torch.randperm(2, generator=generator(0, "c0", 1, "batches of epoch 0"))
+    first, second = (held.x.flatten()[i].item() for i in order)
+    for alpha in (0.0, 0.5):
+        learner = one_number("perfedavg", Curve(), settings, alpha=alpha)
+        state, _, _ = learner.fit(filled(learner, 1, model=1.0), [Bundle()], held, TURN)
+        # The slope of x * p**2 / 2 is x * p, at p' = 1 - alpha * first.
+        expected = 1 - 0.1 * second * (1 - alpha * first)
+        assert weights(learner, state, "model") == [pytest.approx(expected)]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"optimiser": "adam"}, {"weight_decay": 0.3}, {"clip_norm": 0.01}]
+)
+def test_adaptation_is_plain_whatever_the_optimiser(changed: dict[str, Any]) -> None:
+    learner = one_number("perfedavg", Slope(2.0), replace(PLAIN, **changed), alpha=0.1)
+    tested = learner.personalise(filled(learner, 1, model=1.0), [Bundle()], samples(3), TURN)
+    assert weights(learner, tested, "model") == [pytest.approx(0.8)]
 
 
 def test_adaptation_takes_plain_steps_of_alpha_and_is_not_kept() -> None:

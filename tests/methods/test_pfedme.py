@@ -30,6 +30,16 @@ def test_one_step_of_both_models() -> None:
     assert upload.floats("linear1.weight").item() == pytest.approx(0.985)
 
 
+def test_the_pull_is_felt_from_the_second_inner_step_on() -> None:
+    """p = 1, slope 2, K = 2, personal-lr 0.1, lam 5, lr 0.005: theta 0.8, then 0.7; w = 0.9925."""
+    keys: dict[str, Any] = {"personal_steps": 2, "personal_lr": 0.1, "lam": 5.0}
+    learner = one_number("pfedme", Slope(2.0), TrainingSettings(lr=0.005), **keys)
+    state = filled(learner, 1, local=1.0, personal=5.0)
+    state, _, _ = learner.fit(state, [Bundle()], samples(3), TURN)
+    assert weights(learner, state, "personal") == [pytest.approx(0.7)]
+    assert weights(learner, state, "local") == [pytest.approx(0.9925)]
+
+
 def test_the_personal_model_goes_on_from_batch_to_batch() -> None:
     """Two batches, lam 0: theta takes two steps, w none."""
     settings = TrainingSettings(lr=0.005)
