@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+#: Characters of a text of someone else's that are repeated in an error or a log.
+_SHOWN = 300
+
+
+def cut(text: object) -> str:
+    """Return a text that came from outside, on one line and cut to what a log can bear."""
+    whole = str(text)
+    line = "".join(c if c.isprintable() else " " for c in whole[:_SHOWN])
+    return line if len(whole) <= _SHOWN else f"{line}... ({len(whole)} characters)"
+
 
 class FedSubError(Exception):
     """Base of every error that FedSub raises on purpose."""
@@ -31,10 +41,11 @@ class MessageRefused(FedSubError):
     what : str
         The part that is wrong, such as ``"rows of layer 2"``.
     got, expected : str
-        What came and what was expected.
+        What came, cut as :func:`cut` does, and what was expected.
     """
 
     def __init__(self, client: str, round: int, what: str, got: str, expected: str) -> None:
+        client, got = cut(client), cut(got)
         super().__init__(
             f"client {client!r}, round {round}: {what}: got {got}, expected {expected}"
         )

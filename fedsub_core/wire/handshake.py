@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from math import prod
 
 import numpy as np
 from flwr.app import ConfigRecord
 
 from fedsub_core.data.standardise import Moments
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.version import VERSION
 from fedsub_core.wire.exchange import STYPE
 
 #: The name of the handshake's record in a message.
 HANDSHAKE = "handshake"
+#: What a device may say of itself at most: a server counts and sums it, and builds a model of it.
+MOST_AXES, MOST_CLASSES, MOST_NUMBERS, LONGEST_TEXT = 4, 10_000, 2**40, 200
+#: The largest size of a feature that sums are taken of, and by how much sums of squares may err.
+LARGEST_VALUE, ROUNDING = 1e15, 1e-9
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,8 @@ def read_introduction(record: ConfigRecord) -> Introduction:
     Raises
     ------
     MessageRefused
-        If a value is missing, of another kind, not finite or of another length than the
-        features, or out of its range, or if the client's id is none.
+        If a value is missing, of another kind, out of its range, or no sum of finite samples of
+        the shape; or if the client's id is none.
     """
     client = str(record.get("client", "?"))
     if not is_client_id(client):
@@ -112,39 +117,72 @@ def read_introduction(record: ConfigRecord) -> Introduction:
     try:
         said = Introduction(
             client=client,
-            version=cast(str, record["version"]),
-            classes=tuple(cast(list[str], record["classes"])),
-            shape=tuple(_whole(size) for size in cast(list[object], record["shape"])),
+            version=_text(record["version"]),
+            classes=tuple(_text(name) for name in _list(record["classes"])),
+            shape=tuple(_whole(size) for size in _list(record["shape"])),
             facts=Facts(_whole(record["examples"]), _number(record["capacity"])),
             moments=Moments(
                 _whole(record["count"]),
-                np.array(record["sum"], np.float64),
-                np.array(record["sumsq"], np.float64),
+                np.array([_number(one) for one in _list(record["sum"])], np.float64),
+                np.array([_number(one) for one in _list(record["sumsq"])], np.float64),
             ),
             people=_whole(record.get("people", 0), least=0),
             nodes=_whole(record.get("nodes", 0), least=0),
         )
     except KeyError as missing:
         raise MessageRefused(client, 0, "handshake", f"no {missing}", "all its values") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise MessageRefused(client, 0, "handshake", repr(error), "values of their kinds") from None
-    sizes = {said.moments.sum.shape, said.moments.sumsq.shape}
-    if not said.shape or sizes != {(said.shape[0],)}:
-        raise MessageRefused(client, 0, "moments", str(sizes), f"one per feature of {said.shape}")
-    if not np.isfinite([said.moments.sum, said.moments.sumsq]).all():
-        raise MessageRefused(client, 0, "moments", "NaN or infinite numbers", "finite numbers")
-    if not 0 < said.facts.capacity <= 1:
-        raise MessageRefused(client, 0, "capacity", str(said.facts.capacity), "a share in (0, 1]")
+    for what, got, expected in _faults(said):
+        raise MessageRefused(client, 0, what, got, expected)
     return said
 
 
+def _faults(said: Introduction) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with an introduction: which part, what came, what was expected."""
+    if not 1 <= len(said.shape) <= MOST_AXES or prod(said.shape) > MOST_NUMBERS:
+        yield "shape", str(said.shape), f"1 to {MOST_AXES} axes, {MOST_NUMBERS} numbers at most"
+        return
+    if not 1 <= len(said.classes) <= MOST_CLASSES:
+        yield "classes", f"{len(said.classes)} of them", f"1 to {MOST_CLASSES}"
+    if not 0 < said.facts.capacity <= 1:
+        yield "capacity", str(said.facts.capacity), "a share in (0, 1]"
+    count, total, squares = said.moments.count, said.moments.sum, said.moments.sumsq
+    if (total.shape, squares.shape) != ((said.shape[0],),) * 2:
+        lengths = f"{total.size} and {squares.size}"
+        yield "moments", lengths, f"one per feature of {said.shape}"
+        return
+    values = said.facts.examples * prod(said.shape[1:])
+    if count != values:
+        yield "count", str(count), f"{values}: {said.facts.examples} samples of {said.shape}"
+    if not np.isfinite([total, squares]).all():
+        yield "moments", "NaN or infinite numbers", "finite numbers"
+    elif not max(abs(total / count).max(), squares.max() / count / LARGEST_VALUE) <= LARGEST_VALUE:
+        yield "moments", f"sums up to {squares.max():g}", f"values of {LARGEST_VALUE:g} at most"
+    # No numbers have a mean of squares below the square of their mean, but for rounding.
+    elif not (np.square(total / count) <= squares / count * (1 + ROUNDING)).all():
+        yield "moments", "squares that sum to less than the square of the sum allows", "sums"
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        raise ValueError(f"{cut(value)!r}: expected a text of {LONGEST_TEXT} characters at most")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise ValueError(f"{cut(value)!r}: expected a list")
+    return value
+
+
 def _whole(value: object, least: int = 1) -> int:
-    if type(value) is not int or value < least:
-        raise ValueError(f"{value!r}: expected a whole number of {least} or more")
+    if type(value) is not int or not least <= value <= MOST_NUMBERS:
+        raise ValueError(f"{cut(value)!r}: expected a whole number, {least} to {MOST_NUMBERS}")
     return value
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r}: expected a number")
+        raise ValueError(f"{cut(value)!r}: expected a number")
     return float(value)

@@ -56,7 +56,7 @@ def test_of_two_nodes_of_one_client_the_second_is_refused(
         ("schema", "fedsub.v9", "with schema fedsub.v9, expected fedsub "),
         ("classes", ["class 0", "class 2", "class 1"], "client 'p2': classes: got ('class 0', "),
         ("classes", ["class 0", "class 1"], "client 'p2': classes: got"),
-        ("shape", [4, 128], "client 'p2': shape: got (4, 128), expected (4,)"),
+        ("shape", [4, 1], "client 'p2': shape: got (4, 1), expected (4,)"),
     ],
 )
 def test_who_differs_from_most_is_turned_away(
@@ -98,6 +98,19 @@ def test_who_differs_from_most_is_turned_away(
         ("capacity", "half"),
         ("capacity", [0.5]),
         ("people", "many"),
+        ("client", "p" * 65),
+        ("classes", ["x" * 10_000] * 3),
+        ("classes", [1, 2, 3]),
+        ("classes", []),
+        ("shape", [3.0]),
+        ("shape", [4, 1, 1, 1, 1]),
+        ("shape", [2**62]),
+        ("examples", 2**48 - 1),
+        ("examples", 1.0),
+        *[("count", wrong) for wrong in ("5", [5], b"5", -5, float("nan"), 2**62, 5.0, 5)],
+        *[("sum", [wrong] * 4) for wrong in (1e15, -1e308, float("inf"), 2**62)],
+        *[("sumsq", [wrong] * 4) for wrong in (0.0, -1.0, 1e308, float("inf"))],
+        ("sum", "1234"),
     ],
 )
 def test_an_introduction_that_cannot_be_read_leaves_its_client_out(
