@@ -81,7 +81,7 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
         strategy.start(grid)
         export_csv(database, folder / METRICS_FILE)
     if strategy.finished_rounds > finished:
-        collect_models(grid, strategy.population, folder / MODELS, strategy.run_name)
+        collect_models(strategy.link, strategy.population, folder / MODELS, strategy.run_name)
 
 
 def run_folder(config: RunConfig) -> Path:

@@ -10,11 +10,12 @@ import logging
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
-from flwr.serverapp import Grid
 
+from fedsub_core.errors import cut
 from fedsub_core.files import write_whole
 from fedsub_core.wire import exchange
 from strategies.rounds.delivery import Delivery
+from strategies.rounds.link import Link
 from strategies.rounds.population import Population
 
 log = logging.getLogger("fedsub")
@@ -23,7 +24,7 @@ log = logging.getLogger("fedsub")
 PATIENCE = 120.0
 
 
-def collect_models(grid: Grid, population: Population, folder: Path, run: str) -> None:
+def collect_models(link: Link, population: Population, folder: Path, run: str) -> None:
     """Write every simulated person's model to ``<folder>/<client>.safetensors``.
 
     A node that did not train in the run called `run` has another run's model, and gives none.
@@ -39,10 +40,10 @@ def collect_models(grid: Grid, population: Population, folder: Path, run: str) -
         for client in simulated
     ]
     delivery = Delivery()
-    for reply in delivery.exchange(grid, asked, PATIENCE, population.nodes):
+    for reply in delivery.exchange(link, asked, PATIENCE, population.nodes):
         client = delivery.client_of(reply)
         if reply.has_error():
-            log.warning("client %s: sends no model: %s", client, reply.error.reason)
+            log.warning("client %s: sends no model: %s", client, cut(reply.error.reason))
         else:
             write_whole(folder / f"{client}.safetensors", exchange.unpack(reply.content))
     for client in sorted(delivery.missing):

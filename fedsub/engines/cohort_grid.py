@@ -41,6 +41,9 @@ class CohortGrid(Grid):
     threads : stacks trained at once on a CPU, one core each.
     """
 
+    #: Both its ends are ours: it takes whole lists, and trains them together.
+    in_process = True
+
     def __init__(
         self,
         settings: DeviceSettings,

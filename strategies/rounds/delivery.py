@@ -12,15 +12,19 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from flwr.app import Message
+from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
-from flwr.serverapp import Grid
+
+from fedsub_core.errors import cut
+from strategies.rounds.link import Fault, Link
 
 log = logging.getLogger("fedsub")
 
 POLL_SECONDS = 0.2
 #: How often the link is asked who is connected, while somebody is awaited.
 PRESENCE_SECONDS = 1.0
+#: A second exchange of a round may last as long, whatever time the first has taken.
+LEAST_SECONDS = 10.0
 #: What is said when a message, its node or the process that worked on it went missing; the device
 #: itself said nothing.
 LOST = {
@@ -29,7 +33,8 @@ LOST = {
     ErrorCode.NODE_UNAVAILABLE,
     ErrorCode.CLIENT_APP_CRASHED,
 }
-#: How often a device's app may crash on one message: one that always does must not go on all round.
+#: How often a device's app may crash on one message, or its node not let it through: one that
+#: always does must not go on all round.
 CRASHES = 3
 
 
@@ -49,12 +54,16 @@ class Delivery:
         self.late: Counter[str] = Counter()
         self.resent: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
+        #: Who has not answered in the last exchange.
+        self.silent: frozenset[str] = frozenset()
+        self._waited = self._slowest = 0.0
         self._overdue: dict[str, str] = {}
         self._clients: dict[str, str] = {}
+        self._failed: Counter[str] = Counter()
 
     def exchange(
         self,
-        grid: Grid,
+        link: Link,
         asked: Sequence[tuple[str, Message]],
         timeout: float,
         nodes: Mapping[str, int],
@@ -64,39 +73,49 @@ class Delivery:
         Ends when everybody has replied or after `timeout` seconds. An error reply is yielded like
         any other, but not one that says that the message or its node was lost: that message is
         sent again while there is time, once the client's node (`nodes`) is connected; to an app
-        that crashes on it, :data:`CRASHES` times.
+        that crashes on it, :data:`CRASHES` times. A reply that cannot be read is yielded as an
+        error.
         """
-        self._clients = {}
-        awaited = self._send(grid, dict(asked), nodes)
-        pushed = {client for client, _ in awaited.values()}
-        stranded = {client: message for client, message in asked if client not in pushed}
+        self._clients, self._failed = {}, Counter()
+        awaited: dict[str, tuple[str, Message]] = {}
+        stranded = dict(asked)
+        yield from self._send(link, stranded, awaited, stranded, nodes)
         # From now on: an engine in this process works while messages are pushed.
-        deadline = time.monotonic() + timeout
-        next_look = time.monotonic() + PRESENCE_SECONDS
-        crashes: Counter[str] = Counter()
+        since = time.monotonic()
+        deadline, next_look = since + timeout, since + PRESENCE_SECONDS
+        self._slowest = 0.0
         while True:
-            for client, message, reply in self._pull(grid, awaited):
+            for client, message, reply in self._pull(link, awaited):
                 crashed = reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_CRASHED
-                given_up = crashed and crashes[client] == CRASHES
+                given_up = crashed and self._failed[client] == CRASHES
                 if reply.has_error() and reply.error.code in LOST and not given_up:
-                    log.warning("client %s: %s", client, reply.error.reason)
+                    log.warning("client %s: %s", client, cut(reply.error.reason))
                     stranded[client] = message
-                    crashes[client] += crashed
+                    self._failed[client] += crashed
                 else:
+                    self._slowest = time.monotonic() - since
                     yield reply
             left = deadline - time.monotonic()
             if not (awaited or stranded) or left <= 0:
                 break
             time.sleep(min(self.poll, left))
             if stranded and next_look <= time.monotonic() < deadline:
-                sent = self._send(grid, self._connected(grid, stranded, nodes), nodes)
-                for client, _ in sent.values():
-                    del stranded[client]
-                awaited |= sent
+                there = self._connected(link, stranded, nodes)
+                yield from self._send(link, there, awaited, stranded, nodes)
                 next_look = time.monotonic() + PRESENCE_SECONDS
         for identity, (client, _) in awaited.items():
             self._overdue[identity] = client
-        self.missing.update({client for client, _ in awaited.values()} | stranded.keys())
+        self._waited = time.monotonic() - since
+        self.silent = frozenset({client for client, _ in awaited.values()} | stranded.keys())
+        self.missing.update(self.silent)
+
+    def time_left(self, timeout: float) -> float:
+        """Return how long another exchange of a round may last of whose `timeout` one has taken.
+
+        A round waits for its deadline once; whoever answered so far gets at least twice the time
+        that the slowest of them took.
+        """
+        return min(timeout, max(timeout - self._waited, 2 * self._slowest, LEAST_SECONDS))
 
     def client_of(self, reply: Message) -> str:
         """Return whose message `reply` answers, "?" if it is none of the last exchange.
@@ -116,13 +135,19 @@ class Delivery:
         return counted
 
     def _send(
-        self, grid: Grid, messages: Mapping[str, Message], nodes: Mapping[str, int]
-    ) -> dict[str, tuple[str, Message]]:
-        """Send the messages; return client and message by the id under which replies come."""
-        if not messages:
-            return {}
-        fresh = [
-            Message(
+        self,
+        link: Link,
+        messages: Mapping[str, Message],
+        awaited: dict[str, tuple[str, Message]],
+        stranded: dict[str, Message],
+        nodes: Mapping[str, int],
+    ) -> list[Message]:
+        """Send messages; move those on their way from `stranded` to `awaited`, by their ids.
+
+        Returns an error for each whose node has let none through too often.
+        """
+        fresh = {
+            client: Message(
                 message.content,
                 nodes[client],
                 message.metadata.message_type,
@@ -130,39 +155,55 @@ class Delivery:
                 group_id=message.metadata.group_id,
             )
             for client, message in messages.items()
-        ]
-        # A list: Flower's link refuses generators. For a message that it could not take, it returns
-        # no id, or nothing at all and the list is shorter; the id also stands in the message.
-        taken = set(grid.push_messages(fresh))
-        sent = {
-            one.metadata.message_id: item
-            for one, item in zip(fresh, messages.items(), strict=True)
-            if one.metadata.message_id in taken
         }
-        before = set(self._clients.values())
-        self.resent.update(client for client, _ in sent.values() if client in before)
-        self._clients |= {identity: client for identity, (client, _) in sent.items()}
-        return sent
+        before, given_up = set(self._clients.values()), []
+        faults = link.push(list(fresh.values()))
+        for (client, message), fault in zip(fresh.items(), faults, strict=True):
+            identity = message.metadata.message_id
+            if fault is None:
+                if client in before:
+                    self.resent[client] += 1
+                self._clients[identity] = client
+                awaited[identity] = client, stranded.pop(client)
+            elif not fault.away:
+                log.warning("client %s: the message to it: %s", client, fault.reason)
+                self._failed[client] += 1
+                if self._failed[client] > CRASHES:
+                    del stranded[client]
+                    self._clients[identity] = client
+                    given_up.append(_error(message, fault))
+        return given_up
 
     def _pull(
-        self, grid: Grid, awaited: dict[str, tuple[str, Message]]
+        self, link: Link, awaited: dict[str, tuple[str, Message]]
     ) -> list[tuple[str, Message, Message]]:
         """Return client, message and reply for those that have come; they are awaited no more.
 
         Replies to messages of earlier exchanges are counted.
         """
         found = []
-        for reply in grid.pull_messages([*awaited, *self._overdue]):
-            identity = reply.metadata.reply_to_message_id
+        for identity, came in link.pull([*awaited, *self._overdue]).items():
             if identity in awaited:
-                found.append((*awaited.pop(identity), reply))
-            elif (client := self._overdue.pop(identity, None)) and not reply.has_error():
-                self.late[client] += 1
-                log.warning("client %s: a reply came after its round had ended; not used", client)
+                client, message = awaited.pop(identity)
+                reply = came if isinstance(came, Message) else _error(message, came)
+                # Whatever it says itself, it is the answer to what it was pulled for.
+                reply.metadata.__dict__["_reply_to_message_id"] = identity
+                found.append((client, message, reply))
+            elif (
+                (late := self._overdue.pop(identity, None))
+                and isinstance(came, Message)
+                and not came.has_error()
+            ):
+                self.late[late] += 1
+                log.warning("client %s: a reply came after its round had ended; not used", late)
         return found
 
     def _connected(
-        self, grid: Grid, stranded: Mapping[str, Message], nodes: Mapping[str, int]
+        self, link: Link, stranded: Mapping[str, Message], nodes: Mapping[str, int]
     ) -> dict[str, Message]:
-        there = set(grid.get_node_ids())
+        there = link.node_ids()
         return {client: m for client, m in stranded.items() if nodes.get(client) in there}
+
+
+def _error(message: Message, fault: Fault) -> Message:
+    return Message(Error(ErrorCode.UNKNOWN, fault.reason), reply_to=message)

@@ -6,14 +6,13 @@ import logging
 import time
 from collections import Counter
 
-from flwr.serverapp import Grid
-
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.data.standardise import pool, scaling
 from fedsub_core.errors import RunError
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.delivery import POLL_SECONDS
+from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
 
 log = logging.getLogger("fedsub")
@@ -23,7 +22,7 @@ Kind = tuple[tuple[str, ...], tuple[int, ...]]
 
 
 def agree(
-    grid: Grid, registry: NodeRegistry, settings: RoundSettings, standardise: str
+    link: Link, registry: NodeRegistry, settings: RoundSettings, standardise: str
 ) -> Agreement:
     """Ask every node that connects who it is, until all have answered and there are enough.
 
@@ -36,7 +35,7 @@ def agree(
         If fewer than ``min-clients`` could be admitted within ``join-timeout`` seconds, or if
         simulated nodes are fewer than the people in their data.
     """
-    _await_answers(registry, grid, settings, all_answers=True)
+    _await_answers(registry, link, settings, all_answers=True)
     if not registry.online:
         raise _too_few(registry, settings)
     _refuse_half_a_federation(registry)
@@ -56,7 +55,7 @@ def agree(
 
 
 def gather(
-    grid: Grid,
+    link: Link,
     registry: NodeRegistry,
     settings: RoundSettings,
     agreed: Agreement,
@@ -72,7 +71,7 @@ def gather(
         If after ``join-timeout`` seconds there are fewer than ``min-clients``.
     """
     kind = agreed.classes, agreed.shape
-    _await_answers(registry, grid, settings, all_answers, kind)
+    _await_answers(registry, link, settings, all_answers, kind)
     _turn_away_misfits(registry, kind)
     if len(registry.online) < settings.min_clients:
         raise _too_few(registry, settings)
@@ -80,7 +79,7 @@ def gather(
 
 def _await_answers(
     registry: NodeRegistry,
-    grid: Grid,
+    link: Link,
     settings: RoundSettings,
     all_answers: bool,
     kind: Kind | None = None,
@@ -91,7 +90,7 @@ def _await_answers(
     """
     deadline = time.monotonic() + settings.join_timeout
     while True:
-        registry.refresh(grid)
+        registry.refresh(link)
         votes = _votes(registry)
         fitting = votes[kind] if kind is not None else max(votes.values(), default=0)
         enough = fitting >= settings.min_clients

@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 from flwr.app import Message, MessageType, RecordDict
-from flwr.serverapp import Grid
+from flwr.common.constant import ErrorCode
 
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
+from strategies.rounds.link import Fault, Link
 
 log = logging.getLogger("fedsub")
 
@@ -25,6 +27,8 @@ AGAIN_SECONDS = 30.0
 MISFIT_SECONDS = 600.0
 #: And one that did not answer: a question to a device that crashed on it stays open for ever.
 UNANSWERED_SECONDS = 120.0
+#: How often an app that crashed on the question is asked again at once.
+CRASHES = 3
 
 
 @dataclass
@@ -46,15 +50,16 @@ class NodeRegistry:
     _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
     _claims: dict[int, str] = field(default_factory=dict)
     _again: dict[int, float] = field(default_factory=dict)
+    _crashes: Counter[int] = field(default_factory=Counter)
 
     @property
     def waiting(self) -> int:
         """How many connected nodes have not answered yet."""
         return len({node for node, _ in self._questions.values()})
 
-    def refresh(self, grid: Grid) -> None:
+    def refresh(self, link: Link) -> None:
         """Note who is connected, ask those who are new, and take the answers that have come."""
-        connected, now = set(grid.get_node_ids()), time.monotonic()
+        connected, now = link.node_ids(), time.monotonic()
         # Once the client's first node is gone, the second of that id may be the one.
         for node in [
             n for n, client in self._claims.items() if self.nodes.get(client) not in connected
@@ -64,12 +69,10 @@ class NodeRegistry:
             del self.turned_away[node], self._again[node]
         asked = {n for n, since in self._questions.values() if now - since < UNANSWERED_SECONDS}
         strangers = sorted(connected - asked - set(self.nodes.values()) - self.turned_away.keys())
-        self._ask(grid, strangers)
+        self._ask(link, strangers)
         self._questions = {m: q for m, q in self._questions.items() if q[0] in connected}
-        answers = {}
-        for reply in grid.pull_messages(list(self._questions)) if self._questions else []:
-            node, _ = self._questions[reply.metadata.reply_to_message_id]
-            answers[node] = reply
+        found = link.pull(self._questions)
+        answers = {self._questions[i][0]: came for i, came in found.items()}
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
         for node in sorted(answers):
             self._take_answer(node, answers[node], connected)
@@ -82,7 +85,7 @@ class NodeRegistry:
         self.online.discard(client)
         self._refuse(node, why)
 
-    def _ask(self, grid: Grid, nodes: list[int]) -> None:
+    def _ask(self, link: Link, nodes: list[int]) -> None:
         questions = [
             Message(
                 RecordDict({handshake.HANDSHAKE: handshake.greeting()}),
@@ -92,16 +95,25 @@ class NodeRegistry:
             )
             for node in nodes
         ]
-        if questions:
-            taken, now = set(grid.push_messages(questions)), time.monotonic()
-            for question, node in zip(questions, nodes, strict=True):
-                if question.metadata.message_id in taken:
-                    self._questions[question.metadata.message_id] = node, now
+        faults, now = link.push(questions), time.monotonic()
+        for question, node, fault in zip(questions, nodes, faults, strict=True):
+            if fault is None:
+                self._questions[question.metadata.message_id] = node, now
+            elif not fault.away:
+                self._refuse(node, f"the question to it: {fault.reason}", AGAIN_SECONDS)
 
-    def _take_answer(self, node: int, reply: Message, connected: set[int]) -> None:
+    def _take_answer(self, node: int, reply: Message | Fault, connected: set[int]) -> None:
+        if isinstance(reply, Fault):
+            self._refuse(node, f"its answer: {reply.reason}")
+            return
         if reply.has_error():
+            code = reply.error.code
+            if code == ErrorCode.CLIENT_APP_CRASHED and self._crashes[node] < CRASHES:
+                self._crashes[node] += 1  # it is asked again at once
+                log.warning("node %d: %s", node, cut(reply.error.reason))
+                return
             # Its file may be unreadable for a moment: it is asked again, but not at once.
-            self._refuse(node, f"error {reply.error.code}: {reply.error.reason}", AGAIN_SECONDS)
+            self._refuse(node, f"error {code}: {cut(reply.error.reason)}", AGAIN_SECONDS)
             return
         try:
             record = reply.content.config_records[handshake.HANDSHAKE]

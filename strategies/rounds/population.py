@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
-from flwr.serverapp import Grid
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.seeds import generator
 from fedsub_core.wire.handshake import Facts
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.handshake import gather
+from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.patience import Patience
 
 
 @dataclass
@@ -24,11 +25,13 @@ class Population:
     registry : who is connected, under which of Flower's node ids, and what each said of itself.
     agreed : what was agreed on before the first round.
     settings : of the rounds.
+    patience : who is asked less often, because it did not answer.
     """
 
     registry: NodeRegistry
     agreed: Agreement
     settings: RoundSettings
+    patience: Patience = field(default_factory=Patience)
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -44,14 +47,19 @@ class Population:
         """Return what is known of a client: its samples, its capacity."""
         return self.registry.introductions[client].facts
 
-    def gather(self, grid: Grid, all_answers: bool = False) -> None:
+    def gather(self, link: Link, all_answers: bool = False) -> None:
         """Let nodes join and leave: :func:`strategies.rounds.handshake.gather`."""
-        gather(grid, self.registry, self.settings, self.agreed, all_answers)
+        gather(link, self.registry, self.settings, self.agreed, all_answers)
 
     def taking_part(self, round: int) -> list[str]:
-        """Return who may train in a round: who is connected, but held-out people only late."""
+        """Return who may train in a round: who is connected and does not rest.
+
+        Held-out people join late.
+        """
         joined = self._joined(round)
-        return [c for c in self._online() if c not in self.agreed.unseen or joined]
+        there = [c for c in self._online() if c not in self.agreed.unseen or joined]
+        resting = set(self.patience.resting(there, round))
+        return [c for c in there if c not in resting]
 
     def sample(self, round: int) -> list[str]:
         """Draw a round's clients, from a stream that depends on the seed and the round."""
@@ -66,7 +74,13 @@ class Population:
     def evaluated(self, round: int) -> list[str]:
         """Return who is evaluated in a round: once the held-out people have joined, only they."""
         joined = bool(self.agreed.unseen) and self._joined(round)
-        return [c for c in self._online() if (c in self.agreed.unseen) == joined]
+        there = [c for c in self._online() if (c in self.agreed.unseen) == joined]
+        resting = set(self.patience.resting(there, round))
+        return [c for c in there if c not in resting]
+
+    def resting(self, round: int) -> list[str]:
+        """Return who is connected, and not asked in a round."""
+        return self.patience.resting(self._online(), round)
 
     def _online(self) -> list[str]:
         return sorted(self.registry.online)

@@ -39,7 +39,9 @@ from fedsub_core.wire.exchange import Instructions
 from fedsub_core.wire.references import reference_tensors, split_references
 from strategies.rounds.agreement import AGREED, Agreement
 from strategies.rounds.handshake import agree
+from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.patience import PATIENCE, Patience
 from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.transport import Transport
@@ -63,7 +65,8 @@ class PersonalizedStrategy(Strategy):
 
     #: The architecture, once devices have said what their samples look like.
     model: Model
-    #: The run's clients, once they have been asked.
+    #: The way to its nodes, once it has one; and the run's clients, once they have been asked.
+    link: Link
     population: Population
 
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
@@ -76,10 +79,13 @@ class PersonalizedStrategy(Strategy):
         self.finished_rounds = 0
         self.transport = Transport(settings.wire)
         self._agreed: State = {}
+        self._patience = Patience()
         self._metrics: RoundMetrics | None = None
         #: Who was asked to evaluate its model after training it.
         self._also: frozenset[str] = frozenset()
         self._rows: list[MetricRow] = []
+        #: Whether each client that was asked to train gave an upload that could be used.
+        self._trained: dict[str, bool] = {}
 
     # What a method defines.
 
@@ -143,7 +149,9 @@ class PersonalizedStrategy(Strategy):
         self.finished_rounds = round
         self.transport.references, own = split_references(state)
         self._agreed = {name: t for name, t in own.items() if name.startswith(AGREED)}
-        self.state = {name: t for name, t in own.items() if name not in self._agreed}
+        self._patience = Patience.of(own)
+        ours = (AGREED, PATIENCE)
+        self.state = {name: t for name, t in own.items() if not name.startswith(ours)}
 
     def start(
         self,
@@ -195,14 +203,15 @@ class PersonalizedStrategy(Strategy):
 
     def connect(self, grid: Grid) -> None:
         """Hold the handshake, or recall the agreement that the run began with."""
+        self.link = Link(grid)
         registry, rounds = NodeRegistry(), self.settings.rounds
         if self._agreed:
             agreed = Agreement.of(self._agreed)
-            self.population = Population(registry, agreed, rounds)
-            self.population.gather(grid, all_answers=True)
+            self.population = Population(registry, agreed, rounds, self._patience)
+            self.population.gather(self.link, all_answers=True)
         else:
-            agreed = agree(grid, registry, rounds, self.settings.standardise)
-            self.population = Population(registry, agreed, rounds)
+            agreed = agree(self.link, registry, rounds, self.settings.standardise)
+            self.population = Population(registry, agreed, rounds, self._patience)
         self.model = build_model(self.settings.model, agreed.shape, len(agreed.classes))
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
@@ -216,16 +225,22 @@ class PersonalizedStrategy(Strategy):
         arrays, config = ArrayRecord(), ConfigRecord()
         self._metrics = RoundMetrics(round, self.model.classes) if evaluated else None
         self._rows = []
-        self.population.gather(grid)
+        self.population.gather(self.link)
+        self._rows += [
+            MetricRow(round, client, None, "resting", 1)
+            for client in self.population.resting(round)
+        ]
         messages = list(self.configure_train(round, arrays, config, grid))
-        self.aggregate_train(round, self._deliver(grid, messages, timeout))
+        self.aggregate_train(round, self._deliver(messages, timeout))
         metrics = None
         if self._metrics is not None:
             # Whoever left while training would be awaited for a whole deadline.
-            self.population.registry.refresh(grid)
+            self.population.registry.refresh(self.link)
             if messages := list(self.configure_evaluate(round, arrays, config, grid)):
-                self.aggregate_evaluate(round, self._deliver(grid, messages, timeout))
+                left = self.transport.delivery.time_left(timeout)
+                self.aggregate_evaluate(round, self._deliver(messages, left))
             metrics = self._metrics.mean()
+        self._patience.note(round, self._trained)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self._rows
         rows += self._metrics.rows() if self._metrics is not None else []
@@ -236,7 +251,7 @@ class PersonalizedStrategy(Strategy):
     def lasting_state(self) -> State:
         """Return all that the run needs to go on after the last finished round."""
         assert self.state is not None
-        own = self.state | self.population.agreed.tensors()
+        own = self.state | self.population.agreed.tensors() | self._patience.tensors()
         return own | reference_tensors(self.transport.references)
 
     def configure_train(
@@ -283,6 +298,7 @@ class PersonalizedStrategy(Strategy):
             report = exchange.read_report(content, self.card.reports)
             report["bytes_full_model"] = self.model.full_bytes
             self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
+        self._trained = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
         self._demand_quorum(server_round, len(uploads))
         turn = self.turn(server_round)
         self.state, rows = self.aggregate(self.state, dict(sorted(uploads.items())), turn)
@@ -295,7 +311,11 @@ class PersonalizedStrategy(Strategy):
         """Ask every client that has not said it yet how its model does on its own test part."""
         turn = self.turn(server_round)
         said = self._metrics.found if self._metrics is not None else {}
-        clients = [c for c in self.population.evaluated(server_round) if c not in said]
+        # Who was silent while it should train would make everybody wait a second time.
+        silent = self.transport.delivery.silent
+        clients = [
+            c for c in self.population.evaluated(server_round) if c not in said and c not in silent
+        ]
         told = self._instructions(turn, False)
         return self.transport.write(
             MessageType.EVALUATE,
@@ -328,13 +348,11 @@ class PersonalizedStrategy(Strategy):
         scaling = self.population.agreed.scaling
         return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
 
-    def _deliver(
-        self, grid: Grid, messages: Sequence[Message], timeout: float
-    ) -> Iterable[Message]:
-        return self.transport.deliver(grid, messages, self.population.nodes, timeout)
+    def _deliver(self, messages: Sequence[Message], timeout: float) -> Iterable[Message]:
+        return self.transport.deliver(self.link, messages, self.population.nodes, timeout)
 
     def _demand_quorum(self, round: int, usable: int) -> None:
-        asked = self.transport.asked
+        asked = len(self.transport.asked)
         needed = max(1, math.ceil(self.settings.rounds.quorum * asked))
         if usable < needed:
             raise RunError(

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Message, MessageType, RecordDict
-from flwr.serverapp import Grid
 
+from fedsub_core.errors import cut
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle, Declaration
@@ -18,6 +18,7 @@ from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.exchange import Instructions
 from fedsub_core.wire.references import Reference
 from strategies.rounds.delivery import Delivery
+from strategies.rounds.link import Link
 
 log = logging.getLogger("fedsub")
 
@@ -40,8 +41,8 @@ class Transport:
         self.delivery = Delivery()
         #: Messages refused so far, by client.
         self.refusals: Counter[str] = Counter()
-        #: How many clients were written to last.
-        self.asked = 0
+        #: Who was written to last.
+        self.asked: tuple[str, ...] = ()
         self._refused_now: Counter[str] = Counter()
         self._bytes: dict[str, Counter[str]] = {}
 
@@ -89,7 +90,7 @@ class Transport:
         return messages
 
     def deliver(
-        self, grid: Grid, messages: Sequence[Message], nodes: Mapping[str, int], timeout: float
+        self, link: Link, messages: Sequence[Message], nodes: Mapping[str, int], timeout: float
     ) -> Iterator[Message]:
         """Send messages, count their bytes; yield the replies that come in time.
 
@@ -109,8 +110,8 @@ class Transport:
             raise ValueError(f"two messages to one client among those to {[c for c, _ in asked]}")
         for client, message in asked:
             self._count_down(client, message)
-        self.asked = len(asked)
-        return self.delivery.exchange(grid, asked, timeout, nodes)
+        self.asked = tuple(client for client, _ in asked)
+        return self.delivery.exchange(link, asked, timeout, nodes)
 
     def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, RecordDict]]:
         """Yield who answered what; error replies are refused."""
@@ -119,7 +120,7 @@ class Transport:
             if reply.has_error():
                 # A device that lost its memory cannot read differences: start anew with it.
                 self.references.pop(client, None)
-                self.refuse(client, round, f"error {reply.error.code}: {reply.error.reason}")
+                self.refuse(client, round, f"error {reply.error.code}: {cut(reply.error.reason)}")
             else:
                 yield client, reply.content
 

@@ -7,10 +7,8 @@ no cut hits, tells what a device really sends and gets.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_server.rundb import RunDatabase
 
+from ..rounds_on_disk import rounds_on_disk
 from .deployment import DEVICES, Deployment, prepared
 from .netns import Traffic
 
@@ -68,10 +67,7 @@ class Outcome:
         return self.deployment.project.volume("runs") / "cut" / "fedsub" / "state.db"
 
     def rounds(self) -> list[int]:
-        if not self.database.exists():
-            return []
-        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as database:
-            return [round for (round,) in database.execute("SELECT round FROM rounds")]
+        return rounds_on_disk(self.database)
 
     def until_round(self, round: int) -> None:
         self.deployment.wait_until(lambda: len(self.rounds()) >= round, f"round {round}")

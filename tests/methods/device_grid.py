@@ -36,6 +36,8 @@ class DeviceGrid(Grid):
     people : how many there are.
     """
 
+    in_process = True
+
     def __init__(self, config: RunConfig, people: int, **node: Any) -> None:
         settings: Mapping[str, Any] = to_flat(config)
         self.contexts = {

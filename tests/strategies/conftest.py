@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.serverapp import Grid
 from torch import Tensor
 
 from fedsub.engines.cohort_grid import CohortGrid
@@ -57,6 +58,7 @@ def run_method() -> Iterator[RunMethod]:
         backwards: bool = False,
         strategy: Callable[..., PersonalizedStrategy] | None = None,
         start: Mapping[str, Any] | None = None,
+        link: Callable[[Grid], Grid] | None = None,
         **keys: Any,
     ) -> FinishedRun:
         """Return the finished run.
@@ -68,6 +70,7 @@ def run_method() -> Iterator[RunMethod]:
         backwards : clients and replies in the opposite order.
         strategy : a class in place of the method's own server half.
         start : arguments of ``start``.
+        link : puts a Grid in front of the engine's.
         keys : of the configuration.
         """
         clients = federation.clients
@@ -96,7 +99,8 @@ def run_method() -> Iterator[RunMethod]:
                 after_round(round, finished)
 
         server.on_round = note
-        finished.result = server.start(finished.grid, **(start or {}))
+        front = finished.grid if link is None else link(finished.grid)
+        finished.result = server.start(front, **(start or {}))
         return finished
 
     yield run

@@ -13,6 +13,9 @@ from flwr.supercore.run import Run
 class PartialGrid(Grid):
     """A Grid of which only nodes, pushing and pulling are left to write."""
 
+    #: As our engines, it takes and gives lists.
+    in_process = True
+
     def set_run(self, run: Run) -> None:
         """Fail: no strategy needs it."""
         raise NotImplementedError

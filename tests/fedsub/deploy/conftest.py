@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,6 +20,8 @@ from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_server.rundb import RunDatabase
+
+from ...rounds_on_disk import rounds_on_disk
 
 CLIENTS = 3
 PATIENCE = 240.0
@@ -159,8 +160,7 @@ class Deployment:
 
     def rounds(self) -> list[int]:
         """The rounds in the run's database."""
-        with closing(sqlite3.connect(self.rehearsal.database)) as database:
-            return [round for (round,) in database.execute("SELECT round FROM rounds")]
+        return rounds_on_disk(self.rehearsal.database)
 
     def server(self) -> dict[str, Any]:
         """The server's state after the last round."""

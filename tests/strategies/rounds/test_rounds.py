@@ -97,12 +97,13 @@ def test_a_bad_upload_counts_as_no_answer(
     assert bad.refusals == {"p2": 1} and absent.refusals == {}
     assert_equal_states(bad.states, absent.states)
     assert bad.metric("refused_replies") == absent.metric("missing_replies") == {(round, "p2"): 1}
-    # Only who said nothing at all is asked again how its model does.
-    asked_again = {"bytes_evaluation_sent", "bytes_evaluation_flower"}
-    failures = {"refused_replies", "missing_replies", *asked_again}
-    kept, theirs = ({r for r in run.rows if r.metric not in failures} for run in (bad, absent))
+    kept, theirs = (
+        {r for r in run.rows if (r.round, r.client) != (round, "p2")} for run in (bad, absent)
+    )
     assert kept == theirs
-    for run, again in ((bad, change is failed), (absent, True), (fine, False)):
+    # Who said why it failed is asked again how its model does; who said nothing at all is not.
+    assert (round, "p2") in bad.metric("loss") and (round, "p2") not in absent.metric("loss")
+    for run, again in ((bad, change is failed), (absent, False), (fine, False)):
         assert set(run.metric("bytes_evaluation_sent")) == ({(round, "p2")} if again else set())
     assert bad.client_states().keys() == fine.client_states().keys()
     # The upload would have changed the cache, so its loss must show.

@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
 
 from strategies.rounds.delivery import Delivery
+from strategies.rounds.link import Link
 
 from ...partial_grid import PartialGrid
 
@@ -124,7 +125,7 @@ class Server:
         """Return who answered, by the delivery, and what: client and round asked, or an error."""
         answers = []
         asked = [(client, message(client, round)) for client in (clients or NODES)]
-        for reply in self.delivery.exchange(self.link, asked, timeout, NODES):
+        for reply in self.delivery.exchange(Link(self.link), asked, timeout, NODES):
             if reply.has_error():
                 said = f"error {reply.error.code}"
             else:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from flwr.app import Message
 
+from strategies.rounds.link import Link
+
 from .scripted_link import Serve
 
 SILENT = {"silent": True}
@@ -72,5 +74,5 @@ def test_a_reply_that_comes_twice_is_used_once(
 
 def test_nobody_asked_is_over_at_once(serve: Serve) -> None:
     server = serve()
-    assert list(server.delivery.exchange(server.link, [], 600.0, {})) == []
+    assert list(server.delivery.exchange(Link(server.link), [], 600.0, {})) == []
     assert server.link.seconds == 0.0 and server.link.sent == []

@@ -10,6 +10,7 @@ from fedsub_core.config.settings import RoundSettings
 from fedsub_core.errors import RunError
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.handshake import agree, gather
+from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
 
 from .scripted_grid import ScriptedGrid
@@ -22,13 +23,13 @@ def settings(**keys: Any) -> RoundSettings:
 def agreed_on(grid: ScriptedGrid, **keys: Any) -> tuple[NodeRegistry, Agreement]:
     """Hold the handshake; return who is there and what was agreed on."""
     registry = NodeRegistry()
-    return registry, agree(grid, registry, settings(**keys), "federation")
+    return registry, agree(Link(grid), registry, settings(**keys), "federation")
 
 
 def wait(grid: ScriptedGrid, registry: NodeRegistry, agreed: Agreement, **keys: Any) -> None:
     """Wait for a round's clients."""
     everybody = keys.pop("all_answers", False)
-    gather(grid, registry, settings(**keys), agreed, everybody)
+    gather(Link(grid), registry, settings(**keys), agreed, everybody)
 
 
 def test_a_double_of_a_client_that_was_turned_away_may_be_the_one_that_fits(

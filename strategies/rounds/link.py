@@ -1,0 +1,157 @@
+"""The link to the nodes: Flower's Grid, message by message and behind bounds.
+
+A Grid takes and gives messages by the list. Over a network one that cannot be read raises and
+costs the whole list, and one whose parts never come blocks it for hours: any node could end or
+stop a run. Here each message stands for itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedsub_core.errors import cut
+
+T = TypeVar("T")
+
+#: Messages that are taken or given at once.
+WORKERS = 8
+#: Seconds that a look for replies waits for those that are just coming in.
+GRACE = 1.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a message could not be given or taken; `away`: because its node is not there now."""
+
+    reason: str
+    away: bool = False
+
+
+NOT_TAKEN = Fault("the link did not take it", away=True)
+
+
+class Link:
+    """A Grid that nothing a node does can break.
+
+    Parameters
+    ----------
+    grid : an engine of this process, which says so by `in_process`, takes and gives lists: both
+        its ends are ours.
+    grace : seconds.
+    """
+
+    def __init__(self, grid: Grid, grace: float = GRACE) -> None:
+        self.grid, self.grace = grid, grace
+        self._in_process = bool(getattr(grid, "in_process", False))
+        self._lock = threading.Lock()
+        #: Ids that a worker is asking for, and what workers found since the last look.
+        self._busy: set[str] = set()
+        self._found: dict[str, Message | Fault] = {}
+
+    def node_ids(self) -> set[int]:
+        """Return the ids of the connected nodes."""
+        return set(self.grid.get_node_ids())
+
+    def push(self, messages: Sequence[Message]) -> list[Fault | None]:
+        """Send messages; return for each what went wrong, None where nothing did.
+
+        Raises
+        ------
+        Exception
+            Whatever Flower's raises where the link itself is gone.
+        """
+        if not messages:
+            return []
+        if self._in_process:
+            # No id, or a shorter list, for what it could not take; ids also stand in messages.
+            taken = set(self.grid.push_messages(list(messages)))
+            return [None if m.metadata.message_id in taken else NOT_TAKEN for m in messages]
+        faults: dict[int, Fault | None] = {}
+
+        def push_one(i: int) -> None:
+            try:
+                ids = set(self.grid.push_messages([messages[i]]))
+                known = messages[i].metadata.message_id in ids
+                faults[i] = None if known else NOT_TAKEN
+            except Exception as error:  # whatever it is, it is about this message alone
+                faults[i] = _fault(error)
+
+        for worker in self._start(deque(range(len(messages))), push_one):
+            worker.join()
+        self._blame_the_right_one(faults.values())
+        return [faults[i] for i in range(len(messages))]
+
+    def pull(self, ids: Iterable[str]) -> dict[str, Message | Fault]:
+        """Return the replies that have come, by the id of the message that they answer.
+
+        Raises
+        ------
+        Exception
+            Whatever Flower's raises where the link itself is gone.
+        """
+        wanted = set(ids)
+        if self._in_process:
+            replies = list(self.grid.pull_messages(sorted(wanted))) if wanted else []
+            return {reply.metadata.reply_to_message_id: reply for reply in replies}
+        with self._lock:
+            todo = deque(sorted(wanted - self._busy - self._found.keys()))
+        deadline = time.monotonic() + self.grace
+        for worker in self._start(todo, self._pull_one):
+            worker.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            todo.clear()  # who is not through yet goes on alone; the rest is asked for next time
+            found = {i: self._found.pop(i) for i in wanted & self._found.keys()}
+        self._blame_the_right_one(found.values())
+        return found
+
+    def _pull_one(self, identity: str) -> None:
+        with self._lock:
+            if identity in self._busy:
+                return
+            self._busy.add(identity)
+        found: Message | Fault | None = None
+        try:
+            for reply in self.grid.pull_messages([identity]):
+                answered = reply.metadata.reply_to_message_id
+                found = reply if answered == identity else Fault(f"it answers {cut(answered)!r}")
+        except Exception as error:  # whatever it is, it is about this reply alone
+            found = _fault(error)
+        with self._lock:
+            self._busy.discard(identity)
+            if found is not None:
+                self._found[identity] = found
+
+    def _start(self, todo: deque[T], work: Callable[[T], None]) -> list[threading.Thread]:
+        """Start workers that share `todo`; daemons, for one may be blocked when the run ends."""
+
+        def go_on() -> None:
+            while True:
+                try:
+                    one = todo.popleft()
+                except IndexError:
+                    return
+                work(one)
+
+        workers = [
+            threading.Thread(target=go_on, daemon=True) for _ in range(min(WORKERS, len(todo)))
+        ]
+        for worker in workers:
+            worker.start()
+        return workers
+
+    def _blame_the_right_one(self, outcomes: Iterable[Message | Fault | None]) -> None:
+        """Ask the link something harmless after a fault: if it is down, it says so by raising."""
+        if any(isinstance(outcome, Fault) for outcome in outcomes):
+            self.node_ids()
+
+
+def _fault(error: Exception) -> Fault:
+    return Fault(cut(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,58 @@
+"""Patience with clients that do not answer, or not usably: they are asked less and less often."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+#: Prefix of what is kept of it in the server's state.
+PATIENCE = "patience."
+#: Most rounds between two questions to a client: it may have come back.
+LONGEST = 32
+
+
+@dataclass
+class Patience:
+    """Who failed how often in a row, and from which round on it is asked again.
+
+    After the n-th failure in a row a client is asked again ``2 ** (n - 1)`` rounds later: once lost
+    is in the very next round, who is silent for ever costs fewer and fewer rounds their deadline.
+    An answer that can be used makes up for all.
+    """
+
+    failures: dict[str, int] = field(default_factory=dict)
+    again: dict[str, int] = field(default_factory=dict)
+
+    def resting(self, clients: Iterable[str], round: int) -> list[str]:
+        """Return those of `clients` who are not asked in `round`; nobody, if it were all."""
+        clients = list(clients)
+        resting = [client for client in clients if self.again.get(client, 0) > round]
+        return resting if len(resting) < len(clients) else []
+
+    def note(self, round: int, answered: Mapping[str, bool]) -> None:
+        """Note whether each client that was asked in a round gave a usable answer."""
+        for client, well in answered.items():
+            if well:
+                self.failures.pop(client, None)
+                self.again.pop(client, None)
+            else:
+                failures = self.failures[client] = self.failures.get(client, 0) + 1
+                self.again[client] = round + min(2 ** (failures - 1), LONGEST)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return it as plain named tensors, for the server's state; none where nobody failed."""
+        if not self.failures:
+            return {}
+        kept = json.dumps({"failures": self.failures, "again": self.again}, sort_keys=True)
+        return {f"{PATIENCE}facts": torch.frombuffer(bytearray(kept.encode()), dtype=torch.uint8)}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> Patience:
+        """Inverse of :meth:`tensors`."""
+        if f"{PATIENCE}facts" not in tensors:
+            return cls()
+        return cls(**json.loads(bytes(tensors[f"{PATIENCE}facts"].tolist())))

@@ -1,0 +1,80 @@
+"""Who does not answer is asked less and less often, and forgiven when it answers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from flwr.app import Message, MessageType
+
+from strategies.rounds.patience import LONGEST, Patience
+
+from ..finished_run import MakePeople, RunMethod
+from ..tampered_grid import Reply, Tamper
+
+
+def asked_in(rounds: int, answers: set[int]) -> list[int]:
+    """The rounds in which a client is asked that answers in some rounds alone."""
+    patience, asked = Patience(), []
+    for round in range(1, rounds + 1):
+        if not patience.resting(["p", "other"], round):
+            asked.append(round)
+            patience.note(round, {"p": round in answers})
+    return asked
+
+
+def test_the_pause_doubles_up_to_a_bound() -> None:
+    assert asked_in(70, set()) == [1, 2, 4, 8, 16, 32, 64]
+    assert LONGEST == 32 and asked_in(140, set())[-2:] == [96, 128]
+
+
+def test_an_answer_makes_up_for_all() -> None:
+    assert asked_in(20, {8}) == [1, 2, 4, 8, 9, 10, 12, 16]
+    assert asked_in(4, {1, 2, 3, 4}) == [1, 2, 3, 4]
+
+
+def test_somebody_is_always_asked() -> None:
+    patience = Patience()
+    patience.note(1, {"p": False, "q": False})
+    patience.note(2, {"p": False, "q": False})
+    assert patience.resting(["p", "q"], 3) == []
+    assert patience.resting(["p", "q", "r"], 3) == ["p", "q"]
+
+
+def test_it_outlives_the_process() -> None:
+    patience = Patience()
+    assert patience.tensors() == {} and Patience.of({}) == patience
+    patience.note(1, {"p": False, "q": True})
+    assert Patience.of(patience.tensors()) == patience
+    assert all(t.dtype == torch.uint8 for t in patience.tensors().values())
+
+
+def silent_in(client: str, rounds: range) -> Tamper:
+    def tamper(reply: Reply) -> Message | None:
+        mine = reply.client == client and reply.kind != MessageType.QUERY
+        return None if mine and reply.round in rounds else reply.message
+
+    return tamper
+
+
+@pytest.mark.parametrize("name", ["fedsub", "fedavg"])
+def test_a_silent_client_costs_fewer_and_fewer_rounds_their_deadline(
+    name: str, people: MakePeople, run_method: RunMethod
+) -> None:
+    run = run_method(people(), name, tamper=silent_in("p2", range(1, 11)), rounds=12)
+    asked = [round for round, clients in run.grid.trained if "p2" in clients]
+    assert asked == [1, 2, 4, 8]
+    assert {r for r, c in run.metric("missing_replies")} == set(asked)
+    assert set(run.metric("missing_replies").values()) == {1}, "a round waits once"
+    assert [r for r, _ in run.metric("resting")] == [3, 5, 6, 7, 9, 10, 11, 12]
+    assert not any("p2" in clients for round, clients in run.grid.evaluated if round < 11)
+
+
+def test_it_goes_on_as_it_was_after_a_restart(people: MakePeople, run_method: RunMethod) -> None:
+    tamper = silent_in("p2", range(1, 99))
+    whole = run_method(people(), "fedavg", tamper=tamper, rounds=6)
+    kept = whole.strategy.lasting_state()
+    again = type(whole.strategy)(whole.strategy.settings)
+    again.resume(6, kept)
+    assert set(again.state or {}) == set(whole.states[-1]) - {"patience.facts"}
+    again.start(whole.grid, num_rounds=8)
+    assert [r for r, clients in whole.grid.trained if "p2" in clients] == [1, 2, 4, 8]
