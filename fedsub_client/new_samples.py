@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
+from fedsub_core.data.npz import read_npz
 from fedsub_core.errors import DataError
 
 
@@ -24,21 +25,15 @@ def read_samples(path: Path | str) -> NDArray[Any]:
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected an npz with x. Check the path.")
     try:
-        # As for clients' files: no pickle, and opened here because numpy may leave it open.
-        with open(path, "rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            if isinstance(file, np.ndarray):
-                raise ValueError("one array without a name")
-            names = list(file.files)
-            x: NDArray[Any] | None = file["x"] if "x" in names else None
+        arrays, names = read_npz(path, ("x",))
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}). Write it "
             "with numpy.savez(path, x=x)."
         ) from error
-    if x is None:
+    if "x" not in arrays:
         raise DataError(f"{path}: got arrays {names}, expected x. Write it again with x.")
-    return x
+    return arrays["x"]
 
 
 def check_samples(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
+from fedsub_core.data.npz import read_npz
 from fedsub_core.errors import DataError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 
@@ -70,10 +71,7 @@ def read_client(path: Path | str, card: Card) -> ClientData:
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected a client's data. Check the path.")
     try:
-        # A pickle inside could run code, so it is never allowed. The file is opened here, because
-        # numpy leaves one of its own open where the zip is damaged.
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files if name in ARRAYS}
+        arrays, _ = read_npz(path, ARRAYS)
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}); it is "
