@@ -13,8 +13,9 @@ run: $(VENV)/run.installed
 # What `flwr run .` needs beside: Flower's simulation engine.
 flower: $(VENV)/ray.installed
 
+# Two workers: each takes whole files, for the fixtures that their tests share.
 test: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m slow

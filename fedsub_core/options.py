@@ -80,8 +80,10 @@ class Option:
             value = float(value)
         if type(value) is not self.type or not self._allows(value):
             hint = suggestion(value, self.choices) if isinstance(value, str) else ""
+            large = isinstance(value, int | float) and not abs(value) < _INT64
+            size = " and of a size below 2**63" if large else ""
             raise ConfigError(
-                f"{where}: {self.key}: got {value!r}, expected {self.expected}.{hint} "
+                f"{where}: {self.key}: got {value!r}, expected {self.expected}{size}.{hint} "
                 f"It means: {self.doc}."
             )
         return value  # type: ignore[return-value]  # its type was compared above

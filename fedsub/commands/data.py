@@ -167,7 +167,7 @@ def inspect(folder: str, out: Path | None, seed: int) -> None:
     inspection = inspect_federation(federation, seed)
     write_inspection(inspection, target)
     console.print(tables(inspection))
-    console.print(f"Page: {target / 'report.html'}", soft_wrap=True)
+    console.print(f"Page: {target / 'report.html'}", soft_wrap=True, markup=False)
 
 
 def _free(folder: Path) -> Path:

@@ -63,7 +63,7 @@ def local(
         task = bar.add_task(resolved.method, total=resolved.rounds)
 
         def say(text: str) -> None:
-            bar.console.print(text, highlight=False, soft_wrap=True)
+            bar.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
         rehearsal = Rehearsal(resolved, clients, say, lambda r: bar.update(task, completed=r))
         say(f"Folder: {rehearsal.place.folder}")
@@ -73,7 +73,7 @@ def local(
             say(f"{interrupted}; all processes have been ended")
             sys.exit(128 + interrupted.number)
     print_results(console, method_summaries(folder))
-    console.print(f"Run folder: {folder}", soft_wrap=True)
+    console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
 
 
 _FOLDER = click.option(

@@ -84,4 +84,4 @@ def run(
             lambda name, round: bar.update(tasks[name], completed=round),
         )
     print_results(console, method_summaries(folder))
-    console.print(f"Run folder: {folder}", soft_wrap=True)
+    console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)

@@ -51,7 +51,8 @@ def print_counts(counts: Mapping[str, int]) -> None:
 def print_federation(federation: Federation, out: Path) -> None:
     """Print how large a federation is, and where it lies."""
     samples = sum(len(data.y) for data in federation.clients.values())
-    console.print(f"{len(federation.clients)} clients, {samples:,} samples: {out}", soft_wrap=True)
+    made = f"{len(federation.clients)} clients, {samples:,} samples: {out}"
+    console.print(made, soft_wrap=True, markup=False)
 
 
 def print_options(title: str, options: type[Any]) -> None:

@@ -89,7 +89,7 @@ class RunConfig:
     momentum: float = option(0.9, "momentum of SGD, reset every round", minimum=0, below=1)
     weight_decay: float = option(0.0, "L2 penalty's factor in the gradient", minimum=0)
     clip_norm: float = option(0.0, "most L2 norm of a client's gradient; 0 = any", minimum=0)
-    batch_size: int = option(32, "samples in a step", minimum=1)
+    batch_size: int = option(32, "samples in a step", minimum=1, maximum=65536)
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
     evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)

@@ -56,6 +56,13 @@ def test_a_class_of_one_sample_is_trained_and_not_tested(
         assert 0 <= numbers["macro_f1"] <= 1 and numbers["loss"] > 0
 
 
+def test_a_folders_name_is_printed_as_it_is(fedsub: Call, town_folder: Path) -> None:
+    out = Path("[bold]runs").absolute()
+    code, said, _ = fedsub(*COMMON, "--data", town_folder, "--beside", "", "--out", out)
+    (folder,) = out.iterdir()
+    assert code == 0 and f"Run folder: {folder}\n" in said
+
+
 def test_a_class_that_nobody_has(run: Callable[..., Path], town_folder: Path) -> None:
     for client in ("p1", "p2", "p3", "p4"):
         write_client(town_folder, client, [0, 2] * 8)

@@ -152,6 +152,8 @@ def test_refused_in_a_file(tmp_path: Path, text: str, expected: str) -> None:
         ("lr", "fast", "lr: got 'fast', expected a number above 0"),
         ("lr", "nan", "lr: got nan"),
         ("lr", "1e999", "lr: got inf"),
+        ("lr", "1e300", "lr: got 1e+300, expected a number above 0 and of a size below 2**63"),
+        ("batch-size", str(2**62), f"batch-size: got {2**62}, expected a whole number of at least"),
         ("seed", "9" * 5000, "seed: got '999"),
         ("fedsub.impute", "yes", "command line: [fedsub]: impute: got 'yes'"),
         ("method", "fedsbu", "command line: method: unknown method 'fedsbu'"),
