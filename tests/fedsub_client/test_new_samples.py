@@ -24,9 +24,7 @@ def test_a_file_without_samples_is_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"new\.npz: cannot be read as npz .*savez\(path, x=x"):
             read_samples(file)
     file.write_bytes(single.getvalue())
-    with pytest.raises(
-        DataError, match="it is no npz file; one that numpy.save wrote names no array"
-    ):
+    with pytest.raises(DataError, match="it is no npz file"):
         read_samples(file)
     np.savez(file, z=np.ones((5, 2)))
     with pytest.raises(DataError, match=r"new\.npz: got arrays \['z'\], expected x"):

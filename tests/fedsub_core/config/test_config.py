@@ -230,7 +230,7 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
             lambda s: not any("\ud800" <= c <= "\udfff" for c in s)
         )
     if o.type is int:
-        return st.integers(int(o.minimum or 0), 2**63 - 1)
+        return st.integers(int(o.minimum or 0), int(o.maximum or 2**63 - 1))
     if o.type is float:
         low = o.minimum if o.minimum is not None else o.above
         high = o.maximum if o.maximum is not None else o.below
