@@ -298,6 +298,7 @@ class PersonalizedStrategy(Strategy):
             report = exchange.read_report(content, self.card.reports)
             report["bytes_full_model"] = self.model.full_bytes
             self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
+        self.transport.forget_silent()
         self._trained = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
         self._demand_quorum(server_round, len(uploads))
         turn = self.turn(server_round)

@@ -153,6 +153,15 @@ class Transport:
         self._refused_now[client] += 1
         log.warning("round %d, client %s: refused: %s", round, client, why)
 
+    def forget_silent(self) -> None:
+        """Send whole tensors next time to those who did not answer the last exchange.
+
+        Whether they hold what they would have sent, and have differences counted from it, is
+        unknown.
+        """
+        for client in self.delivery.silent:
+            self.references.pop(client, None)
+
     def collect(self, round: int) -> list[MetricRow]:
         """Return what was sent and what failed since the last call, by client; start anew."""
         counts = self.delivery.counts() | {"refused_replies": self._refused_now}

@@ -61,7 +61,7 @@ def test_what_is_left_of_another_run_does_not_hinder_a_new_one(
     ("node", "said"),
     [
         ({"client-id": None}, r"node config: no client-id; expected client-id and data"),
-        ({"client-id": "../p"}, r"node config: client-id '\.\./p': expected letters"),
+        ({"client-id": "../p"}, r"node config: client-id '\.\./p': expected at most 64 letters"),
         ({"client-id": ""}, r"node config: client-id '': expected"),
         ({"client-id": "q"}, r"q\.npz"),
         ({"client-id": None, "partition-id": 1}, r"1 clients, but this is node 2 of .* start as"),

@@ -28,9 +28,9 @@ def test_all_models_of_all_clients_start_from_one() -> None:
     one = learner("ditto")
     assert isinstance(one, DittoLearner)
     state = one.init(2, 7)
-    assert list(state) == [
-        f"{m}.{p}" for m in ("global", "personal") for p in MODEL.parameter_shapes
-    ]
+    models = [f"{m}.{p}" for m in ("global", "personal") for p in MODEL.parameter_shapes]
+    assert list(state) == [*models, "met"] and state["met"].tolist() == [0, 0]
+    assert "met" not in learner("fedavg").init(2, 7)
     for name in MODEL.parameter_shapes:
         start = state[f"global.{name}"]
         assert torch.equal(start, state[f"personal.{name}"])
@@ -43,7 +43,8 @@ def test_all_models_of_all_clients_start_from_one() -> None:
 
 def test_what_is_received_goes_into_the_first_model() -> None:
     one = learner("ditto")
-    state = one.init(2, 0)
+    # The battery holds what a first download does.
+    state = one.receive(one.init(2, 0), [Bundle(), Bundle()])
     ones = Bundle(tensors={"linear1.bias": Dense(np.ones(4, np.float32))})
     after = one.receive(state, [Bundle(), ones])
     changed = {name for name in state if not torch.equal(after[name], state[name])}

@@ -41,6 +41,7 @@ class Devices:
     """
 
     numbers = count(1)
+    in_process = True
 
     def __init__(
         self, config: RunConfig, home: Path | None = None, kill: int = 0, nodes: int = 0
