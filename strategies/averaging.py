@@ -1,13 +1,34 @@
-"""Means of tensors over clients' uploads."""
+"""Means of tensors over clients' uploads, and what keeps a few of them from deciding the mean.
+
+In the order in which they are applied: clipping, leaving out, and one of three means.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bundle
+
+#: Most samples that count of one client, over the median of the round: who says it has more than
+#: everybody else together would be the mean.
+MOST_EXAMPLES = 10
+#: Longest update, over the median length of the round: honest ones differ by less.
+LONGEST_UPDATE = 3.0
+
+
+def weights(uploads: Mapping[str, Bundle]) -> list[float]:
+    """Return each client's weight in a mean, its samples up to a bound; they sum to 1."""
+    counts = [upload.examples for upload in uploads.values()]
+    most = MOST_EXAMPLES * statistics.median_high(counts)
+    counted = [min(count, most) for count in counts]
+    return [count / sum(counted) for count in counted]
 
 
 def weighted_mean(uploads: Mapping[str, Bundle], names: Iterable[str]) -> dict[str, Tensor]:
@@ -15,11 +36,115 @@ def weighted_mean(uploads: Mapping[str, Bundle], names: Iterable[str]) -> dict[s
 
     McMahan et al. 2017, eq. 4: ``sum(n_i * x_i) / sum(n_i)`` over the uploads of a round.
     """
-    total = sum(upload.examples for upload in uploads.values())
+    shares = weights(uploads)
     means: dict[str, Tensor] = {}
     for name in names:
-        for upload in uploads.values():
+        for share, upload in zip(shares, uploads.values(), strict=True):
             values = torch.from_numpy(upload.floats(name).copy())
             mean = means.setdefault(name, torch.zeros_like(values))
-            mean.add_(values, alpha=upload.examples / total)
+            mean.add_(values, alpha=share)
     return means
+
+
+def robust_mean(
+    uploads: Mapping[str, Bundle], start: Mapping[str, Tensor], settings: RobustSettings
+) -> dict[str, Tensor]:
+    """Return the mean of whole tensors over uploads, filtered.
+
+    Parameters
+    ----------
+    start : the tensors that uploads began from, by name: lengths are those of the way from there.
+    settings : which filters.
+
+    Notes
+    -----
+    ``clip``: an update longer than :data:`LONGEST_UPDATE` times the round's median length is
+    shortened to that (norm clipping as in Sun et al., Can You Really Backdoor Federated Learning?,
+    2019, with a bound that follows the round). ``multi-krum``: of n uploads, f of them malicious,
+    the n - f are kept whose n - f - 2 nearest others are nearest (Blanchard et al., NeurIPS 2017).
+    ``trimmed-mean``: of every number the f largest and f smallest are left out; ``median``: of
+    every number the one with half of the samples on either side (Yin et al., ICML 2018).
+    """
+    if not uploads:
+        return dict(start)
+    scales = _scales(uploads, start) if settings.clip else [1.0] * len(uploads)
+    if not settings.multi_krum and settings.mean == "mean" and min(scales) == 1.0:
+        return weighted_mean(uploads, start)
+    names, shares = list(start), torch.tensor(weights(uploads), dtype=torch.float64)
+    moves = torch.stack([_update(upload, start) for upload in uploads.values()])
+    moves.mul_(torch.tensor(scales, dtype=torch.float64).unsqueeze(1))
+    f = ceil(settings.share * len(moves))
+    if settings.multi_krum:
+        kept = _krum(moves, f)
+        moves, shares = moves[kept], shares[kept]
+    moved = _MEANS[settings.mean](moves, shares / shares.sum(), f)
+    parts = torch.split(moved.float(), [start[name].numel() for name in names])
+    return {
+        name: start[name] + part.view(start[name].shape)
+        for name, part in zip(names, parts, strict=True)
+    }
+
+
+def _update(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
+    """Return the way from `start` to an upload, all tensors in a row, float64."""
+    return torch.cat(
+        [
+            (torch.from_numpy(upload.floats(name).copy()).double() - before.double()).flatten()
+            for name, before in start.items()
+        ]
+    )
+
+
+def _scales(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[float]:
+    """Return what shortens each update to the longest that is allowed; 1 where it is shorter."""
+    begun = {name: tensor.numpy() for name, tensor in start.items()}
+    lengths = []
+    for upload in uploads.values():
+        away = ((upload.floats(name) - before).ravel() for name, before in begun.items())
+        lengths.append(sum(float(np.dot(move, move)) for move in away) ** 0.5)
+    longest = LONGEST_UPDATE * statistics.median_low(lengths)
+    return [min(1.0, longest / length) if length > 0 else 1.0 for length in lengths]
+
+
+def _krum(moves: Tensor, f: int) -> Tensor:
+    """Return which updates multi-Krum keeps, ascending; ties by place."""
+    distances = torch.cdist(moves, moves).square()
+    near = max(1, len(moves) - f - 2)
+    # The nearest is the update itself, at 0.
+    scores = distances.sort(dim=1).values[:, 1 : near + 1].sum(1)
+    keep = max(1, len(moves) - f)
+    return scores.argsort(stable=True)[:keep].sort().values
+
+
+def _weighted(moves: Tensor, shares: Tensor, f: int) -> Tensor:
+    return shares @ moves
+
+
+def _trimmed(moves: Tensor, shares: Tensor, f: int) -> Tensor:
+    """Leave out the `f` largest and smallest of every number; the others keep their weights."""
+    f = min(f, (len(moves) - 1) // 2)
+    pieces = []
+    for columns in _columns(moves):
+        values, order = columns.sort(dim=0)
+        values, kept = values[f : len(moves) - f], shares[order[f : len(moves) - f]]
+        pieces.append((values * kept).sum(0) / kept.sum(0))
+    return torch.cat(pieces)
+
+
+def _median(moves: Tensor, shares: Tensor, f: int) -> Tensor:
+    """Take of every number the first at which half of the weight is reached."""
+    pieces = []
+    for columns in _columns(moves):
+        values, order = columns.sort(dim=0)
+        reached = shares[order].cumsum(0) >= 0.5 - 1e-12
+        first = reached.to(torch.uint8).argmax(0, keepdim=True)
+        pieces.append(values.gather(0, first).squeeze(0))
+    return torch.cat(pieces)
+
+
+def _columns(moves: Tensor) -> Iterator[Tensor]:
+    """Yield some numbers of all clients at a time: sorting needs several copies."""
+    yield from torch.split(moves, max(1, 2**22 // len(moves)), dim=1)
+
+
+_MEANS = {"mean": _weighted, "trimmed-mean": _trimmed, "median": _median}

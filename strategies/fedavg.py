@@ -11,7 +11,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Dense
-from strategies.averaging import weighted_mean
+from strategies.averaging import robust_mean
 from strategies.rounds.strategy import PersonalizedStrategy, State
 
 
@@ -32,4 +32,8 @@ class FedAvgStrategy(PersonalizedStrategy):
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Average the round's uploads."""
-        return weighted_mean(uploads, state), []
+        return self.mean(uploads, state), []
+
+    def mean(self, uploads: Mapping[str, Bundle], state: State) -> State:
+        """Return the mean of the global tensors over uploads, filtered as the run is configured."""
+        return robust_mean(uploads, state, self.settings.robust)

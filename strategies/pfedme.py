@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.averaging import weighted_mean
 from strategies.fedavg import FedAvgStrategy
 from strategies.rounds.strategy import State
 
@@ -19,5 +18,5 @@ class PFedMeStrategy(FedAvgStrategy):
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Move the global model."""
-        mean = weighted_mean(uploads, state)
+        mean = self.mean(uploads, state)
         return {name: old.lerp(mean[name], self.hyper.beta) for name, old in state.items()}, []

@@ -17,6 +17,7 @@ import tomli_w
 
 from fedsub_core.config.settings import (
     DeviceSettings,
+    RobustSettings,
     RoundSettings,
     ServerSettings,
     SplitSettings,
@@ -100,6 +101,17 @@ class RunConfig:
     download_encoding: str = option("float32", "filters of downloads, without top-k")
     message_limit: int = option(0, "most bytes of a message; 0 = from the model", minimum=0)
     largest_number: float = option(1e6, "greatest size of a number in a message", above=0)
+    robust: str = option(
+        "clip",
+        "filters of uploads before the server uses them: none, or clip, multi-krum, and one of "
+        "trimmed-mean and median, with commas",
+    )
+    robust_share: float = option(
+        0.2,
+        "share of clients that multi-krum and trimmed-mean leave out",
+        minimum=0,
+        below=0.5,
+    )
     round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
     quorum: float = option(
         0.5, "share of a round's clients whose uploads it needs", minimum=0, maximum=1
@@ -114,7 +126,7 @@ class RunConfig:
         given = self.hyper
         chosen = {n: given.get(n, method(n).hyperparameters()) for n in self.methods}
         object.__setattr__(self, "hyper", chosen)
-        _ = self.wire  # refuses encodings that do not exist
+        _ = self.wire, self.robust_settings  # refuse what does not exist
         check_kind(self.model)
 
     @property
@@ -179,7 +191,13 @@ class RunConfig:
             self.model,
             self.standardise,
             self.workers,
+            self.robust_settings,
         )
+
+    @property
+    def robust_settings(self) -> RobustSettings:
+        """What keeps a few malicious uploads from deciding a mean."""
+        return RobustSettings.parse(self.robust, self.robust_share)
 
     @property
     def workers(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fedsub_core.errors import ConfigError
+from fedsub_core.options import suggestion
 from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.wire.encoding import WireSettings
 
@@ -62,6 +64,47 @@ class RoundSettings:
     unseen: UnseenSettings | None = None
 
 
+#: What may stand between uploads and their mean.
+ROBUST_FILTERS = ("none", "clip", "multi-krum", "trimmed-mean", "median")
+
+
+@dataclass(frozen=True)
+class RobustSettings:
+    """What keeps a few malicious uploads from deciding a mean.
+
+    Parameters
+    ----------
+    clip, multi_krum : whether uploads are clipped, whether those far from all others are left out.
+    mean : ``mean``, ``trimmed-mean`` or ``median`` of what is left.
+    share : of a round's clients that may be malicious.
+    """
+
+    clip: bool = True
+    multi_krum: bool = False
+    mean: str = "mean"
+    share: float = 0.2
+
+    @classmethod
+    def parse(cls, text: str, share: float) -> RobustSettings:
+        """Return the settings of a list of filters, such as ``clip,trimmed-mean``.
+
+        Raises
+        ------
+        ConfigError
+            For an unknown filter, for ``none`` with others, or for two means.
+        """
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        for part in parts:
+            if part not in ROBUST_FILTERS:
+                hint = suggestion(part, ROBUST_FILTERS)
+                known = ", ".join(ROBUST_FILTERS)
+                raise ConfigError(f"robust: unknown {part!r}.{hint} Known: {known}")
+        means = [part for part in parts if part in ("trimmed-mean", "median")]
+        if len(means) > 1 or ("none" in parts and len(parts) > 1):
+            raise ConfigError(f"robust: got {text!r}, expected none alone, or one mean at most")
+        return cls("clip" in parts, "multi-krum" in parts, means[0] if means else "mean", share)
+
+
 @dataclass(frozen=True)
 class ServerSettings:
     """What the server half of one method needs.
@@ -74,6 +117,7 @@ class ServerSettings:
     model : the kind of model.
     standardise : ``federation``, ``client`` or ``none``.
     workers : threads to compute with.
+    robust : see :class:`RobustSettings`.
     """
 
     method: str
@@ -83,6 +127,7 @@ class ServerSettings:
     model: str
     standardise: str
     workers: int = 1
+    robust: RobustSettings = RobustSettings()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from fedsub_core.models.chain import Model
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Part, Rows
+from strategies.fedsub.bounds import bounded
 from strategies.fedsub.cache import CLIENTS, Cache
 from strategies.fedsub.clustering import cluster_classes
 from strategies.fedsub.fusion import fuse
@@ -65,6 +66,8 @@ class FedSubStrategy(PersonalizedStrategy):
         model, size = self.model, prototype_size(self.model, self.hyper)
         before = Cache.of(_part(state, clusters=False))
         cache = before.updated(uploads, model, size)
+        if self.settings.robust.clip:
+            cache = bounded(cache)
         prototypes, present = self._prototypes(cache)
         old = _aligned(state, before.roster, cache.roster, model.classes, size)
         clusters = torch.full(present.shape, -1, dtype=torch.int64)

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub_core.config.run_config import read_config
+from fedsub_core.config.settings import RobustSettings
+from fedsub_core.errors import ConfigError
 from fedsub_core.wire.bundles import Bundle, Dense
-from strategies.averaging import weighted_mean
+from strategies.averaging import robust_mean, weighted_mean, weights
 
 
 def upload(examples: int, **tensors: list[float]) -> Bundle:
@@ -54,3 +57,82 @@ def test_numbers_that_may_not_be_written_are_averaged() -> None:
     assert not values.flags.writeable
     mean = weighted_mean({"anna": Bundle(5, tensors={"body": Dense(values)})}, ["body"])
     assert mean["body"].tolist() == [2.0, 4.0]
+
+
+def moved(*values: float, examples: int = 1) -> dict[str, Bundle]:
+    """Uploads of one number each."""
+    return {f"c{i}": upload(examples, body=[value]) for i, value in enumerate(values)}
+
+
+def mean_of(uploads: dict[str, Bundle], filters: str, share: float = 0.2) -> float:
+    start = {"body": torch.zeros(1)}
+    return robust_mean(uploads, start, RobustSettings.parse(filters, share))["body"].item()
+
+
+def test_an_update_that_is_too_long_is_shortened_to_three_medians() -> None:
+    """Lengths 1, 1, 1, 100: the last becomes 3, the mean (1 + 1 + 1 + 3) / 4."""
+    assert mean_of(moved(1, 1, 1, 100), "clip") == 1.5
+    assert mean_of(moved(1, 1, 1, -100), "clip") == 0.0
+    assert mean_of(moved(1, 1, 1, 100), "none") == 25.75
+    assert mean_of(moved(1, 2, 3, 2), "clip") == 2.0
+
+
+def test_lengths_are_those_of_the_way_from_the_start() -> None:
+    start = {"body": torch.tensor([10.0])}
+    found = robust_mean(moved(11, 11, 11, 20), start, RobustSettings.parse("clip", 0.2))
+    assert found["body"].item() == 11.5
+
+
+def test_what_is_not_clipped_is_mcmahans_mean_to_the_bit() -> None:
+    stream = np.random.default_rng(0)
+    uploads = {
+        f"c{i}": upload(int(n), body=stream.normal(size=50).tolist())
+        for i, n in enumerate(stream.integers(1, 9, 7))
+    }
+    start = {"body": torch.zeros(50)}
+    found = robust_mean(uploads, start, RobustSettings.parse("clip", 0.2))
+    assert torch.equal(found["body"], weighted_mean(uploads, start)["body"])
+
+
+def test_trimming_leaves_the_ends_of_every_number_out() -> None:
+    """Of 5 with a share of 0.2 one at either end: (2 + 3 + 4) / 3; weights count."""
+    assert mean_of(moved(1, 2, 3, 4, 1000), "trimmed-mean") == 3.0
+    uploads = moved(1, 2, 3, 4, 1000) | {"c1": upload(3, body=[2.0])}
+    assert mean_of(uploads, "trimmed-mean") == pytest.approx((3 * 2 + 3 + 4) / 5)
+    two = {f"c{i}": upload(1, body=[float(i), -float(i)]) for i in range(5)}
+    start = {"body": torch.zeros(2)}
+    found = robust_mean(two, start, RobustSettings.parse("trimmed-mean", 0.2))
+    assert found["body"].tolist() == [2.0, -2.0]
+
+
+def test_the_median_has_half_of_the_samples_on_either_side() -> None:
+    assert mean_of(moved(5, 1, 1000), "median") == 5.0
+    assert mean_of(moved(5, 1, 1000) | {"c1": upload(9, body=[1.0])}, "median") == 1.0
+    assert mean_of(moved(4, 1, 2, 3), "median") == 2.0
+
+
+def test_krum_leaves_out_who_is_far_from_its_neighbours() -> None:
+    """Two of ten that agree with each other are still far from the seven nearest."""
+    uploads = moved(1, 1.1, 0.9, 1, 1.2, 0.8, 1, 1, 40, 40)
+    assert mean_of(uploads, "multi-krum") == pytest.approx(1.0)
+    assert mean_of(uploads, "none") == pytest.approx(8.8)
+    assert mean_of(uploads, "clip,multi-krum,median") == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("filters", ["clip", "multi-krum", "trimmed-mean", "median"])
+@pytest.mark.parametrize("values", [(), (3.0,), (3.0, 3.0), (0.0, 0.0, 0.0)])
+def test_few_uploads(filters: str, values: tuple[float, ...]) -> None:
+    assert mean_of(moved(*values), filters, share=0.4) == (values[0] if values else 0.0)
+
+
+def test_nobody_counts_for_more_than_ten_times_the_median() -> None:
+    """Weights 1, 1, 10 instead of 1, 1, 2**48 - 1."""
+    uploads = moved(0, 0, 12) | {"c2": upload(2**48 - 1, body=[12.0])}
+    assert mean_of(uploads, "none") == pytest.approx(10.0)
+    assert weights(moved(1, 2) | {"c2": upload(10, body=[1.0])}) == [1 / 12, 1 / 12, 10 / 12]
+
+
+@pytest.mark.parametrize("filters", ["clap", "none,clip", "median,trimmed-mean"])
+def test_filters_that_do_not_exist_or_exclude_each_other(filters: str) -> None:
+    with pytest.raises(ConfigError, match="robust: "):
+        read_config(None, {"robust": filters})

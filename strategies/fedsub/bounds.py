@@ -1,0 +1,38 @@
+"""What one client's subnetworks and scores may weigh in a fusion, measured by everybody's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from strategies.fedsub.cache import Cache
+
+#: Longest row of a unit, and greatest score of a class, over the median of those who have one:
+#: honest ones begin from one model and differ by less.
+LONGEST_ROW, GREATEST_SCORE = 3.0, 10.0
+
+
+def bounded(cache: Cache) -> Cache:
+    """Return the cache with rows that are too long shortened, and scores that are too great cut.
+
+    Where none is, the tensors are the very same.
+    """
+    tensors = dict(cache.tensors)
+    for name, rows in cache.tensors.items():
+        if name.startswith("rows."):
+            lengths = torch.linalg.vector_norm(rows, dim=-1)
+            excess = lengths / _most(lengths, LONGEST_ROW)
+            if (excess > 1).any():
+                tensors[name] = rows / excess.clamp(min=1).unsqueeze(-1)
+    most = _most(tensors["omega"], GREATEST_SCORE)
+    if (tensors["omega"] > most).any():
+        tensors["omega"] = torch.minimum(tensors["omega"], most.expand_as(tensors["omega"]))
+    return replace(cache, tensors=tensors)
+
+
+def _most(sizes: Tensor, factor: float) -> Tensor:
+    """Return `factor` times the median over clients of the sizes above 0; where none is, 1."""
+    median = torch.where(sizes > 0, sizes, torch.nan).nanmedian(0).values
+    return torch.where(median.isnan(), 1.0, factor * median)
