@@ -140,7 +140,7 @@ def infect(grid: CohortGrid, malicious: Sequence[str], attack: Attack) -> None:
 def honest_f1(
     people: Federation, keys: Mapping[str, Value], name: str, malicious: Sequence[str], attack: str
 ) -> float:
-    """Return the mean macro F1 of the others after the last round; NaN where the run ended."""
+    """Return the mean macro F1 of the others after the last round; NaN where some dropped out."""
     if attack == "label-flipped":
         top = len(people.card.classes) - 1
         wrong = {c: replace(people.clients[c], y=top - people.clients[c].y) for c in malicious}
@@ -164,7 +164,8 @@ def honest_f1(
         return float("nan")
     finally:
         grid.close()
-    return fmean(r.value for r in last if r.metric == "macro_f1" and r.client not in malicious)
+    said = [r.value for r in last if r.metric == "macro_f1" and r.client not in malicious]
+    return fmean(said) if len(said) == len(people.clients) - len(malicious) else float("nan")
 
 
 def main() -> None:

@@ -16,27 +16,32 @@ from torch import Tensor
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bundle
 
-#: Most samples that count of one client, over the median of the round: who says it has more than
-#: everybody else together would be the mean.
-MOST_EXAMPLES = 10
 #: Longest update, over the median length of the round: honest ones differ by less.
 LONGEST_UPDATE = 3.0
 
 
-def weights(uploads: Mapping[str, Bundle]) -> list[float]:
-    """Return each client's weight in a mean, its samples up to a bound; they sum to 1."""
-    counts = [upload.examples for upload in uploads.values()]
-    most = MOST_EXAMPLES * statistics.median_high(counts)
-    counted = [min(count, most) for count in counts]
-    return [count / sum(counted) for count in counted]
+def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
+    """Return each client's weight in a mean, by its samples; they sum to 1.
+
+    Samples count up to `most` times their median (0: all): a client that says it has more than
+    all others together would be the mean.
+    """
+    counts: list[float] = [upload.examples for upload in uploads.values()]
+    if most:
+        bound = most * statistics.median_high(counts)
+        counts = [min(count, bound) for count in counts]
+    return [count / sum(counts) for count in counts]
 
 
-def weighted_mean(uploads: Mapping[str, Bundle], names: Iterable[str]) -> dict[str, Tensor]:
+def weighted_mean(
+    uploads: Mapping[str, Bundle], names: Iterable[str], most_examples: float = 0.0
+) -> dict[str, Tensor]:
     """Return the mean of each whole tensor in `names`, each client weighted by its samples.
 
-    McMahan et al. 2017, eq. 4: ``sum(n_i * x_i) / sum(n_i)`` over the uploads of a round.
+    McMahan et al. 2017, eq. 4: ``sum(n_i * x_i) / sum(n_i)`` over the uploads of a round; with
+    `most_examples` see :func:`weights`.
     """
-    shares = weights(uploads)
+    shares = weights(uploads, most_examples)
     means: dict[str, Tensor] = {}
     for name in names:
         for share, upload in zip(shares, uploads.values(), strict=True):
@@ -69,8 +74,8 @@ def robust_mean(
         return dict(start)
     scales = _scales(uploads, start) if settings.clip else [1.0] * len(uploads)
     if not settings.multi_krum and settings.mean == "mean" and min(scales) == 1.0:
-        return weighted_mean(uploads, start)
-    names, shares = list(start), torch.tensor(weights(uploads), dtype=torch.float64)
+        return weighted_mean(uploads, start, settings.most_examples)
+    shares = torch.tensor(weights(uploads, settings.most_examples), dtype=torch.float64)
     moves = torch.stack([_update(upload, start) for upload in uploads.values()])
     moves.mul_(torch.tensor(scales, dtype=torch.float64).unsqueeze(1))
     f = ceil(settings.share * len(moves))
@@ -78,10 +83,10 @@ def robust_mean(
         kept = _krum(moves, f)
         moves, shares = moves[kept], shares[kept]
     moved = _MEANS[settings.mean](moves, shares / shares.sum(), f)
-    parts = torch.split(moved.float(), [start[name].numel() for name in names])
+    parts = torch.split(moved.float(), [tensor.numel() for tensor in start.values()])
     return {
-        name: start[name] + part.view(start[name].shape)
-        for name, part in zip(names, parts, strict=True)
+        name: before + part.view(before.shape)
+        for (name, before), part in zip(start.items(), parts, strict=True)
     }
 
 

@@ -112,6 +112,11 @@ class RunConfig:
         minimum=0,
         below=0.5,
     )
+    most_examples: float = option(
+        10.0,
+        "samples of one client that count in a mean, over the round's median at most; 0 = any",
+        minimum=0,
+    )
     round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
     quorum: float = option(
         0.5, "share of a round's clients whose uploads it needs", minimum=0, maximum=1
@@ -197,7 +202,7 @@ class RunConfig:
     @property
     def robust_settings(self) -> RobustSettings:
         """What keeps a few malicious uploads from deciding a mean."""
-        return RobustSettings.parse(self.robust, self.robust_share)
+        return RobustSettings.parse(self.robust, self.robust_share, self.most_examples)
 
     @property
     def workers(self) -> int:

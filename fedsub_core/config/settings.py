@@ -77,15 +77,18 @@ class RobustSettings:
     clip, multi_krum : whether uploads are clipped, whether those far from all others are left out.
     mean : ``mean``, ``trimmed-mean`` or ``median`` of what is left.
     share : of a round's clients that may be malicious.
+    most_examples : samples of one client that count at most in a mean, over the round's median;
+        0: any.
     """
 
     clip: bool = True
     multi_krum: bool = False
     mean: str = "mean"
     share: float = 0.2
+    most_examples: float = 10.0
 
     @classmethod
-    def parse(cls, text: str, share: float) -> RobustSettings:
+    def parse(cls, text: str, share: float, most_examples: float = 10.0) -> RobustSettings:
         """Return the settings of a list of filters, such as ``clip,trimmed-mean``.
 
         Raises
@@ -102,7 +105,8 @@ class RobustSettings:
         means = [part for part in parts if part in ("trimmed-mean", "median")]
         if len(means) > 1 or ("none" in parts and len(parts) > 1):
             raise ConfigError(f"robust: got {text!r}, expected none alone, or one mean at most")
-        return cls("clip" in parts, "multi-krum" in parts, means[0] if means else "mean", share)
+        mean = means[0] if means else "mean"
+        return cls("clip" in parts, "multi-krum" in parts, mean, share, most_examples)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from strategies.fedsub.cache import Cache
 
-#: Longest row of a unit, and greatest score of a class, over the median of those who have one:
-#: honest ones begin from one model and differ by less.
+#: Longest row of a layer, over the median of everybody's longest; and greatest score of a class,
+#: over the median of those who have one. Honest ones begin from one model and differ by less.
+#: Rows are not compared unit by unit: fusions that fill up with zeros shrink some of them.
 LONGEST_ROW, GREATEST_SCORE = 3.0, 10.0
 
 
@@ -19,11 +20,13 @@ def bounded(cache: Cache) -> Cache:
 
     Where none is, the tensors are the very same.
     """
+    if not cache.roster.clients:
+        return cache
     tensors = dict(cache.tensors)
     for name, rows in cache.tensors.items():
         if name.startswith("rows."):
             lengths = torch.linalg.vector_norm(rows, dim=-1)
-            excess = lengths / _most(lengths, LONGEST_ROW)
+            excess = lengths / _most(lengths.amax(-1), LONGEST_ROW)
             if (excess > 1).any():
                 tensors[name] = rows / excess.clamp(min=1).unsqueeze(-1)
     most = _most(tensors["omega"], GREATEST_SCORE)

@@ -129,7 +129,9 @@ def test_nobody_counts_for_more_than_ten_times_the_median() -> None:
     """Weights 1, 1, 10 instead of 1, 1, 2**48 - 1."""
     uploads = moved(0, 0, 12) | {"c2": upload(2**48 - 1, body=[12.0])}
     assert mean_of(uploads, "none") == pytest.approx(10.0)
-    assert weights(moved(1, 2) | {"c2": upload(10, body=[1.0])}) == [1 / 12, 1 / 12, 10 / 12]
+    skewed = moved(1, 2) | {"c2": upload(10, body=[1.0])}
+    assert weights(skewed, 10.0) == weights(skewed) == [1 / 12, 1 / 12, 10 / 12]
+    assert weights(skewed, 3.0) == [0.2, 0.2, 0.6]
 
 
 @pytest.mark.parametrize("filters", ["clap", "none,clip", "median,trimmed-mean"])
