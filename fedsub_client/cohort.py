@@ -40,7 +40,7 @@ class Cohort:
     receives : the tensors that the method's card says a device receives.
     card : of the federation the clients belong to.
     clients : their data, split.
-    standardise : ``federation``, ``client`` or ``none``.
+    standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     seed : of the run, from which the first model is drawn.
     device : where the stack lives.
     wire : how messages are written.

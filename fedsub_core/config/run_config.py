@@ -79,7 +79,12 @@ class RunConfig:
     unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
     unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
     standardise: str = choice(
-        "federation", "client", "none", doc="whose training parts give mean and deviation"
+        "federation",
+        "federation-median",
+        "client",
+        "none",
+        doc="whose training parts give mean and deviation; federation-median: medians over people "
+        "instead of sums, which one that lies cannot turn",
     )
     seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
     clients_per_round: int = option(0, "clients drawn in each round; 0 = all", minimum=0)

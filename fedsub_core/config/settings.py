@@ -119,7 +119,7 @@ class ServerSettings:
     rounds : see :class:`RoundSettings`.
     wire : how messages are written.
     model : the kind of model.
-    standardise : ``federation``, ``client`` or ``none``.
+    standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     workers : threads to compute with.
     robust : see :class:`RobustSettings`.
     """
@@ -145,7 +145,7 @@ class DeviceSettings:
     split : of each client's samples.
     wire : how messages are written.
     model : the kind of model.
-    standardise : ``federation``, ``client`` or ``none``.
+    standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     seed : of the run, from which the first model is drawn.
     """
 

@@ -8,7 +8,7 @@ from collections import Counter
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.splits import unseen_clients
-from fedsub_core.data.standardise import pool, scaling
+from fedsub_core.data.standardise import median_pool, pool, scaling
 from fedsub_core.errors import RunError
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.delivery import POLL_SECONDS
@@ -19,6 +19,10 @@ log = logging.getLogger("fedsub")
 
 #: What clients must agree on: names of the classes, shape of a sample.
 Kind = tuple[tuple[str, ...], tuple[int, ...]]
+
+
+#: How clients' moments make the federation's, by what `standardise` says.
+POOLS = {"federation": pool, "federation-median": median_pool}
 
 
 def agree(
@@ -48,9 +52,9 @@ def agree(
         drawn = unseen_clients(registry.nodes, settings.unseen.share, settings.seed)
         held_out = frozenset(drawn)
     pooled = None
-    if standardise == "federation":
+    if standardise in POOLS:
         seen = sorted(c for c in registry.nodes if c not in held_out)
-        pooled = scaling(pool([registry.introductions[c].moments for c in seen]))
+        pooled = scaling(POOLS[standardise]([registry.introductions[c].moments for c in seen]))
     return Agreement(classes, shape, pooled, held_out)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsub_core.data.standardise import Moments, apply, moments, pool, scaling
+from fedsub_core.data.standardise import Moments, apply, median_pool, moments, pool, scaling
 from fedsub_core.errors import DataError
 
 
@@ -48,6 +48,33 @@ def test_pooling_equals_one_client_holding_all(sizes: list[int], seed: int, raw:
     shuffled = pool([parts[i] for i in np.random.default_rng(seed).permutation(len(parts))])
     np.testing.assert_array_equal(shuffled.sum, pooled.sum)
     np.testing.assert_array_equal(shuffled.sumsq, pooled.sumsq)
+
+
+def test_medians_over_people_are_near_the_pool_of_people_who_are_alike() -> None:
+    parts = [moments(draw((400, 3), seed)) for seed in range(9)]
+    robust, plain = scaling(median_pool(parts)), scaling(pool(parts))
+    np.testing.assert_allclose(robust.mean, plain.mean, atol=0.1)
+    np.testing.assert_allclose(robust.std, plain.std, rtol=0.1)
+    one = median_pool(parts[:1])
+    np.testing.assert_allclose(scaling(one).std, scaling(parts[0]).std, rtol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e8, 1e20])
+def test_one_that_lies_cannot_turn_the_medians(factor: float) -> None:
+    parts = [moments(draw((400, 3), seed)) for seed in range(9)]
+    honest = scaling(median_pool(parts))
+    liar = Moments(400, parts[0].sum, parts[0].sumsq * factor)
+    robust, plain = scaling(median_pool([*parts, liar])), scaling(pool([*parts, liar]))
+    np.testing.assert_allclose(robust.std, honest.std, rtol=0.1)
+    assert (plain.std > 100 * honest.std).all()
+
+
+def test_medians_of_features_without_spread_or_between_people() -> None:
+    flat = scaling(median_pool([moments(np.full((5, 1), 7.0, np.float32))] * 3))
+    assert (flat.mean[0], flat.std[0]) == (7.0, 1.0)
+    # Everybody's own value: what differs between people is spread, too.
+    between = median_pool([moments(np.full((5, 1), v, np.float32)) for v in (-1.0, 0.0, 1.0)])
+    assert scaling(between).std[0] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1e-30, 3e38, 1234.567])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from flwr.app import ConfigRecord, Error, Message, MessageType
@@ -150,6 +150,23 @@ def test_what_clients_say_of_themselves_is_known_of_them(
     }
     with pytest.raises(KeyError, match="p5"):
         run.strategy.population.facts("p5")
+
+
+def test_one_that_lies_about_its_data_turns_no_ones_features_if_medians_are_pooled(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    def lie(record: ConfigRecord) -> None:
+        record["sumsq"] = [1e8 * square for square in cast(list[float], record["sumsq"])]
+
+    found = {}
+    for standardise in ("federation", "federation-median"):
+        runs = [
+            run_method(people(), "local", tamper=tamper, rounds=1, standardise=standardise)
+            for tamper in (None, introduced(lie, "p2"))
+        ]
+        honest, lied = (run.told("std") for run in runs)
+        found[standardise] = float((lied / honest).max())
+    assert found["federation"] > 1000 and found["federation-median"] < 2
 
 
 def half_of(people: int, nodes: int) -> Change:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import (
     AGAIN_SECONDS,
+    CRASHES,
     MISFIT_SECONDS,
     UNANSWERED_SECONDS,
     NodeRegistry,
@@ -102,6 +104,19 @@ def test_who_answers_with_an_error_is_asked_again_but_not_at_once(grid: Scripted
     registry.refresh(Link(grid))
     assert registry.online == {"anna", "ben"} and grid.asked == [1, 2, 2]
     assert registry.turned_away == {}
+
+
+def test_an_app_that_crashed_on_the_question_is_asked_again_at_once(grid: ScriptedGrid) -> None:
+    grid.errors = {2: ErrorCode.CLIENT_APP_CRASHED}
+    registry = NodeRegistry()
+    for _ in range(9):
+        registry.refresh(Link(grid))
+    assert grid.asked == [1, *[2] * (1 + CRASHES)]
+    assert registry.turned_away == {2: "error 8: no luck"}
+    grid.errors = {}
+    grid.clock.now += AGAIN_SECONDS
+    registry.refresh(Link(grid))
+    assert registry.online == {"anna", "ben"}
 
 
 def test_a_silent_node_is_awaited_and_taken_when_it_answers(grid: ScriptedGrid) -> None:
