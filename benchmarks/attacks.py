@@ -84,11 +84,11 @@ def heavy(upload: Bundle, received: Bundle) -> Bundle:
 
 
 def famous(upload: Bundle, received: Bundle) -> Bundle:
-    """Scale, and say that one is the best of all."""
+    """Scale, and say that one recognises everything: a score above 1 is refused."""
     upload = scaled(upload, received)
     score = upload.tensors.get(SCORE)
     if isinstance(score, Dense):
-        best = Dense(np.where(score.values > 0, np.float32(1e6), np.float32(0)))
+        best = Dense((score.values > 0).astype(np.float32))
         upload = replace(upload, tensors={**upload.tensors, SCORE: best})
     return upload
 

@@ -12,7 +12,7 @@ from strategies.fedsub.cache import Cache
 #: Longest row of a layer, over the median of everybody's longest; and greatest score of a class,
 #: over the median of those who have one. Honest ones begin from one model and differ by less.
 #: Rows are not compared unit by unit: fusions that fill up with zeros shrink some of them.
-LONGEST_ROW, GREATEST_SCORE = 3.0, 10.0
+LONGEST_ROW, GREATEST_SCORE = 2.0, 10.0
 
 
 def bounded(cache: Cache) -> Cache:

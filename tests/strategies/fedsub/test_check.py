@@ -63,7 +63,7 @@ def fewer_masks(upload: Bundle) -> Bundle:
     return with_tensors(upload, **{"linear1" + MASKS: Bits(masks)})
 
 
-@pytest.mark.parametrize("change", [as_it_is, fewer_masks, scored(0, 0, 0), scored(1e6, 0, 0.5)])
+@pytest.mark.parametrize("change", [as_it_is, fewer_masks, scored(0, 0, 0), scored(1, 0, 0.5)])
 def test_a_fitting_upload_passes(change: Change) -> None:
     strategy = strategy_of()
     assert strategy.state is not None
@@ -74,9 +74,10 @@ def test_a_fitting_upload_passes(change: Change) -> None:
     ("change", "what"),
     [
         (of_nobody, "classes: got none, expected at least one"),
-        (scored(1, 0, -0.5), "scores: got [1.0, 0.0, -0.5], expected 0 or more"),
-        (scored(1, 0.25, 1), "scores: got [1.0, 0.25, 1.0], expected 0 or more"),
-        (scored(1, -1, 1), "scores: got [1.0, -1.0, 1.0], expected 0 or more"),
+        (scored(1, 0, -0.5), "scores: got [1.0, 0.0, -0.5], expected 0 to 1"),
+        (scored(1, 0.25, 1), "scores: got [1.0, 0.25, 1.0], expected 0 to 1"),
+        (scored(1.5, 0, 1), "scores: got [1.5, 0.0, 1.0], expected 0 to 1"),
+        (scored(1, -1, 1), "scores: got [1.0, -1.0, 1.0], expected 0 to 1"),
         (masked(1, 0), "masks of layer linear1: got other units, expected of classes held"),
         (masked(0, 3), "masks of layer linear1: got other units, expected of classes held"),
         (masked(2, 1, "linear2"), "masks of layer linear2: got other units"),
@@ -195,3 +196,13 @@ def test_a_round_reads_rosters_as_often_for_six_clients_as_for_two(
         assert "prototypes" not in run.grid.uploads[2, "p1"].names and run.refusals == {}
         found.append([later - earlier for earlier, later in pairwise(counts)])
     assert found[0] == found[1] and max(found[0]) <= 3
+
+
+def test_scores_that_count_samples_end_at_the_samples() -> None:
+    strategy = strategy_of(score="samples")
+    assert strategy.state is not None
+    upload = upload_of([0, 2], version=7)
+    count = upload.examples
+    strategy.check(strategy.state, "anna", scored(count, 0, 1)(upload))
+    with pytest.raises(MessageRefused, match=f"expected 0 to {count}"):
+        strategy.check(strategy.state, "anna", scored(count + 1, 0, 1)(upload))
