@@ -7,6 +7,7 @@ loses power at any moment reopens exactly at its last committed round.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 import zlib
@@ -75,8 +76,10 @@ class RunDatabase:
                     f"{self.path}: got round {round} to commit, expected one after {last}; go on "
                     "from the round that load() returns, and run one process per run folder"
                 )
+            rows = [self._columns(row, last, round) for row in metrics]
             self._connection.execute(
-                "INSERT INTO rounds VALUES (?, ?)", (round, time.monotonic() - self._since)
+                "INSERT INTO rounds VALUES (?, ?, ?)",
+                (round, time.monotonic() - self._since, _checksum(rows)),
             )
             self._connection.execute("DELETE FROM state")
             for name, tensors in state.items():
@@ -87,7 +90,7 @@ class RunDatabase:
                 )
             self._connection.executemany(
                 "INSERT INTO metrics (round, client, class, metric, value) VALUES (?, ?, ?, ?, ?)",
-                (self._columns(row, last, round) for row in metrics),
+                rows,
             )
         self._since = time.monotonic()
 
@@ -99,7 +102,7 @@ class RunDatabase:
         Raises
         ------
         RunError
-            If a stored group of tensors is damaged.
+            If a stored group of tensors is damaged, or the metrics of a round.
         """
         state: State = {}
         with (
@@ -113,6 +116,7 @@ class RunDatabase:
                     raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")
                 tensors = load_tensors(blob)
                 state[name] = {key: tensors[key] for key in json.loads(keys)}
+            self._check_metrics()
             return self._last_round() or 0, state
 
     def last_round(self) -> int:
@@ -164,6 +168,24 @@ class RunDatabase:
         row = self._connection.execute("SELECT max(round) FROM rounds").fetchone()
         return None if row[0] is None else int(row[0])
 
+    def _check_metrics(self) -> None:
+        """Raise sqlite3.DatabaseError if metrics are not those that were committed."""
+        before = -1
+        for round, crc in self._connection.execute(
+            "SELECT round, metrics_crc FROM rounds ORDER BY round"
+        ).fetchall():
+            rows = self._connection.execute(
+                "SELECT round, client, class, metric, value FROM metrics "
+                "WHERE round > ? AND round <= ?",
+                (before, round),
+            )
+            if _checksum(rows) != crc:
+                raise sqlite3.DatabaseError(f"the checksum of round {round}'s metrics is wrong")
+            before = round
+        beyond = self._connection.execute("SELECT 1 FROM metrics WHERE round > ?", (before,))
+        if beyond.fetchone():
+            raise sqlite3.DatabaseError(f"there are metrics of rounds after {before}, the last one")
+
     def _columns(
         self, row: MetricRow, last: int | None, round: int
     ) -> tuple[int, str, int, str, float]:
@@ -175,6 +197,15 @@ class RunDatabase:
             )
         label = -1 if row.label is None else row.label
         return row.round, row.client, label, row.metric, float(row.value)
+
+
+def _checksum(rows: Iterable[tuple[int, str, int, str, float | None]]) -> int:
+    """Return the CRC of metrics as SQLite gives them back: nan as None, and no zero below 0."""
+    crc = 0
+    for *what, value in sorted(rows, key=lambda row: row[:4]):
+        kept = None if value is None or math.isnan(value) else value + 0.0
+        crc = zlib.crc32(repr((what, kept)).encode(), crc)
+    return crc
 
 
 def _to_bytes(tensors: Mapping[str, Tensor]) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import VERSION
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
 _APPLICATION_ID = 0x66737562
 
@@ -20,7 +20,9 @@ _APPLICATION_ID = 0x66737562
 # the value is NULL for nan, which SQLite cannot store.
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE rounds (round INTEGER PRIMARY KEY, seconds REAL NOT NULL);
+CREATE TABLE rounds (
+    round INTEGER PRIMARY KEY, seconds REAL NOT NULL, metrics_crc INTEGER NOT NULL
+);
 CREATE TABLE state (
     name TEXT PRIMARY KEY, keys TEXT NOT NULL, crc INTEGER NOT NULL, tensors BLOB NOT NULL
 );
@@ -110,8 +112,9 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
     ]
     if differences:
         raise RunError(
-            f"{path}: the run was started with another configuration: {', '.join(differences)}; "
-            "restore these values to resume it, or start a new run in another folder"
+            f"{path}: the run was started with another configuration or other data: "
+            f"{', '.join(differences)}; restore these to resume it, or start a new run in another "
+            "folder"
         )
 
 

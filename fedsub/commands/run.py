@@ -58,7 +58,7 @@ def run(
     how the methods compare and where the run's folder lies.
     """
     from fedsub.report.tables import print_results
-    from fedsub.studies.comparison import compare, load_data, new_folder, open_folder
+    from fedsub.studies.comparison import compare, go_on, load_data, new_folder, resumed_config
     from fedsub_server.results import method_summaries
 
     console = Console()
@@ -69,11 +69,13 @@ def run(
     if resume is not None:
         if config is not None:
             raise ConfigError("--resume takes the run's own configuration: leave the file out")
-        resolved = open_folder(resume, overrides)
+        resolved = resumed_config(resume, overrides)
     else:
         resolved = read_config(config, overrides)
         resolved = replace(resolved, data=absolute_source(resolved.data))
     federation = load_data(resolved)
+    if resume is not None:
+        go_on(resume, resolved, federation)
     folder = resume or new_folder(resolved)
     with rounds_progress(console) as bar:
         tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.fingerprint import fingerprints
+from fedsub_core.files import write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_server.results import DATABASE_FILE, MODELS
@@ -60,6 +62,15 @@ def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
     return strategy
 
 
+def open_database(
+    config: RunConfig, name: str, federation: Federation, folder: Path
+) -> RunDatabase:
+    """Open or make the database of method `name`; it belongs to this configuration and data."""
+    return RunDatabase(
+        folder / DATABASE_FILE, {**decisive(config, name), **fingerprints(federation)}
+    )
+
+
 def train_method(
     config: RunConfig, name: str, federation: Federation, folder: Path, progress: Progress
 ) -> None:
@@ -71,7 +82,7 @@ def train_method(
     grid = build_grid(config, name, federation)
     strategy = build_strategy(config, name)
     try:
-        with RunDatabase(folder / DATABASE_FILE, decisive(config, name)) as database:
+        with open_database(config, name, federation, folder) as database:
             finished, state = database.load()
             if finished:
                 strategy.resume(finished, dict(state.pop(SERVER, {})))
@@ -95,4 +106,4 @@ def save_models(grid: CohortGrid, strategy: PersonalizedStrategy, folder: Path) 
         params = cohort.learner.personal(state)
         for i, client in enumerate(clients):
             tensors = {name: tensor[i].cpu().contiguous() for name, tensor in params.items()}
-            save_file(tensors, folder / f"{client}.safetensors")
+            write_whole(folder / f"{client}.safetensors", save(tensors))

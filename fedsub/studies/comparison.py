@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedsub.engines.simulation import train_method
+from fedsub.engines.simulation import open_database, train_method
 from fedsub_client.cohort import make_cohort
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
+from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.data.splits import unseen_clients
@@ -59,8 +60,10 @@ def new_folder(config: RunConfig) -> Path:
     return folder
 
 
-def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:
+def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
     """Return the configuration of a run to be resumed, which may be given more rounds.
+
+    Nothing is written before :func:`go_on`.
 
     Raises
     ------
@@ -70,6 +73,12 @@ def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
+    keys = {key for key, _ in flatten(read_toml(folder / RUN_FILE))}
+    if missing := sorted({"data", "method", "rounds", "seed"} - keys):
+        raise RunError(
+            f"{folder / RUN_FILE}: got no {', '.join(missing)}, expected all keys of the run's "
+            "start: without them it would go on as another. Restore the file"
+        )
     config = read_config(folder / RUN_FILE)
     wanted = read_config(folder / RUN_FILE, overrides)
     free = may_change(config) & RESUMABLE
@@ -85,9 +94,23 @@ def open_folder(folder: Path, overrides: dict[str, Any]) -> RunConfig:
             f"{folder}: rounds: got {wanted.rounds}, expected {config.rounds} or more: rounds that "
             "a run has can be added to, not taken away. Leave rounds out, or start a new run."
         )
-    if wanted != config:
-        write_whole(folder / RUN_FILE, dump_toml(wanted).encode())
     return wanted
+
+
+def go_on(folder: Path, config: RunConfig, federation: Federation) -> None:
+    """Check that a run's data are what they were, and note what it is resumed with.
+
+    Raises
+    ------
+    RunError
+        If the card or a client's samples changed, or a client is missing or new; it is named.
+    """
+    for name in config.methods:
+        if (folder / name / DATABASE_FILE).is_file():
+            open_database(config, name, federation, folder / name).close()
+    text = dump_toml(config).encode()
+    if (folder / RUN_FILE).read_bytes() != text:
+        write_whole(folder / RUN_FILE, text)
 
 
 def compare(

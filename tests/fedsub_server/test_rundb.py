@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -189,11 +190,33 @@ def test_a_configuration_that_json_cannot_hold_is_refused(path: Path, value: obj
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE metrics SET value = value + 1 WHERE round = 1",
+        "UPDATE metrics SET value = NULL WHERE round = 2",
+        "UPDATE metrics SET client = 'somebody' WHERE round = 1 AND client != ''",
+        "DELETE FROM metrics WHERE round = 2",
+        "INSERT INTO metrics SELECT 3, client, metric, class, value FROM metrics WHERE round = 2",
+    ],
+)
+def test_metrics_that_are_not_those_committed_are_refused(path: Path, change: str) -> None:
+    with RunDatabase(path, CONFIG) as db:
+        db.commit(1, {}, rows(1))
+        odd = [math.nan, -0.0, math.inf, 1e-300]
+        db.commit(2, {}, [MetricRow(2, f"p{i}", None, "loss", v) for i, v in enumerate(odd)])
+        assert db.load()[0] == 2
+    with closing(sqlite3.connect(path)) as raw, raw:
+        assert raw.execute(change).rowcount > 0
+    with RunDatabase(path, CONFIG) as db, pytest.raises(RunError, match=r"damaged.*metrics"):
+        db.load()
+
+
 def test_another_schema_version_is_refused(path: Path) -> None:
     RunDatabase(path, CONFIG).close()
     with sqlite3.connect(path) as raw:
         raw.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
-    with pytest.raises(RunError, match="schema version 99, expected 1; use fedsub"):
+    with pytest.raises(RunError, match="schema version 99, expected 2; use fedsub"):
         RunDatabase(path, CONFIG)
 
 

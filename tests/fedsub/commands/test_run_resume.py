@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedsub_core.config.run_config import read_config
@@ -111,6 +113,52 @@ def test_a_run_resumes_only_as_it_was(fedsub: Call, town_folder: Path) -> None:
     (folder / "fedsub" / "state.db").write_bytes(b"no database" * 500)
     code, _, err = fedsub("run", "--resume", folder)
     assert_refused((code, "", err), "state.db", "damaged", "restore a copy")
+
+
+def reversed_labels(arrays: dict[str, Any]) -> None:
+    arrays["y"] = 2 - arrays["y"]
+
+
+def a_hundred_times(arrays: dict[str, Any]) -> None:
+    arrays["x"] = 100 * arrays["x"]
+
+
+def reordered(arrays: dict[str, Any]) -> None:
+    arrays.update({name: array[::-1] for name, array in arrays.items()})
+
+
+@pytest.mark.parametrize("change", [reversed_labels, a_hundred_times, reordered])
+def test_data_that_are_not_those_of_before_are_refused_and_named(
+    fedsub: Call, town_folder: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    folder = run(fedsub, "runs", "--rounds", 1, "--beside", "")
+    path = town_folder / "clients" / "p2.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    change(arrays)
+    np.savez(path, **arrays)
+    said = fedsub("run", "--resume", folder, "--rounds", 2)
+    assert_refused(said, "other data", "data: client p2 was")
+    assert "client p1" not in said[2]
+
+
+def test_a_person_less_or_more_is_refused_and_named(fedsub: Call, town_folder: Path) -> None:
+    folder = run(fedsub, "runs", "--rounds", 1, "--beside", "")
+    gone = town_folder / "clients" / "p3.npz"
+    gone.rename(town_folder / "clients" / "p9.npz")
+    said = fedsub("run", "--resume", folder, "--rounds", 2)
+    assert_refused(said, "data: client p3 was", "and is now None", "data: client p9 was None")
+    (town_folder / "clients" / "p9.npz").rename(gone)
+    assert fedsub("run", "--resume", folder, "--rounds", 2)[0] == 0
+
+
+@pytest.mark.parametrize("text", ["", "rounds = 3\n"])
+def test_a_run_file_that_lost_its_keys_is_refused(
+    fedsub: Call, town_folder: Path, text: str
+) -> None:
+    folder = run(fedsub, "runs", "--rounds", 1, "--beside", "")
+    (folder / "run.toml").write_text(text)
+    assert_refused(fedsub("run", "--resume", folder), "run.toml: got no data, method", "Restore")
 
 
 @pytest.mark.parametrize(
