@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedsub.deploy import guardian
@@ -25,6 +25,8 @@ POLL_SECONDS = 0.1
 RESTART_PAUSE = 5.0
 #: Flower refuses a SuperNode that was killed for up to 60 s: try for longer than that.
 MOST_RESTARTS = 20
+#: One that lived so long was well: what happened before no longer counts.
+WELL_SECONDS = 120.0
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Child:
     task: bool
     restart: bool
     process: subprocess.Popen[bytes]
+    since: float = field(default_factory=time.monotonic)
     restarts: int = 0
     due: float | None = None
     buried: bool = False
@@ -168,12 +171,15 @@ class Supervisor:
                 continue
             if child.due is None:
                 self._kill(child)
+                if time.monotonic() - child.since > WELL_SECONDS:
+                    child.restarts = 0
                 if not (self.restarting and child.restart and child.restarts < MOST_RESTARTS):
                     raise self._failure(child)
                 child.due = time.monotonic() + RESTART_PAUSE
             elif time.monotonic() > child.due:
                 child.process = self._launch(child.command, child.env, child.log)
                 child.restarts, child.due, child.buried = child.restarts + 1, None, False
+                child.since = time.monotonic()
 
     def stop(self) -> None:
         """End all children with what they started, those of the highest rank first."""

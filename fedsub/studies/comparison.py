@@ -14,7 +14,7 @@ from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.data.splits import unseen_clients
-from fedsub_core.errors import RunError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import stamped_folder, write_whole
 from fedsub_server.results import (
     DATABASE_FILE,
@@ -39,6 +39,11 @@ def load_data(config: RunConfig) -> Federation:
     federation = load_federation(config.data)
     if config.split == "unseen":
         unseen_clients(federation.clients, config.unseen_share, config.seed)
+    if config.min_clients > (most := len(federation.clients)):
+        raise ConfigError(
+            f"min-clients: got {config.min_clients}, expected at most {most}: as many people as "
+            f"{config.data} has"
+        )
     settings = config.split_settings
     people = [split_client(c, federation.card, settings) for c in federation.clients.values()]
     for name in config.methods:

@@ -20,6 +20,12 @@ def spoil(folder: Path, client: str, **arrays: object) -> None:
     np.savez(path, **kept | {name: np.asarray(array) for name, array in arrays.items()})
 
 
+def test_more_clients_than_there_are_people(fedsub: Call, town_folder: Path) -> None:
+    said = fedsub("run", "--data", town_folder, "--min-clients", "99", *QUICK)
+    assert_refused(said, "min-clients: got 99, expected at most 4")
+    assert not Path("runs").exists()
+
+
 # Data that cannot be used.
 
 

@@ -170,6 +170,20 @@ def test_what_dies_is_started_again_once_all_are_up(
     assert not mark()
 
 
+def test_who_was_well_for_a_while_may_be_started_as_often_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "RESTART_PAUSE", 0.0)
+    monkeypatch.setattr(processes, "MOST_RESTARTS", 1)
+    monkeypatch.setattr(processes, "WELL_SECONDS", 0.5)
+    lives = "import time; print('up', flush=True); time.sleep(1)"
+    with Supervisor() as supervisor:
+        supervisor.restarting = True
+        child = start(supervisor, tmp_path, "node", lives, restart=True)
+        supervisor.wait_until(lambda: child.output().count("up") == 4, "a fourth start", 60)
+        assert child.restarts == 1
+
+
 def test_a_missing_command_is_refused(tmp_path: Path) -> None:
     with Supervisor() as supervisor:
         with pytest.raises(RunError, match="no-such-command: cannot be started"):
