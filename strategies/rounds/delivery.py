@@ -85,7 +85,11 @@ class Delivery:
         deadline, next_look = since + timeout, since + PRESENCE_SECONDS
         self._slowest = 0.0
         while True:
-            for client, message, reply in self._pull(link, awaited):
+            looked = time.monotonic()
+            pulled = self._pull(link, awaited)
+            # With many devices a look takes a while: no more than half of the time is spent on it.
+            pause = max(self.poll, time.monotonic() - looked)
+            for client, message, reply in pulled:
                 crashed = reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_CRASHED
                 given_up = crashed and self._failed[client] == CRASHES
                 if reply.has_error() and reply.error.code in LOST and not given_up:
@@ -98,7 +102,7 @@ class Delivery:
             left = deadline - time.monotonic()
             if not (awaited or stranded) or left <= 0:
                 break
-            time.sleep(min(self.poll, left))
+            time.sleep(min(pause, left))
             if stranded and next_look <= time.monotonic() < deadline:
                 there = self._connected(link, stranded, nodes)
                 yield from self._send(link, there, awaited, stranded, nodes)
