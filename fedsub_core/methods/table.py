@@ -19,6 +19,11 @@ from fedsub_core.options import suggestion
 log = logging.getLogger("fedsub")
 
 GROUP = "fedsub.methods"
+#: Methods of the papers that are not offered, and why.
+NOT_OFFERED = {
+    "fedbn": "no layer of the models here has its own norm (BatchNorm is folded on import), so "
+    "it would be fedavg. Its cousin at the input is standardise = 'client'",
+}
 #: Installed methods that cannot be used, and why.
 BROKEN: dict[str, str] = {}
 
@@ -55,6 +60,8 @@ def method(name: str) -> MethodCard:
     """Return the card of the method called `name`, or raise a ConfigError that suggests one."""
     if name in METHODS:
         return METHODS[name]
+    if name in NOT_OFFERED:
+        raise ConfigError(f"method {name!r} is not offered: {NOT_OFFERED[name]}.")
     if name in BROKEN:
         raise ConfigError(f"method {name!r}: {BROKEN[name]}. Reinstall or remove it.")
     raise ConfigError(

@@ -25,7 +25,7 @@ from .method_runs import every_method
 ROOT = Path(__file__).resolve().parents[2]
 #: What the server itself measures: no device may report it.
 MEASURED = re.compile(
-    r"bytes_.*|.*_replies|messages_resent|clusters|macro_f1|weighted_f1|f1|loss|"
+    r"bytes_.*|.*_replies|messages_resent|resting|clusters|macro_f1|weighted_f1|f1|loss|"
     r"accuracy|examples"
 )
 
@@ -58,6 +58,8 @@ def test_no_other_file_lists_the_methods() -> None:
 
 
 def test_the_nearest_name_is_suggested() -> None:
+    with pytest.raises(ConfigError, match=r"'fedbn' is not offered: .* standardise = 'client'"):
+        method("fedbn")
     with pytest.raises(ConfigError, match=r"unknown method 'dito'\. Did you mean 'ditto'"):
         method("dito")
 

@@ -1,0 +1,160 @@
+"""What a curious server learns of a person from what its device sends, by two attacks.
+
+    python benchmarks/privacy.py [--data ../shared/data/wisdm] [--clients 36] [--rounds 30]
+        [--lr 0.05] [--sigmas 0 0.5 1 2]
+
+Membership inference: is a window of a person one that its model was trained on? Judged by the loss
+alone, area under the curve (0.5 is guessing), mean over people: with the model as the server
+receives it, and with the personal model, which only a stolen device shows. Prototype inversion: a
+class's prototype turned back into the class's mean in the data's own units: root mean square error
+in units of the federation's deviation (0 is exact), by the noise on prototypes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from statistics import fmean
+
+import numpy as np
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_client.cohort import Cohort
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.data.standardise import apply
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.chain import Params
+from fedsub_core.options import Value
+from fedsub_core.training.objectives import cross_entropy
+from strategies.roster import Roster
+from strategies.rounds.strategy import PersonalizedStrategy
+
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--sigmas", "0", "1"]
+CLIP = 10.0
+#: What the lines of results begin with.
+LINES = (*(f"{name} " for name in METHODS), "sigma 0 ", "sigma 1 ")
+
+
+def trained(
+    people: Federation, keys: Mapping[str, Value], name: str
+) -> tuple[PersonalizedStrategy, CohortGrid]:
+    """Return both halves of a method after its last round."""
+    config = read_config(None, {**keys, "method": name, "beside": ""})
+    grid, strategy = build_grid(config, name, people), build_strategy(config, name)
+    strategy.start(grid)
+    return strategy, grid
+
+
+def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrategy) -> list[Tensor]:
+    """Return the losses of a person's training and test windows, by the `i`-th of `params`."""
+    held, agreed = cohort.clients[i].at(strategy.finished_rounds), strategy.population.agreed
+    one = {name: tensor[i : i + 1] for name, tensor in params.items()}
+    found = []
+    for x, y in ((held.train_x, held.train_y), (held.test_x, held.test_y)):
+        assert agreed.scaling is not None
+        scaled = torch.from_numpy(apply(agreed.scaling, x)).unsqueeze(0)
+        with torch.no_grad():
+            logits = cohort.learner.model.forward(one, scaled)
+        found.append(cross_entropy(logits, torch.from_numpy(y).unsqueeze(0))[0])
+    return found
+
+
+def membership(strategy: PersonalizedStrategy, grid: CohortGrid, personal: bool) -> float:
+    """Return the mean area under the curve over people."""
+    areas = []
+    for cohort in grid.cohorts:
+        learner = cohort.learner
+        sent = learner.get(cohort.state, learner.models[0])
+        params = learner.personal(cohort.state) if personal else sent
+        for i in range(len(cohort.clients)):
+            inside, outside = losses(cohort, i, params, strategy)
+            labels = np.r_[np.ones(len(inside)), np.zeros(len(outside))]
+            areas.append(roc_auc_score(labels, -torch.cat([inside, outside]).numpy()))
+    return fmean(areas)
+
+
+def inversion(strategy: PersonalizedStrategy, grid: CohortGrid) -> float:
+    """Return the error of class means that the server computes from its cache."""
+    assert strategy.state is not None
+    state, agreed = strategy.state, strategy.population.agreed
+    assert agreed.scaling is not None
+    place, errors = Roster.of(state["clients"]).place, []
+    for cohort in grid.cohorts:
+        for client in cohort.clients:
+            held = client.at(strategy.finished_rounds)
+            row = place[client.client]
+            for label in state["holds"][row].nonzero().flatten().tolist():
+                guess = state["prototypes"][row, label].numpy()
+                mean = apply(agreed.scaling, held.train_x[held.train_y == label]).mean(0)
+                errors.append(float(np.square(guess - mean.ravel()).mean()))
+    return float(fmean(errors) ** 0.5)
+
+
+def macro_f1(strategy: PersonalizedStrategy, grid: CohortGrid) -> float:
+    """Return the mean over people after the last round."""
+    turn, scaling = strategy.turn(strategy.finished_rounds), strategy.population.agreed.scaling
+    found = []
+    for cohort in grid.cohorts:
+        names = [client.client for client in cohort.clients]
+        received = strategy.evaluated_downloads(names, turn)
+        state = cohort.personalised(turn, scaling, range(len(names)), received)
+        scores = cohort.evaluate(turn, scaling, range(len(names)), state)
+        found += scores.macro_f1.tolist()
+    return fmean(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=f"{REAL}/wisdm")
+    parser.add_argument("--clients", type=int, default=36)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--sigmas", type=float, nargs="+", default=[0, 0.5, 1, 2])
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    if given.tiny:
+        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    people = load_federation(given.data)
+    names = list(people.clients)[: given.clients]
+    people = Federation(people.card, {name: people.clients[name] for name in names})
+    keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "device": "cpu"}
+    print(f"{given.data}: {len(names)} people, {given.rounds} rounds, lr {given.lr:g}")
+    print("membership, area under the curve   model sent  personal model   macro F1")
+    for name, card in METHODS.items():
+        strategy, grid = trained(people, keys, name)
+        whole = set(card.sends(strategy.model, strategy.hyper)) >= set(
+            strategy.model.parameter_shapes
+        )
+        seen = f"{membership(strategy, grid, personal=False):.3f}" if whole else "-"
+        own = f"{membership(strategy, grid, personal=True):.3f}"
+        print(
+            f"{name} ".ljust(34), f"{seen:>11}{own:>16}{macro_f1(strategy, grid):11.3f}", flush=True
+        )
+        grid.close()
+    print(f"prototypes, Gaussian noise, clipped to {CLIP:g}   error of class means   macro F1")
+    for sigma in given.sigmas:
+        noise: dict[str, Value] = {
+            "fedsub.prototype-noise": "gaussian",
+            "fedsub.prototype-clip": CLIP,
+            "fedsub.prototype-sigma": sigma,
+        }
+        strategy, grid = trained(people, keys | (noise if sigma else {}), "fedsub")
+        print(
+            f"sigma {sigma:g} ".ljust(44),
+            f"{inversion(strategy, grid):18.3f}{macro_f1(strategy, grid):11.3f}",
+            flush=True,
+        )
+        grid.close()
+
+
+if __name__ == "__main__":
+    main()
