@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -89,7 +90,12 @@ def reaches(channel: grpc.Channel, seconds: float) -> bool:
 def assert_ports_are_free(ports: list[int]) -> None:
     for port in ports:
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), timeout=5)
+            # The kernel may still be closing a socket whose process has just been killed.
+            for _ in range(50):
+                with suppress(ConnectionResetError):
+                    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+                    break
+                time.sleep(0.1)
 
 
 @pytest.mark.slow
