@@ -7,7 +7,9 @@ Membership inference: is a window of a person one that its model was trained on?
 alone, area under the curve (0.5 is guessing), mean over people: with the model as the server
 receives it, and with the personal model, which only a stolen device shows. Prototype inversion: a
 class's prototype turned back into the class's mean in the data's own units: root mean square error
-in units of the federation's deviation (0 is exact), by the noise on prototypes.
+in units of the federation's deviation (0 is exact), by the noise on prototypes. Beside it
+membership by the fused model: FedSub's after a download, in clusters that mix people (dbi-capped,
+overlapping-any), as its owner has it, and as a peer sees it who has its own fused model alone.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import fmean
 
 import numpy as np
@@ -40,6 +42,12 @@ from strategies.rounds.strategy import PersonalizedStrategy
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--sigmas", "0", "1"]
 CLIP = 10.0
+#: Fused models, tested as they come.
+MIXING: dict[str, Value] = {
+    "fedsub.k-selection": "dbi-capped",
+    "fedsub.fusion": "overlapping-any",
+    "fedsub.tested": "received",
+}
 #: What the lines of results begin with.
 LINES = (*(f"{name} " for name in METHODS), "sigma 0 ", "sigma 1 ")
 
@@ -68,18 +76,46 @@ def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrateg
     return found
 
 
-def membership(strategy: PersonalizedStrategy, grid: CohortGrid, personal: bool) -> float:
-    """Return the mean area under the curve over people."""
+#: Of a cohort: the models that an attacker looks at, stacked.
+Models = Callable[[Cohort], Params]
+
+
+def membership(
+    strategy: PersonalizedStrategy, grid: CohortGrid, of: Models, away: int = 0
+) -> float:
+    """Return the mean area under the curve over people, by the model of who is `away` places on."""
     areas = []
     for cohort in grid.cohorts:
-        learner = cohort.learner
-        sent = learner.get(cohort.state, learner.models[0])
-        params = learner.personal(cohort.state) if personal else sent
+        params = of(cohort)
+        theirs = {name: tensor.roll(-away, 0) for name, tensor in params.items()}
         for i in range(len(cohort.clients)):
-            inside, outside = losses(cohort, i, params, strategy)
+            inside, outside = losses(cohort, i, theirs, strategy)
             labels = np.r_[np.ones(len(inside)), np.zeros(len(outside))]
             areas.append(roc_auc_score(labels, -torch.cat([inside, outside]).numpy()))
     return fmean(areas)
+
+
+def sent(cohort: Cohort) -> Params:
+    """Return the models as the server receives them."""
+    return cohort.learner.get(cohort.state, cohort.learner.models[0])
+
+
+def personal(cohort: Cohort) -> Params:
+    """Return the models that stay on devices."""
+    return cohort.learner.personal(cohort.state)
+
+
+def fused(strategy: PersonalizedStrategy) -> Models:
+    """Return what gives each client's model after the next download."""
+    turn, scaling = strategy.turn(strategy.finished_rounds), strategy.population.agreed.scaling
+
+    def received(cohort: Cohort) -> Params:
+        names = [client.client for client in cohort.clients]
+        downloads = strategy.evaluated_downloads(names, turn)
+        state = cohort.personalised(turn, scaling, range(len(names)), downloads)
+        return cohort.learner.personal(state)
+
+    return received
 
 
 def inversion(strategy: PersonalizedStrategy, grid: CohortGrid) -> float:
@@ -134,26 +170,32 @@ def main() -> None:
         whole = set(card.sends(strategy.model, strategy.hyper)) >= set(
             strategy.model.parameter_shapes
         )
-        seen = f"{membership(strategy, grid, personal=False):.3f}" if whole else "-"
-        own = f"{membership(strategy, grid, personal=True):.3f}"
+        seen = f"{membership(strategy, grid, sent):.3f}" if whole else "-"
+        own = f"{membership(strategy, grid, personal):.3f}"
         print(
             f"{name} ".ljust(34), f"{seen:>11}{own:>16}{macro_f1(strategy, grid):11.3f}", flush=True
         )
         grid.close()
-    print(f"prototypes, Gaussian noise, clipped to {CLIP:g}   error of class means   macro F1")
+    print(
+        f"prototypes, Gaussian noise, clipped to {CLIP:g}   error of class means   macro F1"
+        "   membership, fused   by a peer   macro F1"
+    )
     for sigma in given.sigmas:
         noise: dict[str, Value] = {
             "fedsub.prototype-noise": "gaussian",
             "fedsub.prototype-clip": CLIP,
             "fedsub.prototype-sigma": sigma,
         }
-        strategy, grid = trained(people, keys | (noise if sigma else {}), "fedsub")
-        print(
-            f"sigma {sigma:g} ".ljust(44),
-            f"{inversion(strategy, grid):18.3f}{macro_f1(strategy, grid):11.3f}",
-            flush=True,
-        )
+        chosen = keys | (noise if sigma else {})
+        strategy, grid = trained(people, chosen, "fedsub")
+        line = f"{inversion(strategy, grid):18.3f}{macro_f1(strategy, grid):11.3f}"
         grid.close()
+        strategy, grid = trained(people, chosen | MIXING, "fedsub")
+        models = fused(strategy)
+        ours, peers = (membership(strategy, grid, models, away) for away in (0, 1))
+        line += f"{ours:20.3f}{peers:12.3f}{macro_f1(strategy, grid):11.3f}"
+        grid.close()
+        print(f"sigma {sigma:g} ".ljust(44), line, flush=True)
 
 
 if __name__ == "__main__":

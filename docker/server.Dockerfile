@@ -42,4 +42,4 @@ RUN install -d -m 1777 /link /runs \
 WORKDIR /app
 USER 10001:10001
 # No HEALTHCHECK: one image has three roles, and only the SuperLink answers. compose.yml has it.
-CMD ["flower-superlink", "--help"]
+CMD ["fedsub-superlink", "--help"]

@@ -1,4 +1,4 @@
-"""The command line: ``fedsub run``, ``methods``, ``data``, ``deploy``, ``predict``, ``export``."""
+"""The command line: ``fedsub run``, ``methods``, ``data``, ``deploy``, ``predict``, ..."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.logging import RichHandler
 from fedsub.commands.data import data
 from fedsub.commands.deploy import deploy
 from fedsub.commands.device import export, predict
+from fedsub.commands.forget import forget
 from fedsub.commands.methods import methods
 from fedsub.commands.run import run
 from fedsub_core.errors import FedSubError
@@ -33,7 +34,7 @@ def cli() -> None:
     )
 
 
-for command in (run, methods, data, deploy, predict, export):
+for command in (run, methods, data, deploy, forget, predict, export):
     cli.add_command(command)
 
 

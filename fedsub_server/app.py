@@ -29,7 +29,8 @@ from fedsub_server.results import (
 )
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.strategy import PersonalizedStrategy, State
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
 
@@ -81,7 +82,8 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
         strategy.start(grid)
         export_csv(database, folder / METRICS_FILE)
     if strategy.finished_rounds > finished:
-        collect_models(strategy.link, strategy.population, folder / MODELS, strategy.run_name)
+        population, run = strategy.population, strategy.run_name
+        collect_models(strategy.link, population, strategy.model, folder / MODELS, run)
 
 
 def run_folder(config: RunConfig) -> Path:

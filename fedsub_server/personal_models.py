@@ -1,7 +1,7 @@
 """The personal models of simulated people: asked for after the last round, for the run's folder.
 
-A real person's model never leaves the device, which would refuse; only nodes that say that they are
-simulated are asked.
+A real person's model never leaves the device, which would refuse; nodes are only asked where all of
+them say that they are simulated: one device among real ones could say so, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fedsub_core.errors import cut
 from fedsub_core.files import write_whole
+from fedsub_core.models.chain import Model
 from fedsub_core.wire import exchange
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
@@ -22,16 +23,20 @@ log = logging.getLogger("fedsub")
 
 #: Seconds that all models are waited for.
 PATIENCE = 120.0
+#: Bytes of a file beside its numbers: names and shapes.
+HEADER_BYTES = 2**16
 
 
-def collect_models(link: Link, population: Population, folder: Path, run: str) -> None:
-    """Write every simulated person's model to ``<folder>/<client>.safetensors``.
+def collect_models(
+    link: Link, population: Population, model: Model, folder: Path, run: str
+) -> None:
+    """Write every simulated person's `model` to ``<folder>/<client>.safetensors``.
 
     A node that did not train in the run called `run` has another run's model, and gives none.
     """
     said = population.registry.introductions
-    simulated = [client for client in sorted(population.registry.online) if said[client].people]
-    if not simulated:
+    simulated = sorted(population.registry.online)
+    if not simulated or not all(said[client].people for client in simulated):
         return
     folder.mkdir(exist_ok=True)
     question = RecordDict({exchange.MODEL: ConfigRecord({"run": run})})
@@ -44,7 +49,15 @@ def collect_models(link: Link, population: Population, folder: Path, run: str) -
         client = delivery.client_of(reply)
         if reply.has_error():
             log.warning("client %s: sends no model: %s", client, cut(reply.error.reason))
-        else:
-            write_whole(folder / f"{client}.safetensors", exchange.unpack(reply.content))
+            continue
+        try:
+            sent = exchange.unpack(reply.content)
+            most = model.full_bytes + HEADER_BYTES
+            if len(sent) > most:
+                raise ValueError(f"got {len(sent)} bytes, expected {most} at most")
+        except ValueError as error:
+            log.warning("client %s: sends no model: %s", client, cut(str(error)))
+            continue
+        write_whole(folder / f"{client}.safetensors", sent)
     for client in sorted(delivery.missing):
         log.warning("client %s: sends no model: no answer within %g s", client, PATIENCE)

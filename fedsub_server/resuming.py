@@ -16,6 +16,7 @@ MAY_CHANGE = frozenset(
         "quorum",
         "min-clients",
         "join-timeout",
+        "identity",
         "evaluate-every",
         "method",
         "beside",

@@ -7,23 +7,24 @@ loses power at any moment reopens exactly at its last committed round.
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import torch
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
+from fedsub_server.rundb_bytes import checksum, to_bytes
 from fedsub_server.rundb_file import connect, database_errors, transaction
 
 State = dict[str, dict[str, Tensor]]
+#: In `meta`: how many clients were forgotten.
+_FORGOTTEN = "forgotten"
 
 
 class RunDatabase:
@@ -48,6 +49,7 @@ class RunDatabase:
     def __init__(self, path: Path, config: Mapping[str, object] | None = None) -> None:
         self.path = path
         self._connection = connect(path, config)
+        self._forgotten = self.forgotten()
         self._since = time.monotonic()
 
     def commit(
@@ -66,10 +68,16 @@ class RunDatabase:
         Raises
         ------
         RunError
-            If the round was committed before, a row is of another round or comes twice, or the
-            file cannot be written. Whatever is raised, the database is as it was before.
+            If the round was committed before, a row is of another round or comes twice, a client
+            was forgotten meanwhile, or the file cannot be written. Whatever is raised, the
+            database is as it was before.
         """
         with database_errors(self.path, "written"), transaction(self._connection):
+            if self.forgotten() != self._forgotten:
+                raise RunError(
+                    f"{self.path}: a client was forgotten while this run was going on; start it "
+                    "again, and it goes on without that client after its last round"
+                )
             last = self._last_round()
             if round < 0 or (last is not None and round <= last):
                 raise RunError(
@@ -79,20 +87,58 @@ class RunDatabase:
             rows = [self._columns(row, last, round) for row in metrics]
             self._connection.execute(
                 "INSERT INTO rounds VALUES (?, ?, ?)",
-                (round, time.monotonic() - self._since, _checksum(rows)),
+                (round, time.monotonic() - self._since, checksum(rows)),
             )
-            self._connection.execute("DELETE FROM state")
-            for name, tensors in state.items():
-                # safetensors sorts by name; the order that callers see is kept beside it.
-                keys, blob = json.dumps(list(tensors)), _to_bytes(tensors)
-                self._connection.execute(
-                    "INSERT INTO state VALUES (?, ?, ?, ?)", (name, keys, zlib.crc32(blob), blob)
-                )
+            self._replace_state(state)
             self._connection.executemany(
                 "INSERT INTO metrics (round, client, class, metric, value) VALUES (?, ?, ?, ?, ?)",
                 rows,
             )
         self._since = time.monotonic()
+
+    def clients(self) -> list[str]:
+        """Return the clients that have metrics, ascending."""
+        with database_errors(self.path, "read"):
+            found = self._connection.execute("SELECT DISTINCT client FROM metrics ORDER BY client")
+            return [client for (client,) in found if client]
+
+    def forgotten(self) -> int:
+        """Return how many clients were forgotten."""
+        with database_errors(self.path, "read"):
+            return int(self.meta().get(_FORGOTTEN, 0))
+
+    def forget(self, client: str, alias: str, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Put `state` in the last one's place, and `alias` in the client's, in one transaction.
+
+        Also of what the client was, nothing is left in the file.
+
+        Raises
+        ------
+        RunError
+            If it cannot be written; then the database is as it was.
+        """
+        with database_errors(self.path, "written"):
+            self._connection.execute("PRAGMA secure_delete=ON")
+            with transaction(self._connection):
+                self._replace_state(state)
+                self._connection.execute(
+                    "UPDATE metrics SET client = ? WHERE client = ?", (alias, client)
+                )
+                self._renew_checksums()
+                meta = self.meta()
+                config = json.loads(meta["config"])
+                config.pop(fingerprint_key(client), None)
+                self._connection.executemany(
+                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+                    [
+                        ("config", json.dumps(config, sort_keys=True)),
+                        (_FORGOTTEN, str(self._forgotten + 1)),
+                    ],
+                )
+            self._forgotten += 1
+            # What was deleted still stands in free pages and in the log.
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def load(self) -> tuple[int, State]:
         """Return the last committed round and its state; ``(0, {})`` if nothing was committed.
@@ -168,8 +214,17 @@ class RunDatabase:
         row = self._connection.execute("SELECT max(round) FROM rounds").fetchone()
         return None if row[0] is None else int(row[0])
 
-    def _check_metrics(self) -> None:
-        """Raise sqlite3.DatabaseError if metrics are not those that were committed."""
+    def _replace_state(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        self._connection.execute("DELETE FROM state")
+        for name, tensors in state.items():
+            # safetensors sorts by name; the order that callers see is kept beside it.
+            keys, blob = json.dumps(list(tensors)), to_bytes(tensors)
+            self._connection.execute(
+                "INSERT INTO state VALUES (?, ?, ?, ?)", (name, keys, zlib.crc32(blob), blob)
+            )
+
+    def _committed(self) -> Iterator[tuple[int, int, int]]:
+        """Yield each commit's round, its checksum of metrics, and the one that they have now."""
         before = -1
         for round, crc in self._connection.execute(
             "SELECT round, metrics_crc FROM rounds ORDER BY round"
@@ -179,7 +234,18 @@ class RunDatabase:
                 "WHERE round > ? AND round <= ?",
                 (before, round),
             )
-            if _checksum(rows) != crc:
+            yield round, crc, checksum(rows)
+            before = round
+
+    def _renew_checksums(self) -> None:
+        found = [(now, round) for round, _, now in self._committed()]
+        self._connection.executemany("UPDATE rounds SET metrics_crc = ? WHERE round = ?", found)
+
+    def _check_metrics(self) -> None:
+        """Raise sqlite3.DatabaseError if metrics are not those that were committed."""
+        before = -1
+        for round, crc, now in self._committed():
+            if now != crc:
                 raise sqlite3.DatabaseError(f"the checksum of round {round}'s metrics is wrong")
             before = round
         beyond = self._connection.execute("SELECT 1 FROM metrics WHERE round > ?", (before,))
@@ -197,22 +263,3 @@ class RunDatabase:
             )
         label = -1 if row.label is None else row.label
         return row.round, row.client, label, row.metric, float(row.value)
-
-
-def _checksum(rows: Iterable[tuple[int, str, int, str, float | None]]) -> int:
-    """Return the CRC of metrics as SQLite gives them back: nan as None, and no zero below 0."""
-    crc = 0
-    for *what, value in sorted(rows, key=lambda row: row[:4]):
-        kept = None if value is None or math.isnan(value) else value + 0.0
-        crc = zlib.crc32(repr((what, kept)).encode(), crc)
-    return crc
-
-
-def _to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Serialise named tensors; copying makes views of a stack plain tensors of their own."""
-    return save_tensors(
-        {
-            name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-            for name, tensor in tensors.items()
-        }
-    )

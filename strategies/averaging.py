@@ -78,11 +78,11 @@ def robust_mean(
     shares = torch.tensor(weights(uploads, settings.most_examples), dtype=torch.float64)
     moves = torch.stack([_update(upload, start) for upload in uploads.values()])
     moves.mul_(torch.tensor(scales, dtype=torch.float64).unsqueeze(1))
-    f = ceil(settings.share * len(moves))
+    f = malicious(settings, len(moves))
     if settings.multi_krum:
-        kept = _krum(moves, f)
+        kept = krum(torch.cdist(moves, moves), f)
         moves, shares = moves[kept], shares[kept]
-    moved = _MEANS[settings.mean](moves, shares / shares.sum(), f)
+    moved = MEANS[settings.mean](moves, shares / shares.sum(), f)
     parts = torch.split(moved.float(), [tensor.numel() for tensor in start.values()])
     return {
         name: before + part.view(before.shape)
@@ -111,13 +111,20 @@ def _scales(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[
     return [min(1.0, longest / length) if length > 0 else 1.0 for length in lengths]
 
 
-def _krum(moves: Tensor, f: int) -> Tensor:
-    """Return which updates multi-Krum keeps, ascending; ties by place."""
-    distances = torch.cdist(moves, moves).square()
-    near = max(1, len(moves) - f - 2)
-    # The nearest is the update itself, at 0.
-    scores = distances.sort(dim=1).values[:, 1 : near + 1].sum(1)
-    keep = max(1, len(moves) - f)
+def malicious(settings: RobustSettings, clients: int) -> int:
+    """Return how many of some clients are to be reckoned malicious."""
+    return ceil(settings.share * clients)
+
+
+def krum(distances: Tensor, f: int) -> Tensor:
+    """Return which of n points multi-Krum keeps, ascending, by their distances [n, n].
+
+    Ties by place.
+    """
+    near = max(1, len(distances) - f - 2)
+    # The nearest is the point itself, at 0.
+    scores = distances.square().sort(dim=1).values[:, 1 : near + 1].sum(1)
+    keep = max(1, len(distances) - f)
     return scores.argsort(stable=True)[:keep].sort().values
 
 
@@ -152,4 +159,5 @@ def _columns(moves: Tensor) -> Iterator[Tensor]:
     yield from torch.split(moves, max(1, 2**22 // len(moves)), dim=1)
 
 
-_MEANS = {"mean": _weighted, "trimmed-mean": _trimmed, "median": _median}
+#: By name: of points [n, numbers] float64 with weights [n] that sum to 1, f of them malicious.
+MEANS = {"mean": _weighted, "trimmed-mean": _trimmed, "median": _median}

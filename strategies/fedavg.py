@@ -12,7 +12,8 @@ from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Dense
 from strategies.averaging import robust_mean
-from strategies.rounds.strategy import PersonalizedStrategy, State
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
 
 
 class FedAvgStrategy(PersonalizedStrategy):

@@ -8,7 +8,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.fedavg import FedAvgStrategy
-from strategies.rounds.strategy import State
+from strategies.rounds.server_half import State
 
 
 class PFedMeStrategy(FedAvgStrategy):

@@ -36,6 +36,10 @@ class Roster:
         """Return the roster of its clients and others."""
         return Roster(tuple(sorted({*self.clients, *clients})))
 
+    def without(self, client: str) -> Roster:
+        """Return the roster of its other clients."""
+        return Roster(tuple(one for one in self.clients if one != client))
+
     def moved(self, tensor: Tensor, into: Tensor, after: Roster) -> Tensor:
         """Return `into`, whose rows are `after`'s, with `tensor`'s rows at their new places."""
         into[[after.place[client] for client in self.clients]] = tensor

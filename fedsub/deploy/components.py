@@ -45,7 +45,7 @@ class Credentials:
 
 def superlink(credentials: Credentials, fleet: int, port: int, database: Path) -> list[str]:
     """Return the command of a SuperLink: SuperNodes come to port `fleet`, all others to `port`."""
-    command = [flower_program("flower-superlink"), *credentials.server, "--enable-supernode-auth"]
+    command = [flower_program("fedsub-superlink"), *credentials.server, "--enable-supernode-auth"]
     command += ["--fleet-api-address", f"{HOST}:{fleet}", "--host", HOST, "--port", str(port)]
     return [*command, "--database", str(database)]
 

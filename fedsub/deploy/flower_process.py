@@ -36,7 +36,7 @@ def flower_environment(home: Path) -> dict[str, str]:
 
 
 def flower_program(name: str) -> str:
-    """Return the path of one of Flower's programs, as installed beside this Python.
+    """Return the path of one of Flower's programs, or our SuperLink, installed beside this Python.
 
     Raises
     ------

@@ -19,7 +19,8 @@ from fedsub_core.metrics import MetricRow
 from fedsub_server.results import DATABASE_FILE, MODELS
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.strategy import PersonalizedStrategy, State
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
 
 Progress = Callable[[int], None]
 

@@ -128,6 +128,12 @@ class RunConfig:
     )
     min_clients: int = option(1, "clients that must be connected for a round", minimum=1)
     join_timeout: float = option(120.0, "seconds to wait for them", above=0)
+    identity: str = choice(
+        "keys",
+        "open",
+        doc="keys: a client is whose key was registered under its id, or who first took part with "
+        "its key; open: whoever says so",
+    )
     out: str = option("runs", "folder in which the run's folder is made", pattern=_TEXT)
     folder: str = option("", "a Flower run's own folder; given again, that run goes on")
     hyper: dict[str, Any] = field(default_factory=dict)
@@ -192,6 +198,7 @@ class RunConfig:
             min_clients=self.min_clients,
             join_timeout=self.join_timeout,
             unseen=unseen if self.split == "unseen" else None,
+            identity=self.identity,
         )
         return ServerSettings(
             name,

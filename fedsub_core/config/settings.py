@@ -51,6 +51,7 @@ class RoundSettings:
     quorum : share of a round's clients whose uploads it needs.
     min_clients, join_timeout : how many must be connected, and how long they are waited for, s.
     unseen : people held out, None where nobody is.
+    identity : ``keys``: a client is who came with its key; ``open``: whoever says so.
     """
 
     rounds: int
@@ -62,6 +63,7 @@ class RoundSettings:
     min_clients: int = 1
     join_timeout: float = 120.0
     unseen: UnseenSettings | None = None
+    identity: str = "keys"
 
 
 #: What may stand between uploads and their mean.

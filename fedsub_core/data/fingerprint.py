@@ -16,5 +16,10 @@ def fingerprints(federation: Federation) -> dict[str, str]:
         for name, array in data.arrays().items():
             digest.update(f"{name} {array.dtype} {array.shape} ".encode())
             digest.update(array.tobytes())
-        found[f"data: client {client}"] = digest.hexdigest()
+        found[fingerprint_key(client)] = digest.hexdigest()
     return found
+
+
+def fingerprint_key(client: str) -> str:
+    """Return under which key a client's digest stands."""
+    return f"data: client {client}"

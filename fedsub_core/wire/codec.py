@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from fedsub_core.wire.bundles import Bundle, Declaration, Part, Sliced
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.frame import compress, open_frame
+from fedsub_core.wire.frame import compress, is_frame, open_frame, open_whole
 from fedsub_core.wire.numbers import FORMATS
 from fedsub_core.wire.references import Reference
 from fedsub_core.wire.tensors import decode_tensor, encode_tensor, followed_inputs
@@ -177,6 +177,12 @@ def decode_download(data: bytes, envelope: Envelope) -> Bundle:
         tensors=tensors,
         reference=message.reference,
     )
+
+
+def salted(data: bytes, salt: bytes) -> bytes:
+    """Return the same message, whose bytes nobody can foretell who does not know `salt`."""
+    field = bytes(pb.Bundle(salt=salt).SerializeToString())
+    return compress(open_whole(data) + field) if is_frame(data) else data + field
 
 
 def _sealed(header: pb.Bundle, tensors: bytes, encoding: Encoding) -> bytes:

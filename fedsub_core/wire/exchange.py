@@ -6,6 +6,7 @@ The payload is one uint8 Array whose data are the codec's bytes as they are: no 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -23,13 +24,16 @@ from flwr.app import (
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.metrics import ClientMetrics
 from fedsub_core.turn import Turn
+from fedsub_core.wire import codec
 
 STYPE = "fedsub.v2"
 #: Names of a message's records.
 PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
+#: Key of what makes a record unlike all others; its bytes are not counted as the message's.
+SALT, SALT_BYTES = "salt", 8
 #: Record of a query for a personal model, which simulated nodes alone answer.
 MODEL = "model"
 
@@ -46,8 +50,24 @@ def unpack(content: RecordDict) -> bytes:
     arrays = content.array_records.get(PAYLOAD)
     array = arrays.get(PAYLOAD) if arrays is not None else None
     if array is None or array.stype != STYPE:
-        raise ValueError(f"no {STYPE} payload among the records {sorted(content.keys())}")
+        raise ValueError(f"no {STYPE} payload among the records {cut(sorted(content.keys()))}")
     return array.data
+
+
+def salted(content: RecordDict) -> RecordDict:
+    """Return a server's records with a random salt in each, so that nobody can foretell them.
+
+    A SuperLink knows an object by the hash of its bytes, and takes its children from whoever names
+    it first. A device that can foretell a record of another's message could make up children for
+    it: the SuperLink would then refuse that message.
+    """
+    salt = secrets.token_bytes(SALT_BYTES)
+    made = RecordDict({name: content[name] for name in content})
+    for name, record in content.config_records.items():
+        made[name] = ConfigRecord({**record, SALT: salt})
+    if PAYLOAD in content.array_records:
+        made[PAYLOAD] = pack(codec.salted(unpack(content), salt))
+    return made
 
 
 def message_bytes(content: RecordDict, payload: int) -> int:

@@ -16,6 +16,16 @@ def compress(data: bytes) -> bytes:
     return bytes(_zstandard().ZstdCompressor(level=LEVEL).compress(data))
 
 
+def is_frame(data: bytes) -> bool:
+    """Whether a message is compressed."""
+    return data[:4] == MAGIC
+
+
+def open_whole(frame: bytes) -> bytes:
+    """Return the bytes in a frame of our own; one that comes from outside: :func:`open_frame`."""
+    return bytes(_zstandard().ZstdDecompressor().decompress(frame))
+
+
 def open_frame(data: bytes, limit: int, refuse: Refuse) -> bytes:
     """Return a message's bytes, decompressed if they are a zstd frame.
 
@@ -24,7 +34,7 @@ def open_frame(data: bytes, limit: int, refuse: Refuse) -> bytes:
     """
     if len(data) > limit:
         raise refuse("size", f"{len(data)} bytes", f"{limit} bytes at most")
-    if data[:4] != MAGIC:
+    if not is_frame(data):
         return data
     zstandard = _zstandard()
     try:

@@ -13,12 +13,15 @@ import torch
 from torch import Tensor
 
 from strategies.fedsub.membership import ClusterWeights
+from strategies.fedsub.robust import RowMean, mixed
 
 # Coefficients of one chunk of units, [units, n, n] float64, stay below this many bytes.
 CHUNK_BYTES = 2**26
 
 
-def fuse(weights: ClusterWeights, rows: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+def fuse(
+    weights: ClusterWeights, rows: Tensor, masks: Tensor, mean: RowMean | None = None
+) -> tuple[Tensor, Tensor]:
     """Fuse one layer's subnetworks for every client.
 
     Parameters
@@ -30,6 +33,9 @@ def fuse(weights: ClusterWeights, rows: Tensor, masks: Tensor) -> tuple[Tensor, 
         selected the unit in no class.
     masks : bool [n, classes, units]
         Units each class of each client selected; read only where the client contributes.
+    mean : callable, optional
+        Instead of the weighted mean, what a cluster makes of its members' rows. Not for
+        ``leadership``, which takes one member's.
 
     Returns
     -------
@@ -56,12 +62,19 @@ def fuse(weights: ClusterWeights, rows: Tensor, masks: Tensor) -> tuple[Tensor, 
     """
     # Members that contribute nothing must not count, whatever their mask says.
     selected = masks & weights.contributes[:, :, None]
-    return _FUSIONS[weights.fusion](weights, rows, selected)
+    return _FUSIONS[weights.fusion](weights, rows, selected, mean)
 
 
-def _zero_filled(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
+def _zero_filled(
+    weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
+) -> tuple[Tensor, Tensor]:
     """Eq. 6-8: B[j, u, v] = sum_y weight[y, u, v] * selected[v, y, j] / clusters of u."""
     shares = (weights.weight / weights.clusters_of.clamp(min=1)[:, None]).permute(2, 0, 1)
+    if mean is not None and weights.fusion != "leadership":
+        gives = (weights.weight > 0).float()
+        found = torch.bmm(gives, selected.transpose(0, 1).float()).sum(0) > 0
+        choice = _evenly(weights, rows.shape[1])
+        return mixed(weights, rows, selected, choice, mean) * found[:, :, None], found
 
     def coefficients(units: slice) -> Tensor:
         chosen = selected[:, :, units].transpose(1, 2).to(shares.dtype)
@@ -70,25 +83,32 @@ def _zero_filled(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tup
     return _weighted_rows(coefficients, rows)
 
 
-def _overlapping(weights: ClusterWeights, rows: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
+def _overlapping(
+    weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
+) -> tuple[Tensor, Tensor]:
     """Eq. 9, 10: B is the same for every unit, so one product of matrices fuses the layer."""
     held = _held(weights, selected) | ~weights.in_cluster[:, :, None]
     own = selected | ~weights.contributes[:, :, None]
     # A client that selected nothing shares no relevant unit with anyone.
     taking_part = weights.contributes.any(1) & weights.in_cluster.any(1)
     replaced = held.all(1) & own.all(1) & taking_part[:, None]
-    mean = weights.weight.sum(0) / weights.clusters_of.clamp(min=1)[:, None]
-    fused = (mean.to(rows.dtype) @ rows.flatten(1)).view_as(rows)
+    if mean is not None:
+        fused = mixed(weights, rows, selected, _evenly(weights, rows.shape[1]), mean)
+    else:
+        shares = weights.weight.sum(0) / weights.clusters_of.clamp(min=1)[:, None]
+        fused = (shares.to(rows.dtype) @ rows.flatten(1)).view_as(rows)
     return fused.mul_(replaced[:, :, None]), replaced
 
 
 def _overlapping_any(
-    weights: ClusterWeights, rows: Tensor, selected: Tensor
+    weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
     """B[j, u, v] = mean of weight[y, u, v] over the clusters of u that hold unit j."""
     held = _held(weights, selected)
     shares = weights.weight.transpose(0, 1)
     choice = (held / held.sum(1, keepdim=True).clamp(min=1)).to(shares.dtype).transpose(1, 2)
+    if mean is not None:
+        return mixed(weights, rows, selected, choice.transpose(1, 2), mean), held.any(1)
 
     def coefficients(units: slice) -> Tensor:
         return torch.bmm(choice[:, units], shares).transpose(0, 1)
@@ -97,13 +117,13 @@ def _overlapping_any(
 
 
 def _overlapping_additive(
-    weights: ClusterWeights, rows: Tensor, selected: Tensor
+    weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
     """Own row plus the mean over the clusters that hold the unit, at the norm it had."""
-    mean, replaced = _overlapping_any(weights, rows, selected)
+    theirs, replaced = _overlapping_any(weights, rows, selected, mean)
     replaced &= selected.any(1)
     before = rows * replaced[:, :, None]
-    after = before + mean * replaced[:, :, None]
+    after = before + theirs * replaced[:, :, None]
     # Norms in float64: a layer has enough rows for float32 sums of squares to drift.
     was, now = (
         torch.linalg.vector_norm(r, dim=(1, 2), dtype=torch.float64) for r in (before, after)
@@ -112,6 +132,12 @@ def _overlapping_additive(
     replaced &= (now > 0)[:, None]
     factor = torch.where(now > 0, was / now, 0.0).to(rows.dtype)
     return after.mul_(factor[:, None, None]), replaced
+
+
+def _evenly(weights: ClusterWeights, units: int) -> Tensor:
+    """Return [n, classes, units]: a client takes the same of every cluster that it is in."""
+    shares = weights.in_cluster / weights.clusters_of.clamp(min=1)[:, None]
+    return shares[:, :, None].expand(-1, -1, units)
 
 
 def _held(weights: ClusterWeights, selected: Tensor) -> Tensor:
@@ -138,7 +164,8 @@ def _weighted_rows(coefficients: Callable[[slice], Tensor], rows: Tensor) -> tup
     return fused, replaced
 
 
-_FUSIONS: dict[str, Callable[[ClusterWeights, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+_Fusion = Callable[[ClusterWeights, Tensor, Tensor, RowMean | None], tuple[Tensor, Tensor]]
+_FUSIONS: dict[str, _Fusion] = {
     "avg": _zero_filled,
     "leadership": _zero_filled,
     "overlapping": _overlapping,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.config.settings import ServerSettings
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
@@ -20,8 +21,10 @@ from strategies.fedsub.clustering import cluster_classes
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.imputation import impute
 from strategies.fedsub.membership import cluster_weights
+from strategies.fedsub.robust import row_mean, without_outliers
 from strategies.roster import Roster, RosterMemory
-from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback, State
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
 
 
 class FedSubStrategy(PersonalizedStrategy):
@@ -33,6 +36,11 @@ class FedSubStrategy(PersonalizedStrategy):
 
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
         super().__init__(settings, on_round)
+        if self.hyper.fusion == "leadership" and settings.robust.mean != "mean":
+            raise ConfigError(
+                f"robust: got {settings.robust.mean!r} with fedsub.fusion=leadership, which takes "
+                "one client's rows and no mean; expected clip, multi-krum or another fusion"
+            )
         self._roster = RosterMemory()
 
     def init(self, model: Model) -> State:
@@ -104,9 +112,12 @@ class FedSubStrategy(PersonalizedStrategy):
             cache.tensors["holds"].numpy(),
             cache.tensors["omega"].numpy(),
         )
-        for layer in self.model.affine[: self.hyper.depth or None]:
-            rows = cache.tensors[f"rows.{layer.name}"]
-            fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer.name}"])
+        layers = self.model.affine[: self.hyper.depth or None]
+        everybodys = [cache.tensors[f"rows.{layer.name}"] for layer in layers]
+        weights = without_outliers(weights, everybodys, self.settings.robust)
+        mean = row_mean(self.settings.robust)
+        for layer, rows in zip(layers, everybodys, strict=True):
+            fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer.name}"], mean)
             # A client alone in its clusters gets its own rows back: it has them already.
             replaced &= (fused != rows).any(-1)
             for i in range(len(tensors)):
@@ -120,6 +131,13 @@ class FedSubStrategy(PersonalizedStrategy):
             else Bundle()
             for c in clients
         ]
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without a client's row; clusters that it helped to make stay."""
+        roster = Roster.of(state[CLIENTS])
+        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        rows = {name: tensor[kept] for name, tensor in state.items() if name != CLIENTS}
+        return {CLIENTS: roster.without(client).tensor(), **rows}
 
     def _prototypes(self, cache: Cache) -> tuple[Tensor, Tensor]:
         """Return prototypes [n, classes, d] to cluster and which of them there are."""

@@ -16,15 +16,19 @@ from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 
 from fedsub_core.errors import cut
+from strategies.rounds.identity import NodeKey
 from strategies.rounds.link import Fault, Link
 
 log = logging.getLogger("fedsub")
 
 POLL_SECONDS = 0.2
-#: How often the link is asked who is connected, while somebody is awaited.
+#: How often the link is asked who is connected, while messages are to be sent again.
 PRESENCE_SECONDS = 1.0
+#: And how often, while somebody is awaited: a node that was let in anew may have lost its message
+#: without anybody's noticing.
+REACTIVATED_SECONDS = 10.0
 #: A second exchange of a round may last as long, whatever time the first has taken.
-LEAST_SECONDS = 10.0
+LEAST_SECONDS = 60.0
 #: What is said when a message, its node or the process that worked on it went missing; the device
 #: itself said nothing.
 LOST = {
@@ -36,6 +40,9 @@ LOST = {
 #: How often a device's app may crash on one message, or its node not let it through: one that
 #: always does must not go on all round.
 CRASHES = 3
+#: How often a message is sent again of which it is said that it, its reply or its node was lost: a
+#: device can say so, too, as soon as it comes.
+LOSSES = 10
 
 
 class Delivery:
@@ -57,9 +64,15 @@ class Delivery:
         #: Who has not answered in the last exchange.
         self.silent: frozenset[str] = frozenset()
         self._waited = self._slowest = 0.0
+        #: When each client answered.
+        self._took: dict[str, float] = {}
         self._overdue: dict[str, str] = {}
         self._clients: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
+        self._lost: Counter[str] = Counter()
+        #: By client: its newest message, and when its node was let in, as of the last look.
+        self._newest: dict[str, str] = {}
+        self._activated: dict[str, str] = {}
 
     def exchange(
         self,
@@ -72,18 +85,21 @@ class Delivery:
 
         Ends when everybody has replied or after `timeout` seconds. An error reply is yielded like
         any other, but not one that says that the message or its node was lost: that message is
-        sent again while there is time, once the client's node (`nodes`) is connected; to an app
-        that crashes on it, :data:`CRASHES` times. A reply that cannot be read is yielded as an
-        error.
+        sent again while there is time, once the client's node (`nodes`) is connected, up to
+        :data:`LOSSES` times; to an app that crashes on it, :data:`CRASHES` times. So is one whose
+        node was let in anew meanwhile; then the first of both replies counts. A reply that cannot
+        be read is yielded as an error.
         """
-        self._clients, self._failed = {}, Counter()
+        self._clients, self._failed, self._lost = {}, Counter(), Counter()
+        self._newest, self._activated = {}, {}
         awaited: dict[str, tuple[str, Message]] = {}
         stranded = dict(asked)
         yield from self._send(link, stranded, awaited, stranded, nodes)
         # From now on: an engine in this process works while messages are pushed.
         since = time.monotonic()
         deadline, next_look = since + timeout, since + PRESENCE_SECONDS
-        self._slowest = 0.0
+        next_check = next_look
+        self._slowest, self._took = 0.0, {}
         while True:
             looked = time.monotonic()
             pulled = self._pull(link, awaited)
@@ -91,33 +107,46 @@ class Delivery:
             pause = max(self.poll, time.monotonic() - looked)
             for client, message, reply in pulled:
                 crashed = reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_CRASHED
-                given_up = crashed and self._failed[client] == CRASHES
+                given_up = (crashed and self._failed[client] == CRASHES) or (
+                    self._lost[client] == LOSSES
+                )
                 if reply.has_error() and reply.error.code in LOST and not given_up:
                     log.warning("client %s: %s", client, cut(reply.error.reason))
                     stranded[client] = message
                     self._failed[client] += crashed
+                    self._lost[client] += not crashed
                 else:
-                    self._slowest = time.monotonic() - since
+                    self._took[client] = time.monotonic() - since
                     yield reply
             left = deadline - time.monotonic()
             if not (awaited or stranded) or left <= 0:
                 break
             time.sleep(min(pause, left))
-            if stranded and next_look <= time.monotonic() < deadline:
-                there = self._connected(link, stranded, nodes)
-                yield from self._send(link, there, awaited, stranded, nodes)
+            pause_over = next_look if stranded else next_check
+            if pause_over <= time.monotonic() < deadline:
+                there = link.nodes()
+                back = {c: m for c, m in stranded.items() if nodes.get(c) in there}
+                yield from self._send(link, back, awaited, stranded, nodes)
+                self._activated |= {c: there[nodes[c]].activated for c in back}
+                again = self._reactivated(there, awaited, nodes)
+                self._send(link, again, awaited, dict(again), nodes)
                 next_look = time.monotonic() + PRESENCE_SECONDS
+                next_check = time.monotonic() + REACTIVATED_SECONDS
         for identity, (client, _) in awaited.items():
             self._overdue[identity] = client
         self._waited = time.monotonic() - since
         self.silent = frozenset({client for client, _ in awaited.values()} | stranded.keys())
         self.missing.update(self.silent)
 
+    def note_usable(self, client: str) -> None:
+        """Note that a client's reply of the last exchange can be used."""
+        self._slowest = max(self._slowest, self._took.get(client, 0.0))
+
     def time_left(self, timeout: float) -> float:
         """Return how long another exchange of a round may last of whose `timeout` one has taken.
 
-        A round waits for its deadline once; whoever answered so far gets at least twice the time
-        that the slowest of them took.
+        A round waits for its deadline once; whoever answered usably so far gets at least twice the
+        time that the slowest of them took.
         """
         return min(timeout, max(timeout - self._waited, 2 * self._slowest, LEAST_SECONDS))
 
@@ -168,6 +197,7 @@ class Delivery:
                 if client in before:
                     self.resent[client] += 1
                 self._clients[identity] = client
+                self._newest[client] = identity
                 awaited[identity] = client, stranded.pop(client)
             elif not fault.away:
                 log.warning("client %s: the message to it: %s", client, fault.reason)
@@ -192,6 +222,11 @@ class Delivery:
                 reply = came if isinstance(came, Message) else _error(message, came)
                 # Whatever it says itself, it is the answer to what it was pulled for.
                 reply.metadata.__dict__["_reply_to_message_id"] = identity
+                if reply.has_error() and self._newest[client] != identity:
+                    continue  # the same message was sent again, and may still be answered
+                if self.resent[client]:
+                    for other in [i for i, (one, _) in awaited.items() if one == client]:
+                        del awaited[other]
                 found.append((client, message, reply))
             elif (
                 (late := self._overdue.pop(identity, None))
@@ -202,11 +237,24 @@ class Delivery:
                 log.warning("client %s: a reply came after its round had ended; not used", late)
         return found
 
-    def _connected(
-        self, link: Link, stranded: Mapping[str, Message], nodes: Mapping[str, int]
+    def _reactivated(
+        self,
+        there: Mapping[int, NodeKey],
+        awaited: Mapping[str, tuple[str, Message]],
+        nodes: Mapping[str, int],
     ) -> dict[str, Message]:
-        there = link.node_ids()
-        return {client: m for client, m in stranded.items() if nodes.get(client) in there}
+        """Return the messages, by client, of those whose node was let in since the last look."""
+        found = {}
+        for client, message in awaited.values():
+            if (key := there.get(nodes[client])) is None:
+                continue
+            now = key.activated
+            if self._activated.setdefault(client, now) != now and self._lost[client] < LOSSES:
+                found[client] = message
+                self._lost[client] += 1
+                log.warning("client %s: its node was let in anew; it is asked again", client)
+            self._activated[client] = now
+        return found
 
 
 def _error(message: Message, fault: Fault) -> Message:

@@ -18,6 +18,9 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedsub_core.errors import cut
+from fedsub_core.wire.exchange import salted
+from strategies.rounds.identity import NodeKey, key_digest
+from strategies.rounds.inflation import bounded
 
 T = TypeVar("T")
 
@@ -50,15 +53,20 @@ class Link:
 
     def __init__(self, grid: Grid, grace: float = GRACE) -> None:
         self.grid, self.grace = grid, grace
+        #: Bytes that a reply's arrays may hold though fewer came: equal chunks are sent once.
+        self.most_bytes = 0
         self._in_process = bool(getattr(grid, "in_process", False))
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
         self._found: dict[str, Message | Fault] = {}
 
-    def node_ids(self) -> set[int]:
-        """Return the ids of the connected nodes."""
-        return set(self.grid.get_node_ids())
+    def nodes(self) -> dict[int, NodeKey]:
+        """Return the connected nodes: what is known of each one's key, by node id."""
+        return {
+            node.node_id: NodeKey(key_digest(node.public_key), node.name, node.last_activated_at)
+            for node in self.grid.get_nodes()
+        }
 
     def push(self, messages: Sequence[Message]) -> list[Fault | None]:
         """Send messages; return for each what went wrong, None where nothing did.
@@ -78,6 +86,7 @@ class Link:
 
         def push_one(i: int) -> None:
             try:
+                messages[i].content = salted(messages[i].content)
                 ids = set(self.grid.push_messages([messages[i]]))
                 known = messages[i].metadata.message_id in ids
                 faults[i] = None if known else NOT_TAKEN
@@ -119,7 +128,9 @@ class Link:
             self._busy.add(identity)
         found: Message | Fault | None = None
         try:
-            for reply in self.grid.pull_messages([identity]):
+            with bounded(self.most_bytes):
+                replies = list(self.grid.pull_messages([identity]))
+            for reply in replies:
                 answered = reply.metadata.reply_to_message_id
                 found = reply if answered == identity else Fault(f"it answers {cut(answered)!r}")
         except Exception as error:  # whatever it is, it is about this reply alone
@@ -150,7 +161,7 @@ class Link:
     def _blame_the_right_one(self, outcomes: Iterable[Message | Fault | None]) -> None:
         """Ask the link something harmless after a fault: if it is down, it says so by raising."""
         if any(isinstance(outcome, Fault) for outcome in outcomes):
-            self.node_ids()
+            self.nodes()
 
 
 def _fault(error: Exception) -> Fault:

@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flwr.app import Message, MessageType, RecordDict
@@ -17,6 +18,7 @@ from flwr.common.constant import ErrorCode
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
+from strategies.rounds.identity import Identities, NodeKey
 from strategies.rounds.link import Fault, Link
 
 log = logging.getLogger("fedsub")
@@ -41,12 +43,17 @@ class NodeRegistry:
     introductions : what each client said of itself, by client id.
     online : clients whose node is connected now.
     turned_away : nodes that are not asked for now, and why.
+    identities : whose key is whose.
+    bound : whether that counts; else anybody may be anybody.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
     introductions: dict[str, Introduction] = field(default_factory=dict)
     online: set[str] = field(default_factory=set)
     turned_away: dict[int, str] = field(default_factory=dict)
+    identities: Identities = field(default_factory=Identities)
+    bound: bool = True
+    _keys: dict[int, NodeKey] = field(default_factory=dict)
     _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
     _claims: dict[int, str] = field(default_factory=dict)
     _again: dict[int, float] = field(default_factory=dict)
@@ -59,7 +66,8 @@ class NodeRegistry:
 
     def refresh(self, link: Link) -> None:
         """Note who is connected, ask those who are new, and take the answers that have come."""
-        connected, now = link.node_ids(), time.monotonic()
+        self._keys, now = link.nodes(), time.monotonic()
+        connected = set(self._keys)
         # Once the client's first node is gone, the second of that id may be the one.
         for node in [
             n for n, client in self._claims.items() if self.nodes.get(client) not in connected
@@ -84,6 +92,13 @@ class NodeRegistry:
         del self.introductions[client]
         self.online.discard(client)
         self._refuse(node, why)
+
+    def bind(self, clients: Iterable[str]) -> None:
+        """Note with which keys clients took part: from now on these alone may come as they."""
+        for client in clients:
+            # What is simulated has a new key whenever it goes on.
+            if self.bound and not self.introductions[client].people:
+                self.identities.tie(client, self._key(self.nodes[client]))
 
     def _ask(self, link: Link, nodes: list[int]) -> None:
         questions = [
@@ -126,14 +141,23 @@ class NodeRegistry:
             self._refuse(node, f"handshake refused: {error}")
             return
         client = said.client
+        if self.bound and (why := self.identities.refusal(client, self._key(node))):
+            self._refuse(node, why)
+            return
         known = self.nodes.get(client)
         if known is not None and known in connected:
-            why = f"client id {client!r} came from two nodes, {known} and {node}; the second"
-            self._refuse(node, f"{why} is refused; give every device an id of its own", math.inf)
-            self._claims[node] = client
-            return
+            if self._key(node).names() != client or self._key(known).names() == client:
+                why = f"client id {client!r} came from two nodes, {known} and {node}; the second "
+                why += "is refused; give every device an id of its own"
+                self._refuse(node, why, math.inf)
+                self._claims[node] = client
+                return
+            self.turn_away(client, f"the key of node {node} was registered as client {client!r}")
         self.nodes[client] = node
         self.introductions[client] = said
+
+    def _key(self, node: int) -> NodeKey:
+        return self._keys.get(node, NodeKey())
 
     def _refuse(self, node: int, why: str, again: float = MISFIT_SECONDS) -> None:
         self.turned_away[node] = why

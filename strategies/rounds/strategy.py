@@ -1,15 +1,13 @@
-"""The server half of a method, and the round loop that all methods share.
+"""The rounds that all methods share: Flower's verbs, deadlines, refusals and metrics.
 
-A method's own part is pure functions over a state of plain named tensors; this base class alone
-knows Flower's verbs, deadlines, refusals, metrics and resuming.
+What a method itself defines is in :mod:`strategies.rounds.server_half`.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from flwr.app import (
@@ -23,38 +21,30 @@ from flwr.app import (
 )
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
-from torch import Tensor
 
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.errors import ConfigError, MessageRefused, RunError
-from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import build_model
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
-from fedsub_core.wire.envelope import refusal
 from fedsub_core.wire.exchange import Instructions
-from fedsub_core.wire.references import reference_tensors, split_references
-from strategies.rounds.agreement import AGREED, Agreement
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
-from strategies.rounds.patience import PATIENCE, Patience
 from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
-from strategies.rounds.transport import Transport
+from strategies.rounds.server_half import ServerHalf, State
 
 log = logging.getLogger("fedsub")
 
-State = dict[str, Tensor]
 RoundCallback = Callable[[int, State, Sequence[MetricRow]], None]
 ServerEvaluation = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
-class PersonalizedStrategy(Strategy):
-    """The server half of a method.
+class PersonalizedStrategy(ServerHalf, Strategy):
+    """The server half of a method, as Flower's strategy.
 
     Parameters
     ----------
@@ -63,95 +53,17 @@ class PersonalizedStrategy(Strategy):
         whatever must survive is written there.
     """
 
-    #: The architecture, once devices have said what their samples look like.
-    model: Model
-    #: The way to its nodes, once it has one; and the run's clients, once they have been asked.
-    link: Link
-    population: Population
-
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
-        self.settings, self.hyper = settings, settings.hyper
-        self.card = method(settings.method)
+        super().__init__(settings)
         self.on_round = on_round
-        #: The run's name, by which a device tells this run from another; may be empty.
-        self.run_name = ""
-        self.state: State | None = None
-        self.finished_rounds = 0
-        self.transport = Transport(settings.wire)
-        self._agreed: State = {}
-        self._patience = Patience()
         self._metrics: RoundMetrics | None = None
         #: Who was asked to evaluate its model after training it.
         self._also: frozenset[str] = frozenset()
         self._rows: list[MetricRow] = []
-        #: Whether each client that was asked to train gave an upload that could be used.
-        self._trained: dict[str, bool] = {}
-
-    # What a method defines.
-
-    @abstractmethod
-    def init(self, model: Model) -> State:
-        """Return the server's state before the first round."""
-
-    @abstractmethod
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
-        """Return what each of `clients` gets at the start of its next round."""
-
-    @abstractmethod
-    def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
-    ) -> tuple[State, list[MetricRow]]:
-        """Return the state after a round's uploads, and what is to be known of it.
-
-        Uploads come by client in ascending order of ids.
-        """
-
-    def check(self, state: State, client: str, upload: Bundle) -> None:
-        """Raise MessageRefused (:meth:`refuse`) if the method cannot use an upload as declared."""
-
-    def participants(self, turn: Turn, state: State) -> list[str]:
-        """Return who trains in a round, ascending."""
-        population = self.population
-        if self.wants_all(turn):
-            return population.taking_part(turn.round)
-        return population.sample(turn.round)
-
-    def wants_all(self, turn: Turn) -> bool:
-        """Whether everybody is asked in a round, whatever ``clients-per-round`` says."""
-        return False
-
-    # What methods are made of.
-
-    @property
-    def evaluates_download(self) -> bool:
-        """Whether the tested model is the one after the newest download."""
-        return bool(self.hyper.tested == "received")
-
-    def refuse(self, client: str, what: str, got: object, expected: object) -> MessageRefused:
-        """Return the error for an upload that the method cannot use."""
-        return refusal(client, self.finished_rounds + 1, what, got, expected)
-
-    def turn(self, round: int) -> Turn:
-        """Return a round's turn."""
-        return Turn(round, self.settings.rounds.rounds, self.settings.rounds.seed)
-
-    def evaluated_downloads(self, clients: Sequence[str], turn: Turn) -> list[Bundle]:
-        """Return what makes each client's state the one it is tested in."""
-        if not self.evaluates_download:
-            return [Bundle()] * len(clients)
-        assert self.state is not None
-        return self.downloads(self.state, clients, turn)
+        #: Whether each client that was asked for something answered, and usably if it was to train.
+        self._answered: dict[str, bool] = {}
 
     # Flower's verbs.
-
-    def resume(self, round: int, state: State) -> None:
-        """Continue after `round`, whose state is `state`."""
-        self.finished_rounds = round
-        self.transport.references, own = split_references(state)
-        self._agreed = {name: t for name, t in own.items() if name.startswith(AGREED)}
-        self._patience = Patience.of(own)
-        ours = (AGREED, PATIENCE)
-        self.state = {name: t for name, t in own.items() if not name.startswith(ours)}
 
     def start(
         self,
@@ -204,14 +116,16 @@ class PersonalizedStrategy(Strategy):
     def connect(self, grid: Grid) -> None:
         """Hold the handshake, or recall the agreement that the run began with."""
         self.link = Link(grid)
-        registry, rounds = NodeRegistry(), self.settings.rounds
-        if self._agreed:
-            agreed = Agreement.of(self._agreed)
-            self.population = Population(registry, agreed, rounds, self._patience)
+        memory, rounds = self.memory, self.settings.rounds
+        bound = rounds.identity == "keys"
+        registry = NodeRegistry(identities=memory.identities, bound=bound)
+        begun = memory.agreed is not None
+        if memory.agreed is None:
+            memory.agreed = agree(self.link, registry, rounds, self.settings.standardise)
+        self.population = Population(registry, memory.agreed, rounds, memory.patience)
+        if begun:
             self.population.gather(self.link, all_answers=True)
-        else:
-            agreed = agree(self.link, registry, rounds, self.settings.standardise)
-            self.population = Population(registry, agreed, rounds, self._patience)
+        agreed = memory.agreed
         self.model = build_model(self.settings.model, agreed.shape, len(agreed.classes))
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
@@ -239,20 +153,16 @@ class PersonalizedStrategy(Strategy):
             if messages := list(self.configure_evaluate(round, arrays, config, grid)):
                 left = self.transport.delivery.time_left(timeout)
                 self.aggregate_evaluate(round, self._deliver(messages, left))
+                # Who is silent there makes everybody wait, too, however well it trained.
+                self._answered |= dict.fromkeys(self.transport.delivery.silent, False)
             metrics = self._metrics.mean()
-        self._patience.note(round, self._trained)
+        self.memory.patience.note(round, self._answered)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self._rows
         rows += self._metrics.rows() if self._metrics is not None else []
         if self.on_round is not None:
             self.on_round(round, self.lasting_state(), rows)
         return metrics
-
-    def lasting_state(self) -> State:
-        """Return all that the run needs to go on after the last finished round."""
-        assert self.state is not None
-        own = self.state | self.population.agreed.tensors() | self._patience.tensors()
-        return own | reference_tensors(self.transport.references)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -298,8 +208,9 @@ class PersonalizedStrategy(Strategy):
             report = exchange.read_report(content, self.card.reports)
             report["bytes_full_model"] = self.model.full_bytes
             self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
+        self.population.registry.bind(uploads)
         self.transport.forget_silent()
-        self._trained = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
+        self._answered = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
         self._demand_quorum(server_round, len(uploads))
         turn = self.turn(server_round)
         self.state, rows = self.aggregate(self.state, dict(sorted(uploads.items())), turn)

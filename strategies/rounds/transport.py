@@ -111,6 +111,7 @@ class Transport:
         for client, message in asked:
             self._count_down(client, message)
         self.asked = tuple(client for client, _ in asked)
+        link.most_bytes = Envelope("", 0, self.sends, limit=self.wire.limit).most_bytes
         return self.delivery.exchange(link, asked, timeout, nodes)
 
     def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, RecordDict]]:
@@ -139,6 +140,7 @@ class Transport:
 
     def accept(self, client: str, upload: Bundle, content: RecordDict, round: int) -> None:
         """Count an upload that passed every check, and remember its numbers."""
+        self.delivery.note_usable(client)
         sent = len(exchange.unpack(content))
         self._count(client, "bytes_up_sent", sent)
         self._count(client, "bytes_up_flower", exchange.message_bytes(content, sent))

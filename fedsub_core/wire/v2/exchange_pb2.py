@@ -24,17 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\tfedsub.v2\"\xdb\x01\n\x06\x42undle\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12\x0f\n\x07version\x18\x05 \x01(\x06\x12(\n\x07numbers\x18\x06 \x01(\x0e\x32\x17.fedsub.v2.NumberFormat\x12\x13\n\x0b\x64ifferences\x18\x07 \x01(\x08\x12\x11\n\treference\x18\x08 \x01(\r\x12\"\n\x07tensors\x18\t \x03(\x0b\x32\x11.fedsub.v2.Tensor\"t\n\x06Tensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\r\n\x05units\x18\x03 \x01(\x0c\x12\x10\n\x08\x65lements\x18\x04 \x01(\x0c\x12\x0e\n\x06values\x18\x05 \x01(\x0c\x12\x0e\n\x06scales\x18\x06 \x01(\x0c\x12\x0c\n\x04sent\x18\x07 \x01(\x0c*3\n\x0cNumberFormat\x12\x0b\n\x07\x46LOAT32\x10\x00\x12\x0c\n\x08\x42\x46LOAT16\x10\x01\x12\x08\n\x04INT8\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0e\x65xchange.proto\x12\tfedsub.v2\"\xe9\x01\n\x06\x42undle\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x10\n\x08\x65xamples\x18\x04 \x01(\x04\x12\x0f\n\x07version\x18\x05 \x01(\x06\x12(\n\x07numbers\x18\x06 \x01(\x0e\x32\x17.fedsub.v2.NumberFormat\x12\x13\n\x0b\x64ifferences\x18\x07 \x01(\x08\x12\x11\n\treference\x18\x08 \x01(\r\x12\"\n\x07tensors\x18\t \x03(\x0b\x32\x11.fedsub.v2.Tensor\x12\x0c\n\x04salt\x18\n \x01(\x0c\"t\n\x06Tensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\x12\r\n\x05units\x18\x03 \x01(\x0c\x12\x10\n\x08\x65lements\x18\x04 \x01(\x0c\x12\x0e\n\x06values\x18\x05 \x01(\x0c\x12\x0e\n\x06scales\x18\x06 \x01(\x0c\x12\x0c\n\x04sent\x18\x07 \x01(\x0c*3\n\x0cNumberFormat\x12\x0b\n\x07\x46LOAT32\x10\x00\x12\x0c\n\x08\x42\x46LOAT16\x10\x01\x12\x08\n\x04INT8\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'exchange_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NUMBERFORMAT']._serialized_start=369
-  _globals['_NUMBERFORMAT']._serialized_end=420
+  _globals['_NUMBERFORMAT']._serialized_start=383
+  _globals['_NUMBERFORMAT']._serialized_end=434
   _globals['_BUNDLE']._serialized_start=30
-  _globals['_BUNDLE']._serialized_end=249
-  _globals['_TENSOR']._serialized_start=251
-  _globals['_TENSOR']._serialized_end=367
+  _globals['_BUNDLE']._serialized_end=263
+  _globals['_TENSOR']._serialized_start=265
+  _globals['_TENSOR']._serialized_end=381
 # @@protoc_insertion_point(module_scope)

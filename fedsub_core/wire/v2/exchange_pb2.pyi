@@ -17,7 +17,7 @@ BFLOAT16: NumberFormat
 INT8: NumberFormat
 
 class Bundle(_message.Message):
-    __slots__ = ("schema_version", "client_id", "round", "examples", "version", "numbers", "differences", "reference", "tensors")
+    __slots__ = ("schema_version", "client_id", "round", "examples", "version", "numbers", "differences", "reference", "tensors", "salt")
     SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class Bundle(_message.Message):
     DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
     schema_version: int
     client_id: str
     round: int
@@ -36,7 +37,8 @@ class Bundle(_message.Message):
     differences: bool
     reference: int
     tensors: _containers.RepeatedCompositeFieldContainer[Tensor]
-    def __init__(self, schema_version: _Optional[int] = ..., client_id: _Optional[str] = ..., round: _Optional[int] = ..., examples: _Optional[int] = ..., version: _Optional[int] = ..., numbers: _Optional[_Union[NumberFormat, str]] = ..., differences: bool = ..., reference: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ...) -> None: ...
+    salt: bytes
+    def __init__(self, schema_version: _Optional[int] = ..., client_id: _Optional[str] = ..., round: _Optional[int] = ..., examples: _Optional[int] = ..., version: _Optional[int] = ..., numbers: _Optional[_Union[NumberFormat, str]] = ..., differences: bool = ..., reference: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., salt: _Optional[bytes] = ...) -> None: ...
 
 class Tensor(_message.Message):
     __slots__ = ("name", "shape", "units", "elements", "values", "scales", "sent")

@@ -22,6 +22,7 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_server.rundb import RunDatabase
 
 from ...rounds_on_disk import rounds_on_disk
+from .equal_runs import metrics_of
 
 CLIENTS = 3
 PATIENCE = 240.0
@@ -169,17 +170,7 @@ class Deployment:
         return state
 
     def metrics(self) -> dict[Any, float]:
-        """All metrics but the bytes of Flower's frame, in which there are ids of its own."""
         return metrics_of(self.rehearsal.database)
-
-
-def metrics_of(database: Path) -> dict[Any, float]:
-    with RunDatabase(database) as opened:
-        return {
-            (row.round, row.client, row.metric, row.label): row.value
-            for row in opened.metrics()
-            if not row.metric.endswith("_flower")
-        }
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from fedsub_core.errors import RunError
+
+from .equal_runs import LOST, assert_equal, assert_equal_devices
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,8 +26,6 @@ Deployment = Any  # of conftest.py
 Undisturbed = tuple[dict[str, dict[str, Any]], dict[Any, float], Path]
 
 ROUNDS = 6
-#: What the server counts of messages that got lost; all else must not differ.
-LOST = ("messages_resent", "late_replies")
 
 
 def kill(*pids: int) -> None:
@@ -114,15 +112,4 @@ def test_every_round_was_finished_once_and_the_last_state_is_equal(
     assert survivor.rounds() == list(range(1, ROUNDS + 1))
     expected, _, models = undisturbed
     assert_equal(survivor.server(), expected["server"])
-    for client in ("p1", "p2", "p3"):
-        saved = survivor.saved(client)
-        assert saved.round == ROUNDS
-        assert_equal(saved.state, expected[f"client/{client}"])
-        assert_equal(saved.model.params, load_file(models / f"{client}.safetensors"))
-        assert sum(tensor.numel() for tensor in saved.model.params.values()) > 10_000
-
-
-def assert_equal(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    assert ours.keys() == theirs.keys()
-    for name, tensor in theirs.items():
-        assert torch.equal(ours[name], tensor), name
+    assert_equal_devices(survivor, ROUNDS, expected, models)

@@ -23,7 +23,7 @@ from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.exchange import Instructions
-from strategies.rounds.strategy import State
+from strategies.rounds.server_half import State
 
 Town = Callable[..., Federation]
 

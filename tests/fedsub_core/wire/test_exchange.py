@@ -46,6 +46,15 @@ def test_what_is_no_payload_of_ours_is_named() -> None:
             exchange.unpack(content)
 
 
+def test_of_names_of_records_that_are_no_payload_little_is_quoted() -> None:
+    content = RecordDict()
+    for i in range(100):
+        content[f"{'name ' * 100}{i}"] = ConfigRecord({"i": i})
+    with pytest.raises(ValueError, match="characters") as refused:
+        exchange.unpack(content)
+    assert len(str(refused.value)) < 500
+
+
 @pytest.mark.parametrize("scaling", [None, SCALING])
 @pytest.mark.parametrize(("run", "also"), [("", False), ("a run", True)])
 def test_instructions_are_read_as_they_were_written(

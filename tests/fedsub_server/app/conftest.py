@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,14 @@ from fedsub_server.app import main
 from fedsub_server.resuming import SERVER
 from fedsub_server.rundb import RunDatabase
 
+from ...strategies.partial_grid import PartialGrid
+
 
 class Killed(BaseException):
     """The server's end, at any moment."""
 
 
-class Devices:
+class Devices(PartialGrid):
     """A Grid before devices that are new objects for every message, as in Flower's processes.
 
     Parameters
@@ -41,7 +43,6 @@ class Devices:
     """
 
     numbers = count(1)
-    in_process = True
 
     def __init__(
         self, config: RunConfig, home: Path | None = None, kill: int = 0, nodes: int = 0
@@ -51,8 +52,10 @@ class Devices:
         self.contexts = [RecordDict() for _ in self.clients[: nodes or None]]
         #: What was asked for, in order: run, kind of message, method, round.
         self.asked: list[tuple[str, str, str, int]] = []
-        #: Clients whose node answers a question for its model with an error, or never.
+        #: Clients whose node answers a question for its model with an error, or never; and what
+        #: some answer instead of it.
         self.failing: set[str] = set()
+        self.instead: dict[str, RecordDict] = {}
         self.silent: set[str] = set()
         self._replies: list[Message] = []
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
@@ -60,7 +63,8 @@ class Devices:
     def get_node_ids(self) -> list[int]:
         return list(range(1, len(self.contexts) + 1))
 
-    def push_messages(self, messages: list[Message]) -> list[str]:
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        messages = list(messages)
         for message in messages:
             message.metadata.__dict__["_message_id"] = f"message-{next(self.numbers)}"
         for message in messages:
@@ -68,7 +72,8 @@ class Devices:
                 self._replies.append(reply)
         return [message.metadata.message_id for message in messages]
 
-    def pull_messages(self, ids: list[str]) -> list[Message]:
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        ids = set(message_ids)
         found = [r for r in self._replies if r.metadata.reply_to_message_id in ids]
         self._replies = [r for r in self._replies if r not in found]
         return found
@@ -86,6 +91,8 @@ class Devices:
             self.asked.append(("", kind, client, 0))
             if client in self.silent:
                 return None
+            if client in self.instead:
+                return Message(self.instead[client], reply_to=message)
             if client in self.failing:
                 return Message(Error(2, "a bad day"), reply_to=message)
         node: dict[str, Any] = {"data": self.config.data}

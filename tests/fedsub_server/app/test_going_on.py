@@ -59,6 +59,7 @@ OTHERWISE: dict[str, Any] = {
     "quorum": 0.9,
     "min-clients": 2,
     "join-timeout": 7.0,
+    "identity": "open",
     "evaluate-every": 2,
     "data": "elsewhere",
     "device": "auto",

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from flwr.app import MessageType
+from flwr.app import Message, MessageType, RecordDict
 from safetensors.torch import load_file
 
+from fedsub_core.wire import exchange
+from fedsub_core.wire.handshake import HANDSHAKE
 from fedsub_server import personal_models
 
 PEOPLE = ["anna", "ben", "cleo"]
@@ -75,6 +77,45 @@ def test_a_node_that_answers_with_an_error_costs_its_model_and_a_warning(
         assert sorted(p.stem for p in folder.iterdir()) == ["anna", "cleo"]
     assert caplog.text.count("client ben: sends no model: a bad day") == 2
     assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_what_is_no_model_or_larger_than_one_is_not_written(
+    data: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    configuration: Any,
+    serve: Any,
+    devices: Any,
+) -> None:
+    config = configuration(data, tmp_path / "run", rounds=1)
+    grid = devices(config)
+    swollen = RecordDict({exchange.PAYLOAD: exchange.pack(bytes(10**7))})
+    grid.instead = {"anna": RecordDict(), "ben": swollen}
+    serve(grid, config)
+    folder = tmp_path / "run" / "fedsub" / "models"
+    assert [path.stem for path in folder.iterdir()] == ["cleo"]
+    assert "client anna: sends no model: no fedsub.v2 payload" in caplog.text
+    assert "client ben: sends no model: got 10000000 bytes, expected" in caplog.text
+
+
+def test_one_device_among_real_ones_that_says_it_is_simulated_is_not_asked(
+    data: str, tmp_path: Path, configuration: Any, serve: Any, devices: Any
+) -> None:
+    config = configuration(data, tmp_path / "run", rounds=1)
+    grid = devices(config, tmp_path / "devices")
+    honest = grid._work
+
+    def lie(message: Message) -> Message | None:
+        reply: Message | None = honest(message)
+        said = {} if reply is None else reply.content.config_records
+        if message.metadata.dst_node_id == 1 and HANDSHAKE in said:
+            said[HANDSHAKE]["people"] = said[HANDSHAKE]["nodes"] = 1
+        return reply
+
+    grid._work = lie
+    serve(grid, config)
+    assert MessageType.QUERY not in {kind for _, kind, *_ in grid.asked}
+    assert not (tmp_path / "run" / "fedsub" / "models").exists()
 
 
 def test_a_node_that_never_answers_is_not_waited_for_for_ever(

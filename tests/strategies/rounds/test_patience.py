@@ -69,6 +69,18 @@ def test_a_silent_client_costs_fewer_and_fewer_rounds_their_deadline(
     assert not any("p2" in clients for round, clients in run.grid.evaluated if round < 11)
 
 
+def test_who_trains_and_is_silent_when_it_is_evaluated_rests_too(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    def tamper(reply: Reply) -> Message | None:
+        mine = reply.client == "p2" and reply.kind == MessageType.EVALUATE
+        return None if mine else reply.message
+
+    run = run_method(people(), "fedavg", tamper=tamper, rounds=9)
+    asked = [round for round, clients in run.grid.evaluated if "p2" in clients]
+    assert asked == [1, 2, 4, 8]
+
+
 def test_it_goes_on_as_it_was_after_a_restart(people: MakePeople, run_method: RunMethod) -> None:
     tamper = silent_in("p2", range(1, 99))
     whole = run_method(people(), "fedavg", tamper=tamper, rounds=6)

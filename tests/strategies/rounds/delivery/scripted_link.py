@@ -8,6 +8,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.proto.node_pb2 import NodeInfo
 
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
@@ -58,6 +59,8 @@ class ScriptedLink(PartialGrid):
     clock: Clock
     script: dict[int, list[Fate]] = field(default_factory=dict)
     away: dict[int, tuple[float, float]] = field(default_factory=dict)
+    #: Seconds between two times that a node is let in.
+    restless: dict[int, float] = field(default_factory=dict)
     no_id: str | None = ""
     shorter: bool = False
     sent: list[tuple[float, int, Message]] = field(default_factory=list)
@@ -75,6 +78,16 @@ class ScriptedLink(PartialGrid):
         self.looks.append(self.seconds)
         gone = {n for n, (since, until) in self.away.items() if since <= self.seconds < until}
         return [node for node in NODES.values() if node not in gone]
+
+    def get_nodes(self) -> list[NodeInfo]:
+        return [
+            NodeInfo(node_id=node, last_activated_at=f"time {self._times_let_in(node)}")
+            for node in self.get_node_ids()
+        ]
+
+    def _times_let_in(self, node: int) -> int:
+        every = self.restless.get(node, 0.0)
+        return int(self.seconds // every) if every else 0
 
     def push_messages(self, messages: Iterable[Message]) -> list[Any]:
         assert isinstance(messages, list) and messages

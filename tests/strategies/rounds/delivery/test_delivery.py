@@ -11,7 +11,13 @@ from flwr.app import MessageType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strategies.rounds.delivery import CRASHES, PRESENCE_SECONDS
+from strategies.rounds.delivery import (
+    CRASHES,
+    LEAST_SECONDS,
+    LOSSES,
+    PRESENCE_SECONDS,
+    REACTIVATED_SECONDS,
+)
 
 from .scripted_link import Serve
 
@@ -28,7 +34,7 @@ def fate(after: float = 0.0, error: int | None = None) -> dict[str, Any]:
 def test_replies_come_as_they_come_and_the_last_ends_it(serve: Serve) -> None:
     server = serve({11: [fate(2.0)], 12: [fate(0.6)]})
     assert server.ask(timeout=600) == [("cleo", "cleo 1"), ("ben", "ben 1"), ("anna", "anna 1")]
-    assert server.link.seconds == 2.0 and server.link.looks == []
+    assert server.link.seconds == 2.0 and server.link.looks == [PRESENCE_SECONDS]
     assert server.counts() == {}
 
 
@@ -103,6 +109,24 @@ def test_a_message_that_is_lost_after_crashes_is_sent_again_too(serve: Serve, co
     assert server.counts() == {"messages_resent": {"ben": CRASHES + 1}}
 
 
+@pytest.mark.parametrize("code", [3, 4, 5])
+def test_who_says_that_its_messages_are_lost_is_given_up_too(serve: Serve, code: int) -> None:
+    server = serve({12: [fate(0.0, code)]}, poll=0.01)
+    assert ("ben", f"error {code}") in server.ask(timeout=600.0)
+    assert server.link.seconds <= (LOSSES + 1) * (PRESENCE_SECONDS + 0.25)
+    assert server.counts() == {"messages_resent": {"ben": LOSSES}}
+
+
+def test_a_second_exchange_waits_for_who_was_slow_only_if_the_reply_could_be_used(
+    serve: Serve,
+) -> None:
+    server = serve({11: [fate(40.0)], 12: [SILENT], 13: [fate(89.0)]})
+    assert server.ask(timeout=90.0) == [("anna", "anna 1"), ("cleo", "cleo 1")]
+    assert server.delivery.time_left(90.0) == LEAST_SECONDS
+    server.delivery.note_usable("anna")
+    assert server.delivery.time_left(90.0) == pytest.approx(80.0, abs=1.0)
+
+
 def test_nothing_is_sent_to_a_node_that_is_away_until_it_is_back(serve: Serve) -> None:
     server = serve({12: [fate(2.0, 5), fate(1.0)]}, away={12: (1.0, 30.0)})
     assert ("ben", "ben 1") in server.ask(timeout=60.0)
@@ -111,6 +135,50 @@ def test_nothing_is_sent_to_a_node_that_is_away_until_it_is_back(serve: Serve) -
     assert server.link.seconds <= second + 1.0 + 0.25
     assert min(b - a for a, b in pairwise(server.link.looks)) >= PRESENCE_SECONDS
     assert server.counts() == {"messages_resent": {"ben": 1}}
+
+
+def test_a_node_that_was_let_in_anew_is_asked_again(serve: Serve) -> None:
+    """Its message went with it, and nobody says so."""
+    server = serve({12: [SILENT, fate(1.0)]}, restless={12: 20.0})
+    assert server.ask(timeout=600.0)[-1] == ("ben", "ben 1")
+    first, second = server.link.times("ben")
+    assert first == 0.0 and 20.0 <= second <= 20.0 + REACTIVATED_SECONDS
+    assert server.link.seconds <= second + 1.0 + 0.25
+    assert server.counts() == {"messages_resent": {"ben": 1}}
+
+
+@pytest.mark.parametrize("error", [None, *LOST])
+@pytest.mark.parametrize("after", [25.0, 40.0])
+def test_of_two_replies_to_a_node_that_was_asked_again_one_counts(
+    serve: Serve, after: float, error: int | None
+) -> None:
+    """The first message was not lost, or its loss is said late."""
+    server = serve({12: [fate(after, error), fate(8.0)]}, restless={12: 18.0})
+    answers = server.ask(timeout=600.0)
+    assert sorted(answers) == [("anna", "anna 1"), ("ben", "ben 1"), ("cleo", "cleo 1")]
+    assert len(server.link.times("ben")) == 2
+
+
+def test_the_loss_of_the_second_message_is_not_put_up_with(serve: Serve) -> None:
+    """The first went unsaid; the app crashes on the second."""
+    server = serve({12: [SILENT, fate(2.0, 8), fate(1.0)]}, restless={12: 20.0})
+    assert server.ask(timeout=39.0)[-1] == ("ben", "ben 1")
+    assert len(server.link.times("ben")) == 3
+
+
+def test_a_lost_message_that_was_sent_to_a_node_let_in_anew_is_not_sent_once_more(
+    serve: Serve,
+) -> None:
+    server = serve({12: [fate(25.0, 5), fate(20.0)]}, away={12: (5, 24.0)}, restless={12: 24.0})
+    assert server.ask(timeout=600.0)[-1] == ("ben", "ben 1")
+    assert server.counts() == {"messages_resent": {"ben": 1}}
+
+
+def test_a_node_that_is_let_in_over_and_over_is_given_up(serve: Serve) -> None:
+    server = serve({12: [SILENT]}, restless={12: 5.0})
+    assert len(server.ask(timeout=600.0)) == 2
+    assert len(server.link.times("ben")) == 1 + LOSSES
+    assert server.counts()["missing_replies"] == {"ben": 1}
 
 
 def test_who_stays_away_is_missing_once(serve: Serve) -> None:

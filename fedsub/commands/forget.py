@@ -1,0 +1,33 @@
+"""``fedsub forget``: remove a person from a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+#: What no file of the run can take back.
+REMAINS = """\
+What stays: what others learnt of {client}: the global model and other people's models, the
+standardisation all share, clusters that it helped to form. To be rid of that, train anew without
+it. Copies of the run's folder are not touched, nor what the device keeps. So that it does not come
+back, unregister its key: flwr supernode unregister NODE-ID."""
+
+
+@click.command(short_help="Remove a person from a run.")
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("client")
+@click.option("--yes", is_flag=True, help="do not ask")
+def forget(run: Path, client: str, yes: bool) -> None:
+    """Remove CLIENT from the folder RUN: its rows, prototypes, scores, key, model and name.
+
+    Its metrics stay without its name. A run that is going on ends at its next round; started
+    again, it goes on without CLIENT.
+    """
+    from fedsub_server.forgetting import forget as forget_client
+
+    if not yes:
+        click.confirm(f"Forget client {client} in {run}? This cannot be undone", abort=True)
+    alias = forget_client(run, client)
+    click.echo(f"{run}: client {client} is forgotten; its metrics stand under {alias!r}.")
+    click.echo(REMAINS.format(client=client))

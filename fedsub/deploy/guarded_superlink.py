@@ -1,0 +1,83 @@
+"""``fedsub-superlink``: Flower's SuperLink, in which one device cannot lock the database for all.
+
+A reply lists the objects that it is made of. Flower 1.39 takes any number of them, and writes all
+in one transaction: 30,000, which are 2 MB, keep everybody else from the database until they give up
+and the run has failed. It also takes requests of 2 GB. Here both have bounds, far above what
+devices need: a model's numbers travel in objects of 5 MiB.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+import grpc
+from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
+
+from fedsub_core.errors import RunError
+
+#: Objects of one reply; a node may announce as many again only so fast, a second.
+MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
+#: Bytes of one request of a device.
+MOST_BYTES = 2**25
+
+
+def count_objects(trees: Iterable[Any], most: int) -> int:
+    """Return how many objects are listed in trees of them; at `most` + 1 it stops counting."""
+    found, todo = 0, list(trees)
+    while todo and found <= most:
+        found += 1
+        todo.extend(todo.pop().children)
+    return found
+
+
+class Allowance:
+    """How many objects each node may still announce; it grows with time up to MOST_OBJECTS."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._left: dict[int, tuple[float, float]] = {}
+
+    def spend(self, node: int, objects: int) -> bool:
+        """Return whether a node may announce so many now; if so they are taken off."""
+        now = self._clock()
+        with self._lock:
+            since, left = self._left.get(node, (now, float(MOST_OBJECTS)))
+            left = min(left + (now - since) * OBJECTS_A_SECOND, MOST_OBJECTS) - objects
+            allowed = left >= 0
+            self._left[node] = now, left if allowed else left + objects
+        return allowed
+
+
+class GuardedServicer(FleetServicer):
+    """Flower's answers to SuperNodes, behind those bounds."""
+
+    def __init__(self, *args: Any, **keys: Any) -> None:
+        super().__init__(*args, **keys)
+        self.allowance = Allowance()
+
+    def PushMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Refuse a reply of too many objects, or of more than its node may announce now."""
+        objects = count_objects(request.message_object_trees, MOST_OBJECTS)
+        node = request.node.node_id
+        if objects > MOST_OBJECTS:
+            said = f"node {node}: got a message of over {MOST_OBJECTS} objects, expected fewer"
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
+        if not self.allowance.spend(node, objects):
+            said = f"node {node}: announces more than {OBJECTS_A_SECOND:g} objects a second"
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
+        return super().PushMessages(request, context)
+
+
+def main() -> None:
+    """Run Flower's SuperLink, with its own options."""
+    # Its package gives the name of this module to a function in it.
+    flower = import_module("flwr.superlink.cli.flower_superlink")
+    for name, ours in (("FleetServicer", GuardedServicer), ("GRPC_MAX_MESSAGE_LENGTH", MOST_BYTES)):
+        if not hasattr(flower, name):
+            raise RunError(f"flwr: its SuperLink has no {name} to guard; expected flwr 1.39")
+        setattr(flower, name, ours)
+    flower.flower_superlink()

@@ -1,0 +1,72 @@
+"""Forgetting a person: what a run's folder keeps of one client is removed from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedsub_core.config.run_config import read_config
+from fedsub_core.errors import RunError
+from fedsub_core.methods.table import method
+from fedsub_core.options import suggestion
+from fedsub_server.results import (
+    DATABASE_FILE,
+    METRICS_FILE,
+    MODELS,
+    RUN_FILE,
+    SUMMARY_FILE,
+    export_csv,
+    summarise_run,
+)
+from fedsub_server.resuming import SERVER
+from fedsub_server.rundb import RunDatabase, State
+from strategies.rounds.strategy import PersonalizedStrategy
+
+#: Group of a simulated client's own state.
+CLIENT = "client/"
+
+
+def forget(folder: Path, client: str) -> str:
+    """Remove a client from a run: rows, prototypes, scores, key, its model and its name.
+
+    Its metrics stay, under the name that is returned, so that means over clients stay true. A run
+    that is going on ends at its next round, and goes on without the client when it is started
+    again. Whatever stops this half-way, it can be done again.
+
+    Raises
+    ------
+    RunError
+        If the folder is no run's, or nothing in it is of such a client.
+    """
+    if not (folder / RUN_FILE).is_file():
+        raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
+    config = read_config(folder / RUN_FILE)
+    names = [name for name in config.methods if (folder / name / DATABASE_FILE).is_file()]
+    databases = {name: RunDatabase(folder / name / DATABASE_FILE) for name in names}
+    try:
+        known = {one for database in databases.values() for one in database.clients()}
+        kept = {path.stem for name in names for path in (folder / name / MODELS).glob("*")}
+        if client not in known | kept:
+            hint = suggestion(client, sorted(known))
+            raise RunError(f"{folder}: nothing in this run is of a client {client!r}.{hint}")
+        alias = f"(forgotten {1 + max(database.forgotten() for database in databases.values())})"
+        for name, database in databases.items():
+            strategy = method(name).load_strategy()(config.server_settings(name))
+            database.forget(client, alias, _without(strategy, *database.load(), client))
+            (folder / name / MODELS / f"{client}.safetensors").unlink(missing_ok=True)
+            if (folder / name / METRICS_FILE).is_file():
+                export_csv(database, folder / name / METRICS_FILE)
+    finally:
+        for database in databases.values():
+            database.close()
+    if (folder / SUMMARY_FILE).is_file():
+        summarise_run(folder)
+    return alias
+
+
+def _without(strategy: PersonalizedStrategy, round: int, state: State, client: str) -> State:
+    left = {name: tensors for name, tensors in state.items() if name != f"{CLIENT}{client}"}
+    if SERVER in left:
+        strategy.resume(round, left[SERVER])
+        strategy.forget(client)
+        left[SERVER] = strategy.lasting_state()
+    return left

@@ -1,0 +1,98 @@
+"""What keeps a few members of a cluster from deciding what it gives the others.
+
+The filters of :mod:`strategies.averaging`, which there stand between all uploads of a round, here
+stand between the members of one cluster of one class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fedsub_core.config.settings import RobustSettings
+from strategies.averaging import MEANS, krum, malicious
+from strategies.fedsub.membership import ClusterWeights
+
+#: Of members' rows [m, units, width] and weights [m] that sum to 1: the cluster's [units, width].
+RowMean = Callable[[Tensor, Tensor], Tensor]
+#: In a smaller cluster nobody can tell who is the odd one.
+FEWEST = 3
+
+
+def row_mean(settings: RobustSettings) -> RowMean | None:
+    """Return the trimmed mean or the median that a run wants of each cluster, None: neither."""
+    if settings.mean == "mean":
+        return None
+
+    def mean(rows: Tensor, shares: Tensor) -> Tensor:
+        of = MEANS[settings.mean](rows.flatten(1).double(), shares, malicious(settings, len(rows)))
+        return of.view(rows.shape[1:]).to(rows.dtype)
+
+    return mean
+
+
+def clusters(weights: ClusterWeights) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield every cluster: its class, who is in it, and who of them gives rows; indices."""
+    for y, member in enumerate(weights.member):
+        todo = weights.in_cluster[:, y].clone()
+        while todo.any():
+            givers = member[todo.nonzero()[0, 0]]
+            inside = (member == givers).all(1) & todo
+            todo &= ~inside
+            yield y, inside.nonzero().flatten(), givers.nonzero().flatten()
+
+
+def mixed(
+    weights: ClusterWeights, rows: Tensor, selected: Tensor, choice: Tensor, mean: RowMean
+) -> Tensor:
+    """Return sum_y choice[u, y] * mean of u's cluster of class y, float32 [n, units, width].
+
+    Parameters
+    ----------
+    rows : float32 [n, units, width].
+    selected : bool [n, classes, units]; a member that did not select a unit counts as zeros.
+    choice : float [n, classes, units], how much each client takes from each of its clusters.
+    mean : of a cluster's rows.
+    """
+    fused = torch.zeros_like(rows)
+    for y, inside, givers in clusters(weights):
+        shares = weights.weight[y, inside[0], givers]
+        centre = mean(rows[givers] * selected[givers, y, :, None], shares)
+        fused[inside] += choice[inside, y, :, None].to(rows.dtype) * centre
+    return fused
+
+
+def without_outliers(
+    weights: ClusterWeights, rows: list[Tensor], settings: RobustSettings
+) -> ClusterWeights:
+    """Return the weights after multi-Krum in every cluster: who is left out receives only.
+
+    Distances are between all rows of two clients, those not selected counting as zeros. Where
+    nobody with a weight is left, the cluster's others weigh alike.
+
+    Parameters
+    ----------
+    rows : of each layer, float32 [n, units, width].
+    """
+    if not settings.multi_krum:
+        return weights
+    points = torch.cat([layer.flatten(1) for layer in rows], dim=1).double()
+    distances = torch.cdist(points, points)
+    member, weight = weights.member.clone(), weights.weight.clone()
+    contributes = weights.contributes.clone()
+    for y, inside, givers in clusters(weights):
+        if len(givers) < FEWEST:
+            continue
+        kept = givers[krum(distances[givers][:, givers], malicious(settings, len(givers)))]
+        out = givers[~torch.isin(givers, kept)]
+        contributes[out, y] = False
+        member[y, :, out] = False
+        left = weights.weight[y, inside[0], kept]
+        total = left.sum()
+        shares = left / total if total > 0 else torch.full_like(left, 1 / len(kept))
+        weight[y, :, out] = 0.0
+        weight[y, inside[:, None], kept] = shares
+    return replace(weights, contributes=contributes, member=member, weight=weight)

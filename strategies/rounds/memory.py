@@ -1,0 +1,59 @@
+"""What a run must remember beside its method's own state, to go on in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from fedsub_core.wire.references import Reference, reference_tensors, split_references
+from strategies.rounds.agreement import AGREED, Agreement
+from strategies.rounds.identity import IDENTITY, Identities
+from strategies.rounds.patience import PATIENCE, Patience
+
+
+@dataclass
+class Memory:
+    """What a run remembers.
+
+    Parameters
+    ----------
+    agreed : what was agreed on before the first round; None before it.
+    patience : who is asked less often.
+    identities : whose key is whose.
+    references : by client, what differences in messages are from.
+    """
+
+    agreed: Agreement | None = None
+    patience: Patience = field(default_factory=Patience)
+    identities: Identities = field(default_factory=Identities)
+    references: dict[str, Reference] = field(default_factory=dict)
+
+    def forget(self, client: str) -> None:
+        """Remember nothing of a client any more; the scaling that it had a part in stays."""
+        if self.agreed is not None:
+            self.agreed = replace(self.agreed, unseen=self.agreed.unseen - {client})
+        self.patience.note(0, {client: True})
+        self.identities.forget(client)
+        self.references.pop(client, None)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return it as plain named tensors, to stand beside the method's."""
+        agreed = {} if self.agreed is None else self.agreed.tensors()
+        kept = agreed | self.patience.tensors() | self.identities.tensors()
+        return kept | reference_tensors(self.references)
+
+    @classmethod
+    def split(cls, tensors: Mapping[str, Tensor]) -> tuple[Memory, dict[str, Tensor]]:
+        """Inverse of :meth:`tensors`; also return the tensors that are the method's."""
+        references, own = split_references(tensors)
+        agreed = {name: tensor for name, tensor in own.items() if name.startswith(AGREED)}
+        memory = cls(
+            Agreement.of(agreed) if agreed else None,
+            Patience.of(own),
+            Identities.of(own),
+            references,
+        )
+        ours = (AGREED, PATIENCE, IDENTITY)
+        return memory, {name: t for name, t in own.items() if not name.startswith(ours)}

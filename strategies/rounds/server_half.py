@@ -1,0 +1,130 @@
+"""What the server half of a method is made of: the part of a strategy that methods write and use.
+
+A method's own part is pure functions over a state of plain named tensors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from fedsub_core.config.settings import ServerSettings
+from fedsub_core.errors import MessageRefused
+from fedsub_core.methods.table import method
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import Model
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.envelope import refusal
+from strategies.rounds.link import Link
+from strategies.rounds.memory import Memory
+from strategies.rounds.population import Population
+from strategies.rounds.transport import Transport
+
+State = dict[str, Tensor]
+
+
+class ServerHalf(ABC):
+    """The server half of a method, without the rounds that drive it.
+
+    Parameters
+    ----------
+    settings : what the configuration says to the server half of this method.
+    """
+
+    #: The architecture, once devices have said what their samples look like.
+    model: Model
+    #: The way to its nodes, once it has one; and the run's clients, once they have been asked.
+    link: Link
+    population: Population
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings, self.hyper = settings, settings.hyper
+        self.card = method(settings.method)
+        #: The run's name, by which a device tells this run from another; may be empty.
+        self.run_name = ""
+        self.state: State | None = None
+        self.finished_rounds = 0
+        self.transport = Transport(settings.wire)
+        self.memory = Memory(references=self.transport.references)
+
+    # What a method defines.
+
+    @abstractmethod
+    def init(self, model: Model) -> State:
+        """Return the server's state before the first round."""
+
+    @abstractmethod
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Return what each of `clients` gets at the start of its next round."""
+
+    @abstractmethod
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Return the state after a round's uploads, and what is to be known of it.
+
+        Uploads come by client in ascending order of ids.
+        """
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Raise MessageRefused (:meth:`refuse`) if the method cannot use an upload as declared."""
+        return  # what is as the card declares it can be used
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without what it keeps of one client; here it keeps of nobody."""
+        return state
+
+    def participants(self, turn: Turn, state: State) -> list[str]:
+        """Return who trains in a round, ascending."""
+        population = self.population
+        if self.wants_all(turn):
+            return population.taking_part(turn.round)
+        return population.sample(turn.round)
+
+    def wants_all(self, turn: Turn) -> bool:
+        """Whether everybody is asked in a round, whatever ``clients-per-round`` says."""
+        return False
+
+    # What methods are made of.
+
+    @property
+    def evaluates_download(self) -> bool:
+        """Whether the tested model is the one after the newest download."""
+        return bool(self.hyper.tested == "received")
+
+    def refuse(self, client: str, what: str, got: object, expected: object) -> MessageRefused:
+        """Return the error for an upload that the method cannot use."""
+        return refusal(client, self.finished_rounds + 1, what, got, expected)
+
+    def turn(self, round: int) -> Turn:
+        """Return a round's turn."""
+        return Turn(round, self.settings.rounds.rounds, self.settings.rounds.seed)
+
+    def evaluated_downloads(self, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Return what makes each client's state the one it is tested in."""
+        if not self.evaluates_download:
+            return [Bundle()] * len(clients)
+        assert self.state is not None
+        return self.downloads(self.state, clients, turn)
+
+    # What outlives the process.
+
+    def resume(self, round: int, state: State) -> None:
+        """Continue after `round`, whose state is `state`."""
+        self.finished_rounds = round
+        self.memory, self.state = Memory.split(state)
+        self.transport.references = self.memory.references
+
+    def lasting_state(self) -> State:
+        """Return all that the run needs to go on after the last finished round."""
+        assert self.state is not None
+        return self.state | self.memory.tensors()
+
+    def forget(self, client: str) -> None:
+        """Remove a client from what :meth:`resume` brought back: what others learnt of it stays."""
+        assert self.state is not None
+        self.memory.forget(client)
+        self.state = self.without(self.state, client)

@@ -1,0 +1,115 @@
+"""`fedsub forget`: a person is gone from a run's folder, and the run goes on without it."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.errors import RunError
+from fedsub_server.rundb import RunDatabase
+from strategies.roster import Roster
+
+from .calls import Call, assert_refused
+
+METHODS = ("fedsub", "fedavg", "local")
+GONE, STAYS = "somebody-unusual", ("p1", "p2", "p4")
+
+
+@pytest.fixture
+def people(town: Callable[..., Federation], tmp_path: Path) -> Federation:
+    """A federation in ./data, one of whose people has a name that is found nowhere by chance."""
+    made = town()
+    clients = dict(made.clients)
+    clients[GONE] = type(clients["p3"])(GONE, clients.pop("p3").x, made.clients["p3"].y)
+    write_federation(tmp_path / "data", named := Federation(made.card, clients))
+    return named
+
+
+@pytest.fixture
+def folder(fedsub: Call, people: Federation) -> Path:
+    """The folder of a run of two rounds, whose devices and server remember what they sent."""
+    code, _, err = fedsub(
+        *("run", "--data", "data", "--threads", 1, "--rounds", 2, "--out", "out"),
+        *("--beside", "fedavg,local", "--upload-encoding", "delta"),
+        *("--set", "fedsub.k-selection=fixed:1", "--set", "fedsub.fusion=avg"),
+    )
+    assert (code, err) == (0, "")
+    (made,) = Path("out").iterdir()
+    return made
+
+
+def holding(folder: Path, name: str) -> list[str]:
+    """The files of a folder in whose name or bytes `name` stands."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [p.name for p in files if name in p.name or name.encode() in p.read_bytes()]
+
+
+def test_nothing_of_a_forgotten_person_is_left(fedsub: Call, folder: Path) -> None:
+    assert len(holding(folder, GONE)) == 3 * len(METHODS)  # state, metrics and model
+    with RunDatabase(folder / "fedsub" / "state.db") as database:
+        before, rows = database.load()[1]["server"], list(database.metrics())
+    code, out, err = fedsub("forget", folder, GONE, "--yes")
+    assert (code, err) == (0, "") and "'(forgotten 1)'" in out and "What stays" in out
+    assert holding(folder, GONE) == []
+    with RunDatabase(folder / "fedsub" / "state.db") as database:
+        after, left = database.load()[1], list(database.metrics())
+    # The others' rows are what they were, the numbers of all stay.
+    roster = Roster.of(before["clients"])
+    kept = [roster.place[client] for client in STAYS]
+    assert Roster.of(after["server"]["clients"]).clients == STAYS
+    for name in ("prototypes", "omega", "clusters", "rows.linear1", "masks.linear1"):
+        assert torch.equal(after["server"][name], before[name][kept]), name
+    assert {f"client/{client}" for client in STAYS} == after.keys() - {"server"}
+    renamed = [row._replace(client="(forgotten 1)") if row.client == GONE else row for row in rows]
+    assert sorted(left, key=str) == sorted(renamed, key=str) and len(left) > 100
+
+
+def test_a_run_goes_on_without_whom_it_forgot(fedsub: Call, folder: Path) -> None:
+    assert fedsub("forget", folder, GONE, "--yes")[0] == 0
+    resumed = fedsub("run", "--resume", folder, "--rounds", 3)
+    assert_refused(resumed, f"data: client {GONE} was None")
+    (Path("data") / "clients" / f"{GONE}.npz").unlink()
+    assert fedsub("run", "--resume", folder, "--rounds", 3)[0] == 0
+    for name in METHODS:
+        with RunDatabase(folder / name / "state.db") as database:
+            tested = {(r.round, r.client) for r in database.metrics("macro_f1")}
+        assert {client for round, client in tested if round == 3} == set(STAYS)
+        assert {client for round, client in tested if round < 3} == {*STAYS, "(forgotten 1)"}
+    assert holding(folder, GONE) == []
+
+
+def test_the_second_has_another_name_in_the_metrics(fedsub: Call, folder: Path) -> None:
+    for client, alias in ((GONE, "(forgotten 1)"), ("p2", "(forgotten 2)")):
+        assert alias in fedsub("forget", folder, client, "--yes")[1]
+    with RunDatabase(folder / "local" / "state.db") as database:
+        assert database.clients() == ["(forgotten 1)", "(forgotten 2)", "p1", "p4"]
+
+
+def test_a_run_that_is_going_on_ends_and_keeps_nothing(fedsub: Call, folder: Path) -> None:
+    """What it still has in memory must not bring the person back."""
+    with RunDatabase(folder / "fedsub" / "state.db") as running:
+        _, state = running.load()
+        assert fedsub("forget", folder, GONE, "--yes")[0] == 0
+        with pytest.raises(RunError, match="a client was forgotten while this run was going on"):
+            running.commit(3, state, [])
+    assert holding(folder, GONE) == []
+
+
+def test_who_was_never_there(fedsub: Call, folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*.db")}
+    refused = fedsub("forget", folder, "somebody-usual", "--yes")
+    assert_refused(refused, "nothing in this run is of a client 'somebody-usual'", GONE)
+    assert_refused(fedsub("forget", "data", "p1", "--yes"), "not a run's folder")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_it_asks_first(fedsub: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    code, out, _ = fedsub("forget", folder, GONE)
+    assert code == 1 and "This cannot be undone" in out and len(holding(folder, GONE)) > 0

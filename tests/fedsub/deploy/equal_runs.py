@@ -1,0 +1,49 @@
+"""What a run leaves, on the server and on its devices, compared bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from fedsub_server.rundb import RunDatabase
+
+from ...without_keys import without_keys
+
+Deployment = Any  # of conftest.py
+
+#: What the server counts of messages that got lost; all else must not differ.
+LOST = ("messages_resent", "late_replies")
+
+
+def metrics_of(database: Path) -> dict[Any, float]:
+    """Return all metrics but the bytes of Flower's frame, in which there are ids of its own."""
+    with RunDatabase(database) as opened:
+        return {
+            (row.round, row.client, row.metric, row.label): row.value
+            for row in opened.metrics()
+            if not row.metric.endswith("_flower")
+        }
+
+
+def assert_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Check that tensors are equal bit for bit; in one process no node has a key."""
+    ours = without_keys(ours)
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert torch.equal(ours[name], tensor), name
+
+
+def assert_equal_devices(
+    deployment: Deployment, round: int, expected: Mapping[str, Any], models: Path
+) -> None:
+    """Check what each device has saved in `round`, its personal model in it."""
+    for client in deployment.rehearsal.clients:
+        saved = deployment.saved(client)
+        assert saved.round == round
+        assert_equal(saved.state, expected[f"client/{client}"])
+        assert_equal(saved.model.params, load_file(models / f"{client}.safetensors"))
+        assert sum(tensor.numel() for tensor in saved.model.params.values()) > 10_000

@@ -1,0 +1,80 @@
+"""What a device may announce to the SuperLink has bounds; what devices need passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+from flwr.proto.fleet_pb2 import PushMessagesRequest
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.proto.node_pb2 import Node
+from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
+
+from fedsub.deploy.guarded_superlink import (
+    MOST_OBJECTS,
+    OBJECTS_A_SECOND,
+    Allowance,
+    GuardedServicer,
+    count_objects,
+)
+
+
+class Aborted(Exception):
+    """What gRPC raises where a call is refused."""
+
+
+class Call:
+    """The context of a call."""
+
+    def abort(self, code: grpc.StatusCode, said: str) -> None:
+        raise Aborted(code.name, said)
+
+
+@pytest.fixture
+def servicer(monkeypatch: pytest.MonkeyPatch) -> GuardedServicer:
+    """Return the guard before a SuperLink that takes everything."""
+    monkeypatch.setattr(FleetServicer, "PushMessages", lambda self, request, context: "taken")
+    nothing: Any = None
+    return GuardedServicer(nothing, nothing, enable_supernode_auth=True)
+
+
+def request(objects: int, node: int = 7) -> PushMessagesRequest:
+    """A reply of so many objects: a message, and in it chunks."""
+    chunks = [ObjectTree(object_id=str(i)) for i in range(objects - 1)]
+    tree = ObjectTree(object_id="message", children=chunks)
+    return PushMessagesRequest(node=Node(node_id=node), message_object_trees=[tree])
+
+
+def test_a_reply_passes_and_one_of_too_many_objects_does_not(servicer: GuardedServicer) -> None:
+    assert servicer.PushMessages(request(60), Call()) == "taken"
+    with pytest.raises(Aborted, match=f"node 7: got a message of over {MOST_OBJECTS} objects"):
+        servicer.PushMessages(request(30_000), Call())
+    # It is refused for what it is, and costs its sender nothing of what it may announce.
+    assert servicer.PushMessages(request(60), Call()) == "taken"
+
+
+def test_who_announces_over_and_over_is_refused_and_the_others_are_not(
+    servicer: GuardedServicer,
+) -> None:
+    assert servicer.PushMessages(request(MOST_OBJECTS), Call()) == "taken"
+    with pytest.raises(Aborted, match="RESOURCE_EXHAUSTED"):
+        servicer.PushMessages(request(600), Call())
+    assert servicer.PushMessages(request(600, node=8), Call()) == "taken"
+
+
+def test_an_allowance_grows_back() -> None:
+    now = [0.0]
+    allowance = Allowance(lambda: now[0])
+    assert allowance.spend(7, MOST_OBJECTS) and not allowance.spend(7, 50)
+    now[0] = 50 / OBJECTS_A_SECOND
+    assert allowance.spend(7, 50) and not allowance.spend(7, 1)
+    now[0] = 1e6
+    assert not allowance.spend(7, MOST_OBJECTS + 1) and allowance.spend(7, MOST_OBJECTS)
+
+
+def test_objects_are_counted_in_all_trees_and_no_further_than_they_matter() -> None:
+    assert count_objects([], 10) == 0
+    nested = ObjectTree(object_id="a", children=[ObjectTree(object_id="b")])
+    assert count_objects([nested, nested], 10) == 4
+    assert count_objects(request(30_000).message_object_trees, 10) == 11
