@@ -361,4 +361,21 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
             "expected fewer: held-out people must not train from the first round on. Lower it, or "
             "raise rounds."
         )
+    for name in config.methods:
+        _check_method(config, name, where)
     return config
+
+
+def _check_method(config: RunConfig, name: str, where: str) -> None:
+    """Refuse a method whose phases do not fit the run, or that shows what nobody agreed to show."""
+    card, hyper = METHODS[name], config.hyper[name]
+    for need in card.needs:
+        if not getattr(hyper, need):
+            raise ConfigError(
+                f"{where}: method {name!r} needs people's consent: {card.privacy} Set "
+                f"{name}.{need.replace('_', '-')} = true where they agreed"
+            )
+    try:
+        card.check(hyper, config.rounds)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error

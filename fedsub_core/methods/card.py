@@ -15,6 +15,11 @@ from fedsub_core.models.chain import Model
 from fedsub_core.options import choice
 from fedsub_core.wire.bundles import Declaration, dense
 
+#: What most methods show.
+SEES_MODELS = (
+    "The server sees each person's model after training; other devices see only means of them."
+)
+
 Tested = Literal["received", "trained"]
 
 
@@ -67,6 +72,10 @@ def nothing(model: Model, hyper: Any) -> Declaration:
     return {}
 
 
+def any_run(hyper: Any, rounds: int) -> None:
+    """Accept hyperparameters for a run of any length."""
+
+
 def plain_cost(hyper: Any, epochs: int) -> Cost:
     """Return what a method costs that does the round's epochs and no more."""
     return Cost(epochs)
@@ -89,6 +98,13 @@ class MethodCard:
     reports : names of the numbers that devices report beside an upload.
     fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
         are in all: such a run cannot be given more.
+    check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
+    needs : hyperparameters, off by default, without which the method is refused: what it shows
+        others of a person needs that person's consent.
+    choose : when to choose it.
+    privacy : what the server and other devices see of a person.
+    decisions : what the paper leaves open, and how it is decided here.
+    errors : where the paper or public code errs, and what is done here.
     """
 
     name: str
@@ -104,6 +120,16 @@ class MethodCard:
     cost: Callable[[Any, int], Cost] = plain_cost
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
+    check: Callable[[Any, int], None] = any_run
+    needs: tuple[str, ...] = ()
+    choose: str = ""
+    privacy: str = SEES_MODELS
+    decisions: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    def agreed(self) -> Any:
+        """Return the default hyperparameters of people who consent to what the method needs."""
+        return self.hyperparameters(**dict.fromkeys(self.needs, True))
 
     def load_learner(self) -> Any:
         """Import and return the device half, a ``Learner`` class."""

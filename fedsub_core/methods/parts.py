@@ -1,10 +1,11 @@
-"""What cards of several methods declare: a model's body, and what a frozen body saves."""
+"""What cards of several methods declare: a model's body, what a frozen body saves, phases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import ReceivedHyperparameters
 from fedsub_core.models.chain import Model
 from fedsub_core.options import option
@@ -27,3 +28,20 @@ def body(model: Model, hyper: Any) -> Declaration:
     """Declare the parameters of the layers before the head."""
     names = model.parameters_of(model.body(hyper.head_layers))
     return {name: dense(model.parameter_shapes[name]) for name in names}
+
+
+def phase(given: int, rounds: int, share: float) -> int:
+    """Return how many rounds a phase lasts: as `given`, or for 0 a `share` of the run, 1 at least.
+
+    Publications fix phases for their own run's length; a share keeps them for any other.
+    """
+    return given or max(1, int(share * rounds))
+
+
+def require_within(name: str, key: str, last: int, rounds: int) -> None:
+    """Raise a ConfigError where a phase of method `name` would begin or end after the run."""
+    if last > rounds:
+        raise ConfigError(
+            f"{name}.{key}: got a phase that lasts until round {last} of {rounds}, expected one "
+            "within the run. Lower it, or raise rounds"
+        )
