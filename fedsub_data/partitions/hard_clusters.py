@@ -2,8 +2,9 @@
 
 The hard clustering of the report "CA-AFP" (section 6.2): 30 clients in 3 groups of 10 that hold
 walking and jogging, stairs up and down, sitting and standing; Dirichlet(0.5) between a client's
-two classes; ``50 + LogNormal(4.5, 0.8)`` samples. Client ids run
-through the groups one after another, so a clustering can be judged.
+two classes; ``50 + LogNormal(4.5, 0.8)`` samples. The report's clients share windows, so that one
+trains on what another is tested on; here they do so on request. Client ids run through the groups
+one after another, so a clustering can be judged.
 """
 
 from __future__ import annotations
@@ -17,13 +18,21 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import option
 from fedsub_core.seeds import derive_seed
-from fedsub_data.partitions.pool import FloatArray, IntArray, deal, draw, pooled
+from fedsub_data.partitions.pool import (
+    COPIES,
+    FloatArray,
+    IntArray,
+    deal,
+    draw,
+    draw_shared,
+    pooled,
+)
 from fedsub_data.preparing.preparation import Counts
 
 
 @dataclass(frozen=True)
 class HardClustersOptions:
-    """Options of :func:`hard_clusters`; the defaults are the report's."""
+    """Options of :func:`hard_clusters`; the defaults are the report's, but for `disjoint`."""
 
     clients: int = option(
         30, "number of clients, dealt to the groups as evenly as can be", minimum=2
@@ -42,6 +51,9 @@ class HardClustersOptions:
     least: int = option(
         10, "samples that every client keeps where sizes are scaled down", minimum=2
     )
+    disjoint: bool = option(
+        True, "no two clients hold the same sample; false: each draws from all of its group's"
+    )
 
 
 def hard_clusters(
@@ -50,10 +62,15 @@ def hard_clusters(
     """Return clients in consecutive groups, of which each holds its own classes only.
 
     Client i of a group wants ``base + LogNormal(mu, sigma)`` samples in shares
-    ``Dirichlet(alpha)`` of the group's classes. They are drawn from all people's
-    (:mod:`fedsub_data.partitions.pool`), none twice; what nobody wants is left out. Where a class
-    has fewer than its group wants, the sizes of that whole group are scaled down by one factor,
-    but none below `least`; `counts` says to how many percent.
+    ``Dirichlet(alpha)`` of the group's classes, out of all people's
+    (:mod:`fedsub_data.partitions.pool`). What nobody draws is left out.
+
+    ``disjoint``: none is drawn twice. Where a class has fewer than its group wants, the sizes of
+    that whole group are scaled down by one factor, but none below `least`; `counts` says to how
+    many percent. Otherwise each client draws from all samples of its group, none twice for itself:
+    as many as it wants or there are, one of each class at least. Where its share of a class is
+    more than there are, other classes of the group make up for it. `counts` says how many samples
+    more than one client holds.
 
     With an odd number of classes, the last default group has three.
 
@@ -63,15 +80,16 @@ def hard_clusters(
         Where groups share a class, name one without samples, or are fewer than two or more than
         the clients.
     DataError
-        Where clients with `least` samples each would still want more than a class, or all
-        classes, have.
+        Where disjoint clients with `least` samples each would still want more than a class, or all
+        classes, have; where there are more clients than samples.
     """
     pool = pooled(federation)
-    if options.clients * options.least > len(pool.y):
+    least = options.least if options.disjoint else 1
+    if options.clients * least > len(pool.y):
         raise DataError(
-            f"hard-clusters: {options.clients} clients of at least {options.least} samples need "
-            f"{options.clients * options.least}; got {len(pool.y)} samples. Choose fewer clients "
-            "or a smaller least."
+            f"hard-clusters: {options.clients} clients of at least {least} samples need "
+            f"{options.clients * least}; got {len(pool.y)} samples. Choose fewer clients"
+            f"{' or a smaller least' if options.disjoint else ''}."
         )
     groups = _groups(options.groups, pool.sizes(), options.clients)
     wanted = np.zeros((options.clients, pool.classes), np.int64)
@@ -81,10 +99,18 @@ def hard_clusters(
         sizes = options.base + rng.lognormal(options.mu, options.sigma, len(clients))
         shares = rng.dirichlet(np.full(len(labels), options.alpha), len(clients))
         where = f"group {number} ({', '.join(federation.card.classes[i] for i in labels)})"
-        fitting, factor = _fitting(sizes, shares, pool.sizes()[labels], options.least, where)
-        wanted[np.ix_(clients, np.array(labels))] = fitting
-        counts.add(f"percent of the drawn sizes: {where}", int(100 * factor))
-    return deal(pool, draw(pool, wanted, rng))
+        available, cells = pool.sizes()[labels], np.ix_(clients, np.array(labels))
+        if options.disjoint:
+            wanted[cells], factor = _fitting(sizes, shares, available, options.least, where)
+            counts.add(f"percent of the drawn sizes: {where}", int(100 * factor))
+        else:
+            wanted[cells] = _of_all(sizes, shares, available)
+    hands = (draw if options.disjoint else draw_shared)(pool, wanted, rng)
+    if not options.disjoint:
+        holders = np.bincount(np.concatenate(hands))
+        counts.add("samples that more than one client holds", int((holders > 1).sum()))
+        counts.add(COPIES, int((holders - 1).clip(min=0).sum()))
+    return deal(pool, hands)
 
 
 def _groups(text: str, sizes: IntArray, clients: int) -> list[list[int]]:
@@ -140,4 +166,18 @@ def _whole(sizes: FloatArray, shares: FloatArray, factor: float, least: int) -> 
     table = np.floor(exact).astype(np.int64)
     rank = np.argsort(np.argsort(table - exact, axis=1, kind="stable"), axis=1, kind="stable")
     table += rank < (totals - table.sum(axis=1))[:, None]
+    return table
+
+
+def _of_all(sizes: FloatArray, shares: FloatArray, available: IntArray) -> IntArray:
+    """Return whole numbers ``[clients, classes]`` from 1 to what is `available`."""
+    totals = np.minimum(sizes, available.sum())
+    drawn = _whole(totals, shares, 1.0, len(available))
+    table = drawn.clip(1, available)
+    for row, missing in zip(table, (drawn - table).sum(axis=1), strict=True):
+        room = available - row if missing > 0 else row - 1
+        for i in np.argsort(-room, kind="stable"):
+            step = min(abs(missing), room[i])
+            row[i] += np.sign(missing) * step
+            missing -= np.sign(missing) * step
     return table

@@ -3,8 +3,8 @@
 What people differ in is not under control: labels, sizes, sensors and habits all at once. A
 partition deals the same samples so that clients differ in one known way. All are deterministic in
 the seed, independent of the order of clients, end after a fixed number of steps, and give a sample
-to one client at most. All keep the time by which a blocked split sees overlap
-(:mod:`fedsub_data.partitions.pool`).
+to one client at most, but for ``hard-clusters`` with ``disjoint=false``. All keep the time by which
+a blocked split sees overlap (:mod:`fedsub_data.partitions.pool`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedsub_data.partitions.label_skew import (
     dirichlet,
     pathological,
 )
-from fedsub_data.partitions.pool import check_splittable
+from fedsub_data.partitions.pool import COPIES, check_splittable
 from fedsub_data.preparing.preparation import Counts, Prepared
 
 _Make = Callable[[Federation, Any, int, Counts], dict[str, ClientData]]
@@ -133,9 +133,8 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
     placed = sum(len(data.y) for data in clients.values())
     counts.add("clients", len(clients))
     counts.add("samples placed", placed)
-    counts.add(
-        "samples left out", sum(len(data.y) for data in federation.clients.values()) - placed
-    )
+    people = sum(len(data.y) for data in federation.clients.values())
+    counts.add("samples left out", people - placed + counts.get(COPIES, 0))
     counts.add("clients too short for a blocked split", _too_short(made))
     return Prepared(made, counts)
 

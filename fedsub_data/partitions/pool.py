@@ -26,6 +26,9 @@ from fedsub_core.errors import DataError
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+#: Of what is placed, what was placed before, with another client; only where clients may share.
+COPIES = "samples placed once more, with another client"
+
 
 @dataclass(frozen=True, eq=False)
 class Pool:
@@ -117,6 +120,20 @@ def draw(pool: Pool, wanted: IntArray, rng: np.random.Generator) -> list[IntArra
         for hand, part in zip(hands, np.split(rows[: ends[-1]], ends[:-1]), strict=True):
             hand.append(part)
     return [np.concatenate(hand) for hand in hands]
+
+
+def draw_shared(pool: Pool, wanted: IntArray, rng: np.random.Generator) -> list[IntArray]:
+    """Return rows of `pool` for each client: ``wanted [clients, classes]`` at random.
+
+    Each client draws from all rows, none twice; two clients may draw the same.
+    """
+    of_class = [np.flatnonzero(pool.y == label) for label in range(pool.classes)]
+    return [
+        np.concatenate(
+            [rng.choice(rows, n, replace=False) for rows, n in zip(of_class, row, strict=True)]
+        )
+        for row in wanted
+    ]
 
 
 def check_splittable(clients: Iterable[ClientData], name: str) -> None:

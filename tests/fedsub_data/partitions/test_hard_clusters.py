@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
+from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.partitions.hard_clusters import HardClustersOptions, hard_clusters
+from fedsub_data.partitions.partitions import counted_partition
+from fedsub_data.partitions.pool import COPIES
 from fedsub_data.preparing.preparation import Counts
 
 
@@ -114,6 +117,81 @@ def test_sizes_far_beyond_the_samples_are_scaled_all_the_same() -> None:
     np.testing.assert_allclose(held.sum(axis=1), [500, 500, 150, 150], rtol=0.01)
 
 
+def shared(sizes: Sequence[int], seed: int = 0, **options: Any) -> dict[str, ClientData]:
+    chosen = HardClustersOptions(disjoint=False, **options)
+    return hard_clusters(people(sizes), chosen, seed, Counts())
+
+
+def test_shared_samples_are_the_reports_sizes_whatever_there_is() -> None:
+    """With plenty, the sizes and shares are those of disjoint clients, drawn from the same seed."""
+    plenty = [90_000] * 6
+    held = table(shared(plenty), 6)
+    alone = table(hard_clusters(people(plenty), HardClustersOptions(), 0, Counts()), 6)
+    np.testing.assert_array_equal(held.sum(axis=1), alone.sum(axis=1))
+    np.testing.assert_allclose(held, alone, atol=1)  # one of each class at least
+    # The group's 220 + 80 samples bound a size; a class that is too small is made up for.
+    few = table(shared([220, 80], clients=4, groups="0/1", base=500), 2)
+    assert few.tolist() == [[220, 0], [220, 0], [0, 80], [0, 80]]
+
+
+def test_a_class_too_small_for_its_share_is_made_up_for_by_the_others() -> None:
+    sizes = [20, 1000, 30, 5000, 5000]
+    made = shared(sizes, clients=8, groups="0,1,2/3,4", base=300, sigma=0.0)
+    held = table(made, 5)
+    assert (held.sum(axis=1) == 300 + math.floor(math.exp(4.5))).all()
+    assert (held <= sizes).all() and (held[:4, 0] == 20).any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 400), min_size=4, max_size=7),
+    st.integers(2, 8),
+    st.sampled_from([0.01, 0.5, 50.0]),
+    st.integers(0, 60),
+    st.integers(0, 99),
+)
+def test_a_client_never_holds_a_sample_twice_and_has_all_its_classes(
+    sizes: list[int], clients: int, alpha: float, base: int, seed: int
+) -> None:
+    counts = Counts()
+    options = HardClustersOptions(clients=clients, alpha=alpha, base=base, disjoint=False)
+    try:
+        made = hard_clusters(people(sizes), options, seed, counts)
+    except ConfigError as error:
+        assert "Set groups" in str(error)
+        return
+    for data in made.values():
+        assert len(np.unique(data.x)) == len(data.x)
+    held = table(made, len(sizes))
+    assert (held <= sizes).all()
+    for row in held:
+        group = np.flatnonzero(row)
+        assert len(group) in (2, 3) and group[0] % 2 == 0
+        assert base <= row.sum() or row.sum() == sum(np.array(sizes)[group])
+    every, holders = np.unique(
+        np.concatenate([d.x[:, 0] for d in made.values()]), return_counts=True
+    )
+    assert counts["samples that more than one client holds"] == (holders > 1).sum()
+    assert counts["samples placed once more, with another client"] == holders.sum() - len(every)
+
+
+def test_shared_samples_are_counted_once_among_those_left_out() -> None:
+    options = HardClustersOptions(clients=4, groups="0/1", base=90, sigma=0.0, disjoint=False)
+    made = counted_partition(people([300, 100]), "hard-clusters", options, 0)
+    counts = made.counts
+    assert counts["samples placed"] == 180 + 180 + 100 + 100
+    assert counts["samples that more than one client holds"] >= 60 + 100
+    every = np.unique(np.concatenate([d.x[:, 0] for d in made.federation.clients.values()]))
+    assert counts["samples left out"] == 400 - len(every)
+
+
+def test_more_clients_than_samples_are_refused() -> None:
+    with pytest.raises(
+        DataError, match=r"hard-clusters: 1000000000000 clients .* fewer clients\.$"
+    ):
+        shared([9] * 4, clients=10**12)
+
+
 def groups_of(sizes: Sequence[int], **options: Any) -> list[tuple[int, ...]]:
     made = hard_clusters(people(sizes), HardClustersOptions(alpha=1e3, **options), 0, Counts())
     held = [tuple(np.flatnonzero(row).tolist()) for row in table(made, len(sizes))]
@@ -152,3 +230,21 @@ def test_real_windows_are_too_few_for_the_report(real_data: Path) -> None:
     assert (held.sum(axis=0) <= [2827, 2287, 810, 661, 391, 316]).all()
     assert list(counts.values()) == [100, 68, 48]
     assert held.sum(axis=1).min() == 31
+
+
+def test_real_windows_suffice_where_clients_share_them(real_data: Path) -> None:
+    """The report's federation: 30 clients of its sizes, each split as any."""
+    windows = read_federation(real_data / "wisdm-windows")
+    made = counted_partition(windows, "hard-clusters", HardClustersOptions(disjoint=False), 0)
+    federation, counts = made.federation, made.counts
+    held = table(federation.clients, 6)
+    assert (held > 0).sum() == 60
+    assert held.sum(axis=1).min() >= 50
+    assert counts["samples placed"] == held.sum()
+    assert counts["samples left out"] + held.sum() - counts[COPIES] == 7_292
+    assert counts["samples that more than one client holds"] > 500
+    for kind in ("stratified", "blocked"):
+        for data in federation.clients.values():
+            train, test = split(data, federation.card, kind, 0.2, 0)
+            assert min(len(train), len(test)) > 0
+            assert not set(train.tolist()) & set(test.tolist())
