@@ -15,12 +15,11 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_server.personal_models import collect_models
 from fedsub_server.results import (
-    BYTES,
     DATABASE_FILE,
     METRICS_FILE,
     MODELS,
-    REACHED,
     RUN_FILE,
+    TABLES,
     encodings,
     export_csv,
     method_summaries,
@@ -57,7 +56,7 @@ def main(grid: Grid, context: Context) -> None:
         run_method(grid, config, name, folder / name)
     summarise_run(folder)
     summaries = method_summaries(folder)
-    for columns in (REACHED, BYTES):
+    for columns in TABLES:
         log.warning("\n%s", text_table(summaries, columns))
     log.warning("encoding: %s", encodings(summaries))
     log.warning("run folder: %s", folder.resolve())

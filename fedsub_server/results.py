@@ -123,6 +123,19 @@ REACHED = (
     Column("\nloss", _number("loss", ".3f")),
     Column("worse\nthan local", _number("worse_than_local", ".0%")),
 )
+#: How evenly clients are served, and how many of their model's numbers are zero.
+FAIRNESS = (
+    METHOD,
+    Column("macro\nF1 std", _number("macro_f1_std", ".3f")),
+    Column("\nmin", _number("macro_f1_min", ".2f")),
+    Column("\nmax", _number("macro_f1_max", ".2f")),
+    Column("accu-\nracy", _number("accuracy", ".3f")),
+    Column("\nstd", _number("accuracy_std", ".3f")),
+    Column("\nmin", _number("accuracy_min", ".2f")),
+    Column("\nmax", _number("accuracy_max", ".2f")),
+    Column("zeros:\nweights", _number("sparsity_weights", ".1%")),
+    Column("\nall", _number("sparsity_all", ".1%")),
+)
 #: What clients sent and received a round: in bytes, and in full float32 models.
 BYTES = (
     METHOD,
@@ -135,6 +148,10 @@ BYTES = (
     Column("\ndown", _number("full_models_down_sent", ".3f")),
     Column("down to\nevaluate", _number("full_models_evaluation_sent", ".3f")),
 )
+
+
+#: All that is printed of a run, in its order.
+TABLES = (REACHED, FAIRNESS, BYTES)
 
 
 def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:

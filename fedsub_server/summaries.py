@@ -13,6 +13,8 @@ from scipy.special import stdtrit
 
 from fedsub_server.rundb import RunDatabase
 
+_SPREAD = "over clients that have test samples, in evaluated_round"
+_ZEROS = "in the last round in which the method reports it"
 _CLIENTS = "mean over clients that have test samples, in evaluated_round"
 _ROUNDS = "mean over every client and round, from 1, that reports bytes"
 
@@ -24,12 +26,18 @@ def _unit(text: str) -> Any:
 
 @dataclass(frozen=True)
 class OverClients:
-    """A metric over `n` clients: mean, half-width of its 95 % interval, 10th percentile."""
+    """A metric over `n` clients: mean, half-width of its 95 % interval, how it is spread.
+
+    ``std`` is the population's: these clients are all there are, as studies of fairness have it.
+    """
 
     mean: float
     ci95: float | None
     p10: float
     n: int
+    std: float
+    min: float
+    max: float
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,17 @@ class MethodSummary:
     macro_f1: float | None = _unit(_CLIENTS)
     macro_f1_ci95: float | None = _unit("half-width of the 95 % interval of the mean, Student t")
     macro_f1_p10: float | None = _unit("10th percentile over clients")
+    macro_f1_std: float | None = _unit(f"population standard deviation {_SPREAD}")
+    macro_f1_min: float | None = _unit(f"least {_SPREAD}")
+    macro_f1_max: float | None = _unit(f"greatest {_SPREAD}")
+    accuracy: float | None = _unit(_CLIENTS)
+    accuracy_std: float | None = _unit(f"population standard deviation {_SPREAD}")
+    accuracy_min: float | None = _unit(f"least {_SPREAD}")
+    accuracy_max: float | None = _unit(f"greatest {_SPREAD}")
     weighted_f1: float | None = _unit(_CLIENTS)
     loss: float | None = _unit(f"cross-entropy, nats, {_CLIENTS}")
+    sparsity_weights: float | None = _unit(f"share of zeros over the layers' weights, {_ZEROS}")
+    sparsity_all: float | None = _unit(f"share of zeros over all numbers, biases too, {_ZEROS}")
     bytes_up: float | None = _unit(f"bytes sent, {_ROUNDS}")
     full_models_up_papers: float | None = _unit(f"papers' encoding in full models, {_ROUNDS}")
     full_models_up_union: float | None = _unit(f"union of selected rows in full models, {_ROUNDS}")
@@ -71,7 +88,7 @@ class MethodSummary:
 
 
 def summarise(values: Sequence[float]) -> OverClients:
-    """Return mean, 95 % confidence interval (Student t) and 10th percentile of `values [clients]`.
+    """Return mean, 95 % confidence interval (Student t) and spread of `values [clients]`.
 
     One client has no interval (None). Leave clients without test samples out; a nan is kept, so
     that a model that diverged shows.
@@ -85,7 +102,8 @@ def summarise(values: Sequence[float]) -> OverClients:
         raise ValueError("summarise: got no values, expected one for each client")
     x, n = np.asarray(values, dtype=np.float64), len(values)
     ci95 = float(stdtrit(n - 1, 0.975) * x.std(ddof=1) / math.sqrt(n)) if n > 1 else None
-    return OverClients(float(x.mean()), ci95, float(np.percentile(x, 10)), n)
+    spread = (float(np.percentile(x, 10)), n, float(x.std()), float(x.min()), float(x.max()))
+    return OverClients(float(x.mean()), ci95, *spread)
 
 
 def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummary:
@@ -94,9 +112,12 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
     A run that has not been evaluated yet gives None where an evaluation is missing.
     """
     method = db.path.parent.name
-    macro_f1, weighted_f1, loss = (_by_round(db, m) for m in ("macro_f1", "weighted_f1", "loss"))
+    macro_f1, weighted_f1, loss, accuracy = (
+        _by_round(db, m) for m in ("macro_f1", "weighted_f1", "loss", "accuracy")
+    )
     last = max(macro_f1, default=-1)
     reached = summarise(list(macro_f1[last].values())) if macro_f1 else None
+    right = summarise(list(accuracy[last].values())) if last in accuracy else None
     full_model = _per_client_and_round(db, "bytes_full_model")
     papers, union, sent = (
         _per_client_and_round(db, f"bytes_up_{what}") for what in ("papers", "union", "sent")
@@ -122,8 +143,17 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         macro_f1=reached.mean if reached else None,
         macro_f1_ci95=reached.ci95 if reached else None,
         macro_f1_p10=reached.p10 if reached else None,
+        macro_f1_std=reached.std if reached else None,
+        macro_f1_min=reached.min if reached else None,
+        macro_f1_max=reached.max if reached else None,
+        accuracy=right.mean if right else None,
+        accuracy_std=right.std if right else None,
+        accuracy_min=right.min if right else None,
+        accuracy_max=right.max if right else None,
         weighted_f1=_mean(weighted_f1.get(last, {}).values()),
         loss=_mean(loss.get(last, {}).values()),
+        sparsity_weights=_of_the_run(db, "sparsity_weights"),
+        sparsity_all=_of_the_run(db, "sparsity_all"),
         bytes_up=sent,
         full_models_up_papers=_ratio(papers, full_model),
         full_models_up_union=_ratio(union, full_model),
@@ -157,6 +187,12 @@ def _by_round(db: RunDatabase, metric: str) -> dict[int, dict[str, float]]:
         if (row.round, row.client) not in empty:
             rounds.setdefault(row.round, {})[row.client] = row.value
     return rounds
+
+
+def _of_the_run(db: RunDatabase, metric: str) -> float | None:
+    """Return the newest value of a metric of the run as a whole."""
+    values = [row.value for row in db.metrics(metric) if row.client == "" and row.label is None]
+    return values[-1] if values else None
 
 
 def _per_client_and_round(db: RunDatabase, metric: str) -> float | None:

@@ -8,14 +8,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fedsub_server.results import BYTES, REACHED, Column, encodings
+from fedsub_server.results import TABLES, Column, encodings
 from fedsub_server.summaries import MethodSummary
 
 
 def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:
-    """Print what the methods of a run reached, and what they sent."""
-    console.print(table(summaries, REACHED))
-    console.print(table(summaries, BYTES))
+    """Print what the methods of a run reached, how evenly, and what they sent."""
+    for columns in TABLES:
+        console.print(table(summaries, columns))
     console.print(f"Encoding: {encodings(summaries)}", highlight=False)
 
 

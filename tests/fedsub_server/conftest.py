@@ -48,7 +48,7 @@ def write(tmp_path: Path) -> Any:
                     if round in f1:
                         score = f1[round][client]
                         values |= {"macro_f1": score, "weighted_f1": score / 2, "loss": 2 * score}
-                        values["examples"] = 30.0
+                        values |= {"examples": 30.0, "accuracy": 1 - score}
                         rows.append(MetricRow(round, name, 2, "f1", 0.125))
                     rows += [MetricRow(round, name, None, key, v) for key, v in values.items()]
                 # Of the run as a whole: no client's number.

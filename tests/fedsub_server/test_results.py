@@ -15,6 +15,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_server.results import (
     BYTES,
+    FAIRNESS,
     REACHED,
     encodings,
     export_csv,
@@ -47,7 +48,11 @@ def test_summary_json_holds_what_is_returned_with_units(run: Path) -> None:
     assert found["methods"]["fedsub"]["tested"] == "trained"
     assert found["methods"]["local"]["worse_than_local"] is None
     assert found["units"].keys() == found["methods"]["fedsub"].keys()
+    assert found["methods"]["local"]["accuracy_min"] == pytest.approx(0.05)
+    assert found["methods"]["local"]["sparsity_all"] is None
     assert "mean over clients" in found["units"]["macro_f1"]
+    assert "population standard deviation" in found["units"]["accuracy_std"]
+    assert "share of zeros" in found["units"]["sparsity_weights"]
     assert "client and round" in found["units"]["bytes_up"]
     assert not list(run.glob(".*"))
 
@@ -103,6 +108,12 @@ def test_plain_tables_have_a_row_per_method(run: Path) -> None:
         "method  tested          ± 95 %  perc.        F1   loss  than local",
         "fedsub  trained  0.700 ± 0.196  0.540     0.350  1.400         40%",
         "local   trained  0.700 ± 0.181  0.600     0.350  1.400           -",
+    ]
+    assert text_table(summaries, FAIRNESS).splitlines() == [
+        "         macro              accu-                      zeros:",
+        "method  F1 std   min   max   racy    std   min   max  weights  all",
+        "fedsub   0.141  0.50  0.90  0.300  0.141  0.10  0.50        -    -",
+        "local    0.130  0.60  0.95  0.300  0.130  0.05  0.40        -    -",
     ]
     assert text_table(summaries, BYTES).splitlines() == [
         "        bytes up,  models    (union  papers'           down to",

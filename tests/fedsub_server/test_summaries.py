@@ -25,6 +25,9 @@ def test_summarise_by_hand() -> None:
     assert found.n == 5
     assert found.mean == pytest.approx(0.7) and found.p10 == pytest.approx(0.54)
     assert found.ci95 == pytest.approx(2.776445 * 0.0707107, rel=1e-6)
+    # All clients there are, not a sample of them: the squares' mean is 0.02.
+    assert found.std == pytest.approx(0.02**0.5)
+    assert (found.min, found.max) == (0.5, 0.9)
 
 
 @pytest.mark.parametrize("n", [2, 3, 30, 200])
@@ -38,13 +41,14 @@ def test_summarise_equals_scipy(n: int) -> None:
 
 
 def test_one_client_has_no_interval_and_none_is_refused() -> None:
-    assert summarise([0.25]) == OverClients(0.25, None, 0.25, 1)
+    assert summarise([0.25]) == OverClients(0.25, None, 0.25, 1, 0.0, 0.25, 0.25)
     with pytest.raises(ValueError, match="got no values"):
         summarise([])
 
 
 def test_a_diverged_client_shows() -> None:
-    assert math.isnan(summarise([0.5, math.nan]).mean)
+    found = summarise([0.5, math.nan])
+    assert all(math.isnan(value) for value in (found.mean, found.std, found.min, found.max))
 
 
 def test_a_methods_numbers(run: Path) -> None:
@@ -54,6 +58,12 @@ def test_a_methods_numbers(run: Path) -> None:
     assert fedsub.macro_f1 == pytest.approx(0.7)
     assert fedsub.macro_f1_ci95 == pytest.approx(0.1963243, rel=1e-5)
     assert fedsub.macro_f1_p10 == pytest.approx(0.54)
+    assert fedsub.macro_f1_std == pytest.approx(0.02**0.5)
+    assert (fedsub.macro_f1_min, fedsub.macro_f1_max) == (0.5, 0.9)
+    assert fedsub.accuracy == pytest.approx(0.3)
+    assert fedsub.accuracy_std == pytest.approx(0.02**0.5)
+    assert (fedsub.accuracy_min, fedsub.accuracy_max) == pytest.approx((0.1, 0.5))
+    assert fedsub.sparsity_weights is fedsub.sparsity_all is None, "it prunes nothing"
     assert fedsub.weighted_f1 == pytest.approx(0.35)
     assert fedsub.loss == pytest.approx(1.4)
     # 500 * (1 + mean of 0..4 + 10 * mean of 1..4)
@@ -109,11 +119,33 @@ def test_a_client_without_test_samples_is_left_out(tmp_path: Path) -> None:
         rows = [
             MetricRow(1, client, None, metric, value)
             for client, f1, examples in (("a", 0.5, 3), ("b", math.nan, 0), ("c", 0.75, 9))
-            for metric, value in (("macro_f1", f1), ("loss", f1), ("examples", examples))
+            for metric, value in (
+                ("macro_f1", f1),
+                ("accuracy", f1),
+                ("loss", f1),
+                ("examples", examples),
+            )
         ]
         db.commit(1, {}, rows)
         found = summarise_method(db, None)
     assert (found.clients, found.macro_f1, found.loss) == (2, 0.625, 0.625)
+    assert (found.macro_f1_std, found.accuracy_std, found.accuracy_min) == (0.125, 0.125, 0.5)
+
+
+def test_sparsity_is_the_newest_that_the_server_reports(tmp_path: Path) -> None:
+    path = tmp_path / "fedmef" / "state.db"
+    path.parent.mkdir()
+    with RunDatabase(path, {}) as db:
+        for round, (weights, whole) in enumerate([(0.0, 0.0), (0.5, 0.4), (0.75, 0.6)], start=1):
+            rows = [
+                MetricRow(round, "", None, "sparsity_weights", weights),
+                MetricRow(round, "", None, "sparsity_all", whole),
+                MetricRow(round, "", 1, "sparsity_weights", 0.9),  # of a part of the run
+                MetricRow(round, "z", None, "sparsity_weights", 0.9),
+            ]
+            db.commit(round, {}, rows if round < 3 else rows[2:])
+        found = summarise_method(db, None)
+    assert (found.sparsity_weights, found.sparsity_all) == (0.5, 0.4)
 
 
 def test_a_run_that_was_not_evaluated_yet(tmp_path: Path, write: Any) -> None:
@@ -121,4 +153,5 @@ def test_a_run_that_was_not_evaluated_yet(tmp_path: Path, write: Any) -> None:
     (found,) = method_summaries(tmp_path)
     assert (found.rounds, found.evaluated_round, found.clients) == (4, None, 0)
     assert found.macro_f1 is found.macro_f1_ci95 is found.loss is found.weighted_f1 is None
+    assert found.macro_f1_std is found.macro_f1_min is found.accuracy is found.accuracy_max is None
     assert found.bytes_up == pytest.approx(14_000)

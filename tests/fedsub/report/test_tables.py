@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -23,8 +24,17 @@ FEDSUB = MethodSummary(
     macro_f1=0.7,
     macro_f1_ci95=0.196,
     macro_f1_p10=0.54,
+    macro_f1_std=0.141,
+    macro_f1_min=0.5,
+    macro_f1_max=0.9,
+    accuracy=0.72,
+    accuracy_std=0.1,
+    accuracy_min=0.5,
+    accuracy_max=1.0,
     weighted_f1=0.35,
     loss=1.4,
+    sparsity_weights=0.8,
+    sparsity_all=0.7916,
     bytes_up=14_000.0,
     full_models_up_papers=56.0,
     full_models_up_union=21.0,
@@ -46,11 +56,14 @@ LOCAL = replace(
     full_models_up_papers=None,
     full_models_up_union=None,
     full_models_up_sent=0.0,
+    sparsity_weights=None,
+    sparsity_all=None,
     worse_than_local=None,
 )
-UNTESTED = replace(
-    LOCAL, method="ditto", macro_f1=None, macro_f1_p10=None, weighted_f1=None, loss=None
-)
+NOTHING: dict[str, Any] = {
+    f.name: None for f in fields(LOCAL) if f.name.startswith(("macro_f1", "accuracy"))
+}
+UNTESTED = replace(LOCAL, method="ditto", weighted_f1=None, loss=None, **NOTHING)
 
 
 def printed(console: Console, *methods: MethodSummary) -> str:
@@ -63,13 +76,16 @@ def cells(text: str) -> list[list[str]]:
     return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
 
 
-def test_there_is_a_row_per_method_in_both_tables() -> None:
+def test_there_is_a_row_per_method_in_every_table() -> None:
     text = printed(Console(width=100), FEDSUB, LOCAL, UNTESTED)
     rows = [row for row in cells(text) if row[0] in ("fedsub", "local", "ditto")]
     assert rows == [
         ["fedsub", "trained", "0.700 ± 0.196", "0.540", "0.350", "1.400", "40%"],
         ["local", "trained", "0.700", "0.540", "0.350", "1.400", "-"],
         ["ditto", "trained", "-", "-", "-", "-", "-"],
+        ["fedsub", "0.141", "0.50", "0.90", "0.720", "0.100", "0.50", "1.00", "80.0%", "79.2%"],
+        ["local", "0.141", "0.50", "0.90", "0.720", "0.100", "0.50", "1.00", "-", "-"],
+        ["ditto", *["-"] * 9],
         ["fedsub", "13.7 KiB", "14.000", "21.000", "56.000", "28.000", "7.000"],
         ["local", "0 B", "0.000", "-", "-", "28.000", "7.000"],
         ["ditto", "0 B", "0.000", "-", "-", "28.000", "7.000"],
@@ -93,6 +109,6 @@ def test_the_tables_fit_a_terminal_of_80_columns(color: str | None) -> None:
     )
     console = Console(width=80, color_system=color, force_terminal=color is not None)  # type: ignore[arg-type]
     text = re.sub(r"\x1b\[[0-9;]*m", "", printed(console, busy))
-    assert "…" not in text and text.count(longest) == 3
+    assert "…" not in text and text.count(longest) == 4
     assert max(map(len, text.splitlines())) <= 80
     assert [row[1] for row in cells(text) if len(row) == 7 and "MiB" in row[1]] == ["1023.9 MiB"]
