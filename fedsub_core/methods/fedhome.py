@@ -1,0 +1,86 @@
+"""FedHome: FedAvg, then each device trains the head on data whose classes are balanced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fedsub_core.methods.card import MethodCard, whole_model
+from fedsub_core.methods.parts import HeadHyperparameters, phase, require_within
+from fedsub_core.models.chain import Model
+from fedsub_core.options import choice, option
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Declaration
+
+#: Rounds of heads in the publications' runs, 50 of 300.
+SHARE = 1 / 6
+
+
+@dataclass(frozen=True)
+class FedHomeHyperparameters(HeadHyperparameters):
+    """Defaults of ProtoHAR's and FedSub's comparisons."""
+
+    head_rounds: int = option(
+        0, "last rounds, in which heads train at home; 0 = a sixth of the run", minimum=0
+    )
+    smote: bool = option(True, "balance classes with synthetic embeddings")
+    neighbours: int = option(5, "nearest samples of its class that one is mixed with", minimum=1)
+    rare: str = choice(
+        "copy",
+        "drop",
+        doc="classes of up to `neighbours` samples: balanced as well as it goes (a single sample "
+        "is copied), or left out of the head's training",
+    )
+    head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
+
+
+def trains_heads(hyper: FedHomeHyperparameters, turn: Turn) -> bool:
+    """Whether a round is one of the last, in which heads train and nothing travels."""
+    return turn.round > turn.rounds - phase(hyper.head_rounds, turn.rounds, SHARE)
+
+
+def sends(model: Model, hyper: FedHomeHyperparameters) -> Declaration:
+    """Declare the model, which does not travel in the last rounds."""
+    return {name: replace(one, optional=True) for name, one in whole_model(model, hyper).items()}
+
+
+def check(hyper: FedHomeHyperparameters, rounds: int) -> None:
+    """Refuse more rounds of heads than there are rounds."""
+    require_within("fedhome", "head-rounds", phase(hyper.head_rounds, rounds, SHARE), rounds)
+
+
+CARD = MethodCard(
+    name="fedhome",
+    idea="FedAvg, then each device trains the head on data whose classes it balances",
+    paper="Wu et al., FedHome: Cloud-Edge Based Personalized Federated Learning for In-Home "
+    "Health Monitoring, IEEE Transactions on Mobile Computing 2022",
+    learner="fedsub_client.learners.fedhome:FedHomeLearner",
+    strategy="strategies.fedhome:FedHomeStrategy",
+    hyperparameters=FedHomeHyperparameters,
+    up="the model; in the last rounds nothing but the number of samples",
+    down="the model; in the last rounds only to who has not had it there",
+    sends=sends,
+    fixes_rounds=lambda hyper: True,
+    check=check,
+    choose="where people's classes are unbalanced and FedAvg's model is good for most: a personal "
+    "head for a few cheap rounds at the end",
+    decisions=(
+        "The cost is that of a round of FedAvg. A round of heads costs a forward pass of the body, "
+        "0.33 epochs, and 0.02 a pass over as many samples as the balanced data have.",
+        "The last sixth of the run trains heads, as 50 of 300 rounds did; a device adopts FedAvg's "
+        "last model in the first of these rounds that asks it, and from then on keeps its own.",
+        "Who is asked for the first time in those rounds, or only tested there, gets that model "
+        "then; the server remembers who has it and sends those nothing more.",
+        "Until then the model is tested as received, afterwards as it was trained at home.",
+        "Synthetic embeddings are drawn from a stream of each person's own, which is the same in "
+        "all rounds of heads, so that computing them again gives what keeping them would.",
+        "Heads train on shuffled batches; the public code never shuffles.",
+        "smote = false trains heads on the data as they are, to tell what balancing adds.",
+        "A person whose classes all have up to `neighbours` samples keeps them under rare = drop.",
+    ),
+    errors=(
+        "The paper's model is an autoencoder with a classifier; neither comparison that ran "
+        "FedHome has the autoencoder, nor is it here: embeddings are the model's own.",
+        "The public code drops classes of up to 5 samples, and so the head forgets them; here they "
+        "are balanced with fewer neighbours. rare = drop does as that code.",
+    ),
+)

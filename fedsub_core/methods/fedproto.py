@@ -1,0 +1,66 @@
+"""FedProto: everybody's own model, whose embeddings are pulled to the common class means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class FedProtoHyperparameters(Hyperparameters):
+    """Defaults of the authors' code."""
+
+    lam: float = option(1.0, "weight of the pull to the prototypes; 0 is local", minimum=0)
+    weights: str = weights()
+    predict: str = choice(
+        "head", "nearest", doc="a tested sample's class: by the head, or of the nearest prototype"
+    )
+
+
+def cost(hyper: FedProtoHyperparameters, epochs: int) -> Cost:
+    """Training, and one forward pass for the prototypes."""
+    return Cost(epochs + 0.33)
+
+
+CARD = MethodCard(
+    name="fedproto",
+    idea="own models; only class means of embeddings travel, and embeddings are pulled to them",
+    paper="Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
+    "AAAI 2022",
+    learner="fedsub_client.learners.fedproto:FedProtoLearner",
+    strategy="strategies.fedproto:FedProtoStrategy",
+    hyperparameters=FedProtoHyperparameters,
+    up="the mean embedding of each class held (with weights = samples also its sample counts)",
+    down="the mean of these means, of each class that anybody has sent",
+    sends=sent_prototypes,
+    receives=received_prototypes,
+    cost=cost,
+    choose="where few bytes may travel or no model may leave a device; each person needs enough "
+    "data to train a model alone",
+    privacy="No model leaves a device. The server sees each person's mean embedding of every class "
+    "and so which classes that person has; with weights = samples also how many samples of each. "
+    "These are statistics of a person. Other devices see means over people: where a single person "
+    "has a class, that mean is that person's own.",
+    decisions=(
+        "Prototypes weigh alike per client (weights = clients), as in the authors' code. The "
+        "paper's weights need each person's sample counts by class, which are a statistic of that "
+        "person: weights = samples sends them, for people who agreed to it.",
+        "Prototypes are taken after training, in one forward pass over the training data.",
+        "Classes that nobody sends in a round keep their last mean.",
+        "All models start alike; the authors' start apart.",
+        "The robust filters of the run are applied to each class's prototypes.",
+        "predict = nearest: logits are minus the mean squared distance to each prototype; classes "
+        "without one get the smallest logit minus 1; before there are any, the head predicts. It "
+        "is for testing alone: models that are exported or used on a device use their head.",
+    ),
+    errors=(
+        "The paper's mean of prototypes divides by the number of clients and weighs by shares of "
+        "samples, that is twice; here the weights sum to 1.",
+        "The paper says L2 distance, its code takes the mean squared error, which is 1/d as "
+        "strong for embeddings of d numbers; so it is here.",
+        "The authors' code averages embeddings while the model that makes them still trains.",
+    ),
+)

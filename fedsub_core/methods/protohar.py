@@ -1,0 +1,80 @@
+"""ProtoHAR: FedRep, whose body is pulled to common class means of embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
+from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
+from fedsub_core.models.chain import Model
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration
+
+
+@dataclass(frozen=True)
+class ProtoHARHyperparameters(HeadHyperparameters):
+    """Defaults of the authors' script; its head learns 10 times as fast as its body."""
+
+    lam: float = option(1.0, "weight of the pull to the prototypes; 0 is fedrep", minimum=0)
+    weights: str = weights()
+    variant: str = choice(
+        "paper", "repo", doc="what a prototype is: the class's mean, or what the public code sends"
+    )
+    head_epochs: int = option(1, "epochs of the head, with the body frozen", minimum=0)
+    head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
+
+
+def sends(model: Model, hyper: ProtoHARHyperparameters) -> Declaration:
+    """Declare the body and prototypes."""
+    return {**body(model, hyper), **sent_prototypes(model, hyper)}
+
+
+def receives(model: Model, hyper: ProtoHARHyperparameters) -> Declaration:
+    """Declare the body and the means of prototypes."""
+    return {**body(model, hyper), **received_prototypes(model, hyper)}
+
+
+def cost(hyper: ProtoHARHyperparameters, epochs: int) -> Cost:
+    """Both phases, and one forward pass for the prototypes."""
+    return Cost(head_cost(hyper.head_epochs) + epochs + 0.33)
+
+
+CARD = MethodCard(
+    name="protohar",
+    idea="FedRep, whose body is pulled to common class means of embeddings",
+    paper="Cheng et al., ProtoHAR: Prototype Guided Personalized Federated Learning for Human "
+    "Activity Recognition, IEEE Journal of Biomedical and Health Informatics 2023",
+    learner="fedsub_client.learners.protohar:ProtoHARLearner",
+    strategy="strategies.protohar:ProtoHARStrategy",
+    hyperparameters=ProtoHARHyperparameters,
+    up="the body, the mean embedding of each class held (with weights = samples also its counts)",
+    down="the body, the mean of these means",
+    sends=sends,
+    receives=receives,
+    cost=cost,
+    choose="where fedrep fits (people label alike and move differently) and bodies drift apart "
+    "between rounds because people lack classes",
+    privacy="The server sees each person's body after training, its mean embedding of every class "
+    "and so which classes that person has; with weights = samples also how many samples of each. "
+    "These are statistics of a person. Other devices see means over people: where a single person "
+    "has a class, its mean embedding is that person's own. Heads stay at home.",
+    decisions=(
+        "Prototypes weigh alike per client, as in the authors' code; weights = samples sends each "
+        "person's sample counts by class, for people who agreed to it.",
+        "Prototypes are taken after training, in one forward pass over the training data.",
+        "Bodies are averaged by samples; classes that nobody sends keep their last mean.",
+        "The robust filters of the run are applied to bodies, and to each class's prototypes.",
+        "The authors' code clips gradients at 50; here only if the run says so (clip-norm).",
+    ),
+    errors=(
+        "The authors' code compares the length of an embedding with a cap of 100 samples. For more "
+        "than 100 numbers (512 in the papers' model) what it sends is then the embedding of one "
+        "sample divided by the class's samples, which is nearly 0: its pull shrinks embeddings. "
+        "variant = repo sends that, for the class's first sample in the order of the body's first "
+        "epoch, embedded after training; variant = paper sends the mean.",
+        "For embeddings of up to 100 numbers that code sends the mean times the epochs, which "
+        "neither variant does.",
+        "The default of lambda in the authors' code is 0.1, its script for the paper sets 1.",
+    ),
+)

@@ -1,0 +1,38 @@
+"""What cards declare of methods that exchange class means of embeddings (prototypes)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedsub_core.models.chain import Model
+from fedsub_core.options import choice
+from fedsub_core.wire.bundles import Declaration, dense, rows
+
+#: Names of what travels beside parameters, which go by their names in the model.
+PROTOTYPES, COUNTS = "prototypes", "counts"
+
+
+def weights() -> Any:
+    """Return the hyperparameter that says what counts in the mean of a class's prototypes."""
+    return choice(
+        "clients",
+        "samples",
+        doc="what counts in the mean of prototypes: clients alike, or their samples of the class, "
+        "which then travel and which people must have agreed to",
+    )
+
+
+def sent_prototypes(model: Model, hyper: Any) -> Declaration:
+    """Declare the prototypes of the classes that a device holds, and their samples if they count.
+
+    Counts, float32 whole numbers ``[classes]``, are 0 for other classes.
+    """
+    declared = {PROTOTYPES: rows((model.classes, model.embedding_size))}
+    if hyper.weights == "samples":
+        declared[COUNTS] = dense((model.classes,), exact=True)
+    return declared
+
+
+def received_prototypes(model: Model, hyper: Any) -> Declaration:
+    """Declare the prototypes of the classes that the server has some of."""
+    return {PROTOTYPES: rows((model.classes, model.embedding_size), optional=True)}
