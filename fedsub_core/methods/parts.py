@@ -9,7 +9,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import ReceivedHyperparameters
 from fedsub_core.models.chain import Model
 from fedsub_core.options import option
-from fedsub_core.wire.bundles import Declaration, dense
+from fedsub_core.wire.bundles import Declaration, dense, elements
 
 
 def head_cost(epochs: int) -> float:
@@ -45,3 +45,29 @@ def require_within(name: str, key: str, last: int, rounds: int) -> None:
             f"{name}.{key}: got a phase that lasts until round {last} of {rounds}, expected one "
             "within the run. Lower it, or raise rounds"
         )
+
+
+def group_count(default: str) -> Any:
+    """Return the hyperparameter that says into how many groups people are divided."""
+    rules = r"fixed:[1-9][0-9]*|silhouette"
+    return option(default, "number of groups: fixed:K or silhouette", pattern=rules)
+
+
+#: What goes before the name of a weight's gradient.
+GRADIENT = "gradient."
+
+
+def sparse_model(model: Model, hyper: Any) -> Declaration:
+    """Declare the model, of each weight the numbers that are not masked out, and all biases."""
+    share = 1 - float(getattr(hyper, "sparsity_at_first", 0.0))
+    return {
+        name: elements(shape, share=share) if name.endswith(".weight") else dense(shape)
+        for name, shape in model.parameter_shapes.items()
+    }
+
+
+def sparse_model_and_gradients(model: Model, hyper: Any) -> Declaration:
+    """Declare the sparse model, and in some rounds the whole gradient of every weight."""
+    weights = {n: s for n, s in model.parameter_shapes.items() if n.endswith(".weight")}
+    gradients = {GRADIENT + name: dense(shape, optional=True) for name, shape in weights.items()}
+    return {**sparse_model(model, hyper), **gradients}

@@ -85,6 +85,7 @@ class Declared:
     follows : ``Sliced`` alone: the tensor whose units its inputs follow; "" is all inputs.
     optional : a bundle may lack it.
     exact : always float32 as it is, whatever the run's encoding: counts and scores.
+    share : of the numbers that usually travel, for what a method costs.
     """
 
     kind: type[Part]
@@ -92,6 +93,7 @@ class Declared:
     follows: str = ""
     optional: bool = False
     exact: bool = False
+    share: float = 1.0
 
 
 #: The tensors of a bundle by name, in the order in which they travel.
@@ -113,9 +115,9 @@ def sliced(shape: Shape, follows: str, *, optional: bool = False) -> Declared:
     return Declared(Sliced, shape, follows, optional)
 
 
-def elements(shape: Shape, *, optional: bool = False) -> Declared:
-    """Declare a tensor of which single numbers travel."""
-    return Declared(Elements, shape, optional=optional)
+def elements(shape: Shape, *, optional: bool = False, share: float = 1.0) -> Declared:
+    """Declare a tensor of which single numbers travel, usually a `share` of them."""
+    return Declared(Elements, shape, optional=optional, share=share)
 
 
 def bits(shape: Shape, *, optional: bool = False) -> Declared:

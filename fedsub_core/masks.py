@@ -1,0 +1,45 @@
+"""Masks over single numbers of a tensor: which train and travel, and which are zero.
+
+Where numbers are equal, the earlier position comes first, so that all who compute a mask agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+def random(shape: tuple[int, ...], zeros: int, stream: torch.Generator) -> Tensor:
+    """Return a bool mask of `shape`, False in `zeros` places drawn uniformly."""
+    mask = torch.ones(shape, dtype=torch.bool)
+    mask.view(-1)[torch.randperm(mask.numel(), generator=stream)[:zeros]] = False
+    return mask
+
+
+def lowest(values: Tensor, among: Tensor, count: int) -> Tensor:
+    """Return where the `count` smallest values are, of those `among` (bool, of the same shape).
+
+    `count` is at most the number of True in `among`.
+    """
+    candidates = among.reshape(-1).nonzero().squeeze(1)
+    order = values.reshape(-1)[candidates].argsort(stable=True)
+    found = torch.zeros(among.numel(), dtype=torch.bool, device=among.device)
+    found[candidates[order[:count]]] = True
+    return found.view(among.shape)
+
+
+def highest(values: Tensor, among: Tensor, count: int) -> Tensor:
+    """Return where the `count` largest values are, of those `among`; see :func:`lowest`."""
+    return lowest(-values, among, count)
+
+
+def sparsity(masks: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[float, float]:
+    """Return the share that is masked out of all masked tensors' numbers, and of all numbers.
+
+    `tensors` are a model's by name, `masks` those of some of them.
+    """
+    zeros = sum(int((~mask).sum()) for mask in masks.values())
+    weights = sum(mask.numel() for mask in masks.values())
+    return zeros / weights, zeros / sum(tensor.numel() for tensor in tensors.values())

@@ -1,0 +1,154 @@
+"""CA-AFP: groups of people as FedCHAR finds them, and one mask for each group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.parts import (
+    group_count,
+    phase,
+    require_within,
+    sparse_model,
+    sparse_model_and_gradients,
+)
+from fedsub_core.models.chain import Model
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration, dense
+
+#: Names of what travels beside the model.
+LABELS = "labels"
+
+
+@dataclass(frozen=True)
+class CAAFPHyperparameters(ReceivedHyperparameters):
+    """Defaults of the successor: 15 rounds together, 15 in dense groups, 20 sparse of 50."""
+
+    schedule: str = choice(
+        "iterative", "one-shot", doc="whether masks move during the last phase, or come at the end"
+    )
+    cluster_round: int = option(
+        0,
+        "round after which people are divided; 0 = 0.3 of the run's (one-shot: 0.25)",
+        minimum=0,
+    )
+    dense_rounds: int = option(
+        0, "rounds in dense groups before pruning; 0 = 0.3 of the run's", minimum=0
+    )
+    adjust_every: int = option(5, "rounds between two moves of the masks", minimum=1)
+    k_selection: str = group_count("fixed:3")
+    linkage: str = choice("average", "complete", "single", doc="what the distance of two groups is")
+    sparsity: str = option(
+        "adaptive",
+        "share of zeros in each layer's weights: adaptive (by the group's labels and size) or "
+        "fixed:S",
+        pattern=r"adaptive|fixed:0(\.[0-9]+)?",
+    )
+    magnitude: float = option(0.5, "weight of |w| in the score", minimum=0)
+    coherence_weight: float = option(0.25, "weight of members' likeness in the score", minimum=0)
+    consistency: float = option(0.25, "weight of gradients' agreement in the score", minimum=0)
+    coherence: str = choice(
+        "plain", "relative", doc="members' variance as it is, or over its layer's mean"
+    )
+    label_counts: bool = option(
+        False, "people agreed that how many samples of each class they have is sent, once"
+    )
+    finetune_epochs: int = option(3, "epochs of fine-tuning in the last round", minimum=0)
+    finetune_masked: bool = option(True, "fine-tuning keeps the mask")
+
+    @property
+    def fixed_sparsity(self) -> float | None:
+        """The sparsity asked for, None where it follows from the group."""
+        _, colon, number = self.sparsity.partition(":")
+        return float(number) if colon else None
+
+
+def divides_in(hyper: CAAFPHyperparameters, rounds: int) -> int:
+    """Return the round after whose uploads people are divided."""
+    return phase(hyper.cluster_round, rounds, 0.25 if hyper.schedule == "one-shot" else 0.3)
+
+
+def adjustments(hyper: CAAFPHyperparameters, rounds: int) -> range:
+    """Return the rounds after which masks move; one-shot: the last round alone."""
+    if hyper.schedule == "one-shot":
+        return range(rounds, rounds + 1)
+    first = divides_in(hyper, rounds) + phase(hyper.dense_rounds, rounds, 0.3) + 1
+    return range(first, rounds + 1, hyper.adjust_every)
+
+
+def check(hyper: CAAFPHyperparameters, rounds: int) -> None:
+    """Refuse phases that end after the run."""
+    require_within("caafp", "cluster-round", divides_in(hyper, rounds), rounds)
+    if hyper.schedule == "iterative" and not adjustments(hyper, rounds):
+        raise ConfigError(
+            f"caafp.dense-rounds: got phases of {divides_in(hyper, rounds)} and "
+            f"{phase(hyper.dense_rounds, rounds, 0.3)} rounds of {rounds}, expected that one is "
+            "left for pruning. Lower cluster-round or dense-rounds, or raise rounds"
+        )
+
+
+def sends(model: Model, hyper: CAAFPHyperparameters) -> Declaration:
+    """Return the sparse model, in some rounds gradients, and once label counts if agreed to."""
+    counts = {LABELS: dense((model.classes,), optional=True, exact=True)}
+    return {**sparse_model_and_gradients(model, hyper), **(counts if hyper.label_counts else {})}
+
+
+def cost(hyper: CAAFPHyperparameters, epochs: int) -> Cost:
+    """Return FedAvg's: the arithmetic is dense, whatever the mask."""
+    return Cost(epochs)
+
+
+CARD = MethodCard(
+    name="caafp",
+    idea="groups of people by their updates, and in each a sparse model with a mask of its own",
+    paper="CA-AFP: Cluster-Aware Adaptive Federated Pruning, report, and its successor "
+    "arXiv 2603.01739, 2026",
+    learner="fedsub_client.learners.caafp:CAAFPLearner",
+    strategy="strategies.caafp:CAAFPStrategy",
+    hyperparameters=CAAFPHyperparameters,
+    up="the weights that are not masked out and their mask; when masks move also all gradients",
+    down="the group's weights that are not masked out and their mask",
+    sends=sends,
+    receives=sparse_model,
+    cost=cost,
+    fixes_rounds=lambda hyper: True,
+    check=check,
+    choose="People fall into a few clear types and devices are small: the model ends with half to "
+    "two thirds of its weights.",
+    privacy="The server sees each person's model after training, who is like whom, and when masks "
+    "move the gradient of one batch. It sees how many samples of each class a person has only "
+    "with label-counts = true. Other devices see means over a group; of a group of two, each can "
+    "work out the other's model.",
+    decisions=(
+        "Likeness is the variance over members' last uploads. The report takes personal models, "
+        "each from its own random start, some never trained, and the successor never trains them: "
+        "its likeness is noise, and its pull draws a group's model to random weights.",
+        "Personal models feed nothing after that, so they are not offered, nor the pull to them.",
+        "coherence = plain is the publications'. As variances are below 0.01, it moves scores by "
+        "0.0025 at most, beside 0.5 of magnitude; relative divides by the layer's mean variance.",
+        "Fine-tuning keeps the mask. In both codes it drops it, so the models tested are dense and "
+        "the sparsity printed is another model's (finetune-masked = false).",
+        "All layers with weights are pruned; the report prunes two dense layers, 4.2 % of the "
+        "model. Sparsity is reported over weights and over all numbers.",
+        "Label counts leave a device once, when people are divided, and only if asked for; without "
+        "them a group's entropy is taken as the largest there is.",
+        "What a move has just pruned cannot grow in it; what grows starts at 0. As many grow as "
+        "there is room for, and churn is no more than that.",
+        "Means are weighted by samples. K is given, as in both publications; silhouette is the "
+        "honest choice where it is not known.",
+        "SGD of the run, not Adam.",
+        "Phases longer than the run are refused.",
+        "Masks move first after the first round of the last phase, and then every adjust-every.",
+        "Who first uploads after the division joins the group whose mean update is nearest.",
+        "An evaluation in the last round costs the fine-tuning's epochs more.",
+    ),
+    errors=(
+        "With consistency 1, as in the report (one-shot), and equal members the score is magnitude "
+        "pruning.",
+        "The report's clusters are found ones, not the three true types, and its printed sparsity "
+        "of 60.6 % needs a group of five.",
+        "Its 100 rounds are an argument that nothing reads: 40 rounds against FedCHAR's 50.",
+        "The successor's code prunes 0.7 whatever its formula says (sparsity = fixed:0.7).",
+    ),
+)

@@ -1,0 +1,61 @@
+"""FedCHAR: Ditto, then Ditto inside groups of people whose first updates point the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import MethodCard
+from fedsub_core.methods.ditto import DittoHyperparameters, cost
+from fedsub_core.methods.parts import group_count, phase, require_within
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class FedCHARHyperparameters(DittoHyperparameters):
+    """lambda of the authors' code; three groups as in CA-AFP's comparison (the authors: 2)."""
+
+    cluster_round: int = option(
+        0, "round after which people are divided; 0 = a tenth of the run's", minimum=0
+    )
+    k_selection: str = group_count("fixed:3")
+    linkage: str = choice("complete", "average", "single", doc="what the distance of two groups is")
+
+
+def divides_in(hyper: FedCHARHyperparameters, rounds: int) -> int:
+    """Return the round after whose uploads people are divided."""
+    return phase(hyper.cluster_round, rounds, 0.1)
+
+
+def check(hyper: FedCHARHyperparameters, rounds: int) -> None:
+    """Refuse to divide after the run."""
+    require_within("fedchar", "cluster-round", divides_in(hyper, rounds), rounds)
+
+
+CARD = MethodCard(
+    name="fedchar",
+    idea="Ditto, then Ditto inside groups of people whose updates point the same way",
+    paper="Li et al., Hierarchical Clustering-based Personalized Federated Learning for Robust and "
+    "Fair Human Activity Recognition, IMWUT 2023",
+    learner="fedsub_client.learners.ditto:DittoLearner",
+    strategy="strategies.fedchar:FedCHARStrategy",
+    hyperparameters=FedCHARHyperparameters,
+    up="the model",
+    down="the group's model",
+    cost=cost,
+    fixes_rounds=lambda hyper: not hyper.cluster_round,
+    check=check,
+    choose="People fall into a few clear types (set k-selection = silhouette where their number is "
+    "not known) and devices can afford to train two models.",
+    privacy="The server sees each person's model after training, and who is like whom. Other "
+    "devices see means over a group; of a group of two, each can work out the other's model.",
+    decisions=(
+        "The authors' code makes an extra pass of training to find updates; here they are those of "
+        "the round that divides.",
+        "Groups start from the model that is the mean over all, as in the authors' code.",
+        "Means are weighted by samples, the people of a round are drawn uniformly: the authors' "
+        "code averages plainly and draws by samples.",
+        "Who first uploads after the division joins the group whose mean update is nearest; until "
+        "then it gets the mean of the groups' models over their members.",
+    ),
+    errors=("The authors' script trains WISDM's global model with Adam: not followed.",),
+)

@@ -1,0 +1,64 @@
+"""FedCLAR: FedAvg, divided once into groups of people whose models are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.parts import phase, require_within
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class FedCLARHyperparameters(ReceivedHyperparameters):
+    """Defaults of FedSub's comparison: divided in round 160 of 300, or 500 of 1000."""
+
+    cluster_round: int = option(
+        0, "round after which people are divided; 0 = half of the run's", minimum=0
+    )
+    threshold: float = option(
+        1e-4, "cosine distance up to which groups are joined", minimum=-1, maximum=2
+    )
+    linkage: str = choice("average", "complete", "single", doc="what the distance of two groups is")
+    similarity: str = choice(
+        "model", "update", doc="what is compared: models, or what training changed in them"
+    )
+    finetune_epochs: int = option(1, "epochs of fine-tuning in the last round", minimum=0)
+
+
+def divides_in(hyper: FedCLARHyperparameters, rounds: int) -> int:
+    """Return the round after whose uploads people are divided."""
+    return phase(hyper.cluster_round, rounds, 0.5)
+
+
+def check(hyper: FedCLARHyperparameters, rounds: int) -> None:
+    """Refuse to divide after the run."""
+    require_within("fedclar", "cluster-round", divides_in(hyper, rounds), rounds)
+
+
+CARD = MethodCard(
+    name="fedclar",
+    idea="FedAvg, then FedAvg in each of the groups into which people's models fall; tuned at last",
+    paper="Presotto et al., FedCLAR: Federated Clustering for Personalized Sensor-Based Human "
+    "Activity Recognition, PerCom 2022",
+    learner="fedsub_client.learners.fedclar:FedCLARLearner",
+    strategy="strategies.fedclar:FedCLARStrategy",
+    hyperparameters=FedCLARHyperparameters,
+    up="the model",
+    down="the group's model",
+    fixes_rounds=lambda hyper: True,
+    check=check,
+    choose="People fall into clear types, nobody knows how many, and all can send models for half "
+    "of a run before it matters. Look at the number of groups first: with one or with as many as "
+    "people the method has become FedAvg or local.",
+    privacy="The server sees each person's model after training, and who is like whom. Other "
+    "devices see means over a group; of a group of two, each can work out the other's model.",
+    decisions=(
+        "What is compared is not said; a threshold of 1e-4 fits whole models, on updates it would "
+        "isolate everybody (similarity = update).",
+        "The linkage is not said: average.",
+        "Who first uploads after the division joins the group whose mean model is nearest; until "
+        "then it gets the mean of the groups' models over their members.",
+        "An evaluation in the last round costs the fine-tuning's epochs more.",
+    ),
+)

@@ -1,0 +1,89 @@
+"""FedMef, the server half (Huang et al. 2024): the mean under one mask, which is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedsub_core.masks import highest, lowest, random
+from fedsub_core.methods.fedmef import adjusts
+from fedsub_core.methods.parts import GRADIENT
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import Model
+from fedsub_core.seeds import generator
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.averaging import robust_mean, weighted_mean
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.sparse import other_masks, packed, sparsity_rows, whole
+
+_MASK = "mask."
+
+
+class FedMefStrategy(PersonalizedStrategy):
+    """State: the model's tensors by name, zero where masked out, and ``mask.<weight>`` bool."""
+
+    def init(self, model: Model) -> State:
+        """Return the clients' common start under a random mask."""
+        seed = self.settings.rounds.seed
+        stream = generator(seed, "", 0, "mask")
+        start = {name: tensor[0] for name, tensor in model.init(1, seed).items()}
+        masks = {
+            name: random(tuple(tensor.shape), int(self.hyper.sparsity * tensor.numel()), stream)
+            for name, tensor in start.items()
+            if name.endswith(".weight")
+        }
+        return self._masked(start, masks)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody the sparse model."""
+        return [packed(*self._parts(state))] * len(clients)
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Demand the mask that was sent, and gradients in the rounds that need them, only there."""
+        _, masks = self._parts(state)
+        if other := other_masks(upload, masks):
+            raise self.refuse(client, f"masks of {other}", "other weights", "those it was sent")
+        wanted = {GRADIENT + name for name in masks if self._adjusts(self.finished_rounds + 1)}
+        sent = {name for name in upload.tensors if name.startswith(GRADIENT)}
+        if sent != wanted:
+            raise self.refuse(client, "gradients", sorted(sent), sorted(wanted))
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average under the mask; move it if it is time."""
+        model, masks = self._parts(state)
+        dense = {client: whole(upload) for client, upload in uploads.items()}
+        mean = robust_mean(dense, model, self.settings.robust)
+        if uploads and self._adjusts(turn.round):
+            names, most = [GRADIENT + name for name in masks], self.settings.robust.most_examples
+            masks = self._moved(mean, masks, weighted_mean(dense, names, most))
+        state = self._masked(mean, masks)
+        return state, sparsity_rows(turn.round, mean, masks)
+
+    def _moved(self, model: State, masks: State, gradients: State) -> State:
+        """Return the masks without the smallest weights, with the largest gradients instead."""
+        moved = {}
+        for name, mask in masks.items():
+            count = int(self.hyper.rate * int(mask.sum()))
+            count = min(count, int((~mask).sum())) if self.hyper.grow else count
+            kept = mask & ~lowest(model[name].abs(), mask, count)
+            size = gradients[GRADIENT + name].abs()
+            moved[name] = kept | highest(size, ~mask, count) if self.hyper.grow else kept
+        return moved
+
+    def _adjusts(self, round: int) -> bool:
+        return adjusts(self.hyper, round, self.settings.rounds.rounds)
+
+    @staticmethod
+    def _masked(model: State, masks: State) -> State:
+        """Return the state; what is masked out, or only now active, is 0."""
+        held = {n: t * masks[n] if n in masks else t for n, t in model.items()}
+        return held | {_MASK + name: mask for name, mask in masks.items()}
+
+    @staticmethod
+    def _parts(state: State) -> tuple[State, State]:
+        """Return the model and the masks."""
+        masks = {n.removeprefix(_MASK): t for n, t in state.items() if n.startswith(_MASK)}
+        return {n: t for n, t in state.items() if not n.startswith(_MASK)}, masks

@@ -1,0 +1,272 @@
+"""Groups of clients who are alike: found once, by their models or updates, and a model for each.
+
+What the methods with hard groups share: FedCLAR, FedCHAR and CA-AFP say when, by what and how
+finely clients are divided; joining late, means by group and what is to be known of it stand here.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import cut_tree, fcluster
+from scipy.cluster.hierarchy import linkage as hierarchy
+from scipy.spatial.distance import squareform
+from sklearn.metrics import silhouette_score
+from torch import Tensor
+
+from fedsub_core.config.settings import ServerSettings
+from fedsub_core.errors import ConfigError
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import Model
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Dense
+from strategies.averaging import robust_mean
+from strategies.distances import cosine_distances, flattened
+from strategies.roster import Roster, RosterMemory
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
+
+log = logging.getLogger("fedsub")
+
+Labels = NDArray[np.int64]
+#: Names in the state: who was divided, everybody's group, what each group was found by.
+MEMBERS, GROUPS, CENTRES = "members", "groups", "centres"
+_MODEL = "model."
+
+
+def divided_below(distances: NDArray[np.float64], linkage: str, threshold: float) -> Labels:
+    """Return groups that are no farther apart than `threshold`, int64 [n], 0 for the first client.
+
+    Agglomerative clustering: the two nearest groups are joined until the nearest are farther apart.
+
+    Parameters
+    ----------
+    distances : [n, n], symmetric, 0 on the diagonal.
+    linkage : ``average``, ``complete`` or ``single``: what the distance of two groups is.
+    """
+    if len(distances) < 2:
+        return np.zeros(len(distances), np.int64)
+    tree = hierarchy(squareform(distances, checks=False), linkage)
+    return _by_first_appearance(fcluster(tree, threshold, "distance"))
+
+
+def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -> Labels:
+    """Return ``fixed:K`` groups, or as many as have the greatest mean ``silhouette``.
+
+    K is at most n. The silhouette is tried for K = 2 to n - 1, ties go to the smallest; of two
+    clients each is alone, unless they are equal. See :func:`divided_below`.
+    """
+    n = len(distances)
+    if n < 2:
+        return np.zeros(n, np.int64)
+    tree = hierarchy(squareform(distances, checks=False), linkage)
+    rule, _, number = selection.partition(":")
+    if rule == "fixed":
+        return _by_first_appearance(cut_tree(tree, min(int(number), n))[:, 0])
+    if n == 2:
+        return np.arange(2) if distances[0, 1] > 0 else np.zeros(2, np.int64)
+    cuts = [cut_tree(tree, k)[:, 0] for k in range(2, n)]
+    scores = [silhouette_score(distances, labels, metric="precomputed") for labels in cuts]
+    return _by_first_appearance(cuts[int(np.argmax(np.round(scores, 12)))])
+
+
+def _named(models: State) -> State:
+    return {_MODEL + name: tensor for name, tensor in models.items()}
+
+
+def _by_first_appearance(labels: NDArray[np.integer]) -> Labels:
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.argsort(np.argsort(first))
+    return order[inverse].astype(np.int64)
+
+
+class GroupedStrategy(PersonalizedStrategy):
+    """FedAvg for everybody, and from some round on in each group.
+
+    State: ``model.<name>`` [groups, ...], one group at first; once divided also ``members`` (a
+    roster), ``groups`` int64 [members] and ``centres`` [groups, numbers], by which whoever comes
+    later finds its group.
+    """
+
+    #: What clients are told apart by: the models they send, or the way to them.
+    similarity: Literal["model", "update"] = "model"
+    #: Whether groups start from the mean of that round's uploads of their members, or from all's.
+    starts_apart = True
+
+    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+        super().__init__(settings, on_round)
+        self._roster = RosterMemory()
+
+    # What a method defines.
+
+    @abstractmethod
+    def divides_in(self, turn: Turn) -> int:
+        """Return the round after whose uploads clients are divided."""
+
+    @abstractmethod
+    def divided(self, distances: NDArray[np.float64]) -> Labels:
+        """Return everybody's group, of cosine distances [n, n]."""
+
+    # What follows from it.
+
+    def init(self, model: Model) -> State:
+        """Return the clients' common start, as the model of the only group."""
+        selection = str(getattr(self.hyper, "k_selection", ""))
+        rule, _, k = selection.partition(":")
+        clients = len(self.population.clients)
+        if rule == "fixed" and int(k) > clients:
+            raise ConfigError(
+                f"{self.card.name}.k-selection: got {selection!r} of {clients} clients, expected "
+                "no more groups than clients"
+            )
+        start = model.init(1, self.settings.rounds.seed)
+        return {_MODEL + name: start[name] for name in self.transport.sends if name in start}
+
+    def wants_all(self, turn: Turn) -> bool:
+        """Whether clients are to be divided after this round."""
+        return turn.round == self.divides_in(turn)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody its group's model; who has none yet, the mean over all members."""
+        models = self.models(state)
+        bundles = {g: self.sent(state, g, models) for g in {self.group(state, c) for c in clients}}
+        return [bundles[self.group(state, client)] for client in clients]
+
+    def sent(self, state: State, group: int | None, models: State) -> Bundle:
+        """Return what the members of a group get."""
+        model = self.model_of(state, group, models)
+        return Bundle(tensors={name: Dense(tensor.numpy()) for name, tensor in model.items()})
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average over all or by group; divide clients if it is time; let others join."""
+        if MEMBERS in state:
+            state = self._join(state, uploads)
+            means = self._means(state, uploads, self.models(state))
+        else:
+            only = {name: tensor[0] for name, tensor in self.models(state).items()}
+            means = {name: t.unsqueeze(0) for name, t in self.mean(uploads, only).items()}
+            if turn.round < self.divides_in(turn):
+                return state | _named(means), []
+            state, means = self._divide(state, uploads, means)
+        return state | _named(means), self._group_rows(state, turn.round)
+
+    def models(self, state: State) -> State:
+        """Return the groups' models, tensors ``[groups, ...]`` by their names in the model."""
+        return {n.removeprefix(_MODEL): t for n, t in state.items() if n.startswith(_MODEL)}
+
+    def count(self, state: State) -> int:
+        """Return how many groups there are."""
+        return len(next(iter(self.models(state).values())))
+
+    def group(self, state: State, client: str) -> int | None:
+        """Return a client's group; None for one that has none yet."""
+        if MEMBERS not in state:
+            return 0
+        place = self._roster.of(state[MEMBERS]).place.get(client)
+        return None if place is None else int(state[GROUPS][place])
+
+    def model_of(self, state: State, group: int | None, models: State) -> State:
+        """Return the model that a group's members train from, or those without a group."""
+        if group is not None:
+            return {name: tensor[group] for name, tensor in models.items()}
+        sizes = torch.bincount(state[GROUPS], minlength=self.count(state)).float()
+        shares = sizes / sizes.sum()
+        return {n: torch.tensordot(shares, tensor, 1) for n, tensor in models.items()}
+
+    def mean(self, uploads: Mapping[str, Bundle], start: State) -> State:
+        """Return the mean of uploads that began at `start`, filtered as the run is configured."""
+        return robust_mean(uploads, start, self.settings.robust)
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without the client among the members."""
+        if MEMBERS not in state:
+            return state
+        roster = Roster.of(state[MEMBERS])
+        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        left = roster.without(client).tensor()
+        return state | {MEMBERS: left, GROUPS: state[GROUPS][kept]}
+
+    def _divide(
+        self, state: State, uploads: Mapping[str, Bundle], mean: State
+    ) -> tuple[State, State]:
+        """Return the state with everybody in a group, and the groups' models.
+
+        `mean` is the model [1, ...] that is the mean over all.
+        """
+        features = torch.stack([self._feature(state, c, u) for c, u in uploads.items()])
+        labels = torch.from_numpy(self.divided(cosine_distances(features).numpy()))
+        count = int(labels.max()) + 1
+        self._warn(count, len(labels))
+        centres = torch.stack([features[labels == group].mean(0) for group in range(count)])
+        members = Roster(tuple(uploads)).tensor()
+        divided = state | {MEMBERS: members, GROUPS: labels, CENTRES: centres}
+        start = self.models(state) if self.starts_apart else mean
+        start = {name: tensor.expand(count, *tensor.shape[1:]) for name, tensor in start.items()}
+        return divided, self._means(divided, uploads if self.starts_apart else {}, start)
+
+    def _means(self, state: State, uploads: Mapping[str, Bundle], models: State) -> State:
+        """Return the groups' models, each at the mean of its members' uploads, if there are some.
+
+        `models` are those that the uploads began from.
+        """
+        found = {name: tensor.clone() for name, tensor in models.items()}
+        of: dict[int | None, dict[str, Bundle]] = {}
+        for client, upload in uploads.items():
+            of.setdefault(self.group(state, client), {})[client] = upload
+        for group, own in of.items():
+            start = {name: tensor[group] for name, tensor in models.items()}
+            for name, mean in self.mean(own, start).items():
+                found[name][group] = mean
+        return found
+
+    def _warn(self, count: int, clients: int) -> None:
+        become = "Local: no two clients share a model" if count == clients else "FedAvg"
+        if clients > 1 and count in (1, clients):
+            log.warning(
+                "%s: dividing %d clients gave %d group%s: from here on it is %s",
+                self.card.name,
+                clients,
+                count,
+                "" if count == 1 else "s",
+                become,
+            )
+
+    def _feature(self, state: State, client: str, upload: Bundle) -> Tensor:
+        """Return what a client is told apart by, float32 [numbers]."""
+        start = self.model_of(state, self.group(state, client), self.models(state))
+        sent = {name: torch.from_numpy(upload.floats(name).copy()) for name in start}
+        if self.similarity == "update":
+            sent = {name: tensor - start[name] for name, tensor in sent.items()}
+        return flattened({name: tensor.unsqueeze(0) for name, tensor in sent.items()})[0]
+
+    def _join(self, state: State, uploads: Mapping[str, Bundle]) -> State:
+        """Put whoever uploads for the first time into the group whose centre is nearest."""
+        roster = self._roster.of(state[MEMBERS])
+        new = [client for client in uploads if client not in roster.place]
+        if not new:
+            return state
+        centres = state[CENTRES]
+        if self.similarity == "model":
+            centres = flattened(self.models(state))
+        found = torch.zeros(len(roster.clients) + len(new), dtype=torch.int64)
+        joined = roster.joined(new)
+        roster.moved(state[GROUPS], found, joined)
+        for client in new:
+            feature = self._feature(state, client, uploads[client]).unsqueeze(0)
+            away = cosine_distances(torch.cat([feature, centres]))[0, 1:]
+            found[joined.place[client]] = int(away.argmin())
+        return state | {MEMBERS: joined.tensor(), GROUPS: found}
+
+    def _group_rows(self, state: State, round: int) -> list[MetricRow]:
+        roster = self._roster.of(state[MEMBERS])
+        rows = [MetricRow(round, "", None, "groups", self.count(state))]
+        each = zip(roster.clients, state[GROUPS].tolist(), strict=True)
+        return rows + [MetricRow(round, client, None, "group", group) for client, group in each]
