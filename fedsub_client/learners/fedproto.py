@@ -34,7 +34,7 @@ class FedProtoLearner(PrototypeLearner):
         if self.hyper.predict == "head":
             return logits
         h, held = embeddings(self.model, self.personal(state), x).flatten(2), state[HELD]
-        away = [(h - rho.unsqueeze(1)).square().mean(2) for rho in state[PROTOTYPES].unbind(1)]
-        near, absent = -torch.stack(away, 2), ~held.unsqueeze(1)
+        near = -torch.cdist(h, state[PROTOTYPES]).square() / h.shape[2]
+        absent = ~held.unsqueeze(1)
         least = near.masked_fill(absent, torch.inf).amin(2, keepdim=True) - 1
         return torch.where(held.any(1)[:, None, None], near.where(~absent, least), logits)
