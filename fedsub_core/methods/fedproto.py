@@ -53,8 +53,9 @@ CARD = MethodCard(
         "All models start alike; the authors' start apart.",
         "The robust filters of the run are applied to each class's prototypes.",
         "predict = nearest: logits are minus the mean squared distance to each prototype; classes "
-        "without one get the smallest logit minus 1; before there are any, the head predicts. It "
-        "is for testing alone: models that are exported or used on a device use their head.",
+        "without one get the smallest logit minus 1; before there are any, the head predicts. "
+        "Losses are then those of such logits, not to be compared with a head's. It is for testing "
+        "alone: models that are exported or used on a device use their head.",
     ),
     errors=(
         "The paper's mean of prototypes divides by the number of clients and weighs by shares of "

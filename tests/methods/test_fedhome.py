@@ -20,6 +20,7 @@ from strategies.roster import Roster
 
 from .method_runs import Run, assert_equal, people
 from .one_number import one_number
+from .test_cost import flops, one_client, round_of
 
 RunMethod = Callable[..., Run]
 HEAD = {"linear3.weight", "linear3.bias"}
@@ -197,3 +198,12 @@ def test_a_client_that_is_forgotten_may_come_again(run_method: RunMethod) -> Non
     assert Roster.of(state["at_home"]).clients == ("p1", "p3", "p4")
     one, two = run.strategy.downloads(state, ["p1", "p2"], Turn(3, 3, 0))
     assert not one.tensors and set(two.tensors) == set(model_of(state))
+
+
+@pytest.mark.parametrize("epochs", [1, 4])
+def test_a_round_of_heads_costs_what_the_card_says_in_words(epochs: int) -> None:
+    """0.33 for the forward pass, 0.02 a pass: the classes of this person are equally frequent."""
+    cohort = one_client("fedhome", epochs)
+    spent = flops(lambda: cohort.fit(Turn(9, 9, 0), None, [0], [Bundle()]))
+    epoch = round_of(one_client("local", 1))
+    assert spent / epoch == pytest.approx(0.33 + 0.02 * epochs, rel=0.1)
