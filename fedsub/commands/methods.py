@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 
+from fedsub.report.methods import default, facts, longer_facts, markdown, meaning
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.table import BROKEN, METHODS
-from fedsub_core.models.chain import Model
-from fedsub_core.models.kinds import mlp
+from fedsub_core.methods.table import BROKEN, METHODS, method
 from fedsub_core.options import describe
-from fedsub_core.wire.bundles import Bits, Declaration
-
-#: Of which shares are given: the papers' model for activity recognition.
-EXAMPLE = mlp(3, 6)
 
 
 @click.command()
-def methods() -> None:
+@click.argument("name", required=False)
+@click.option("--markdown", "page", is_flag=True, help="print docs/methods.md, which says it all")
+def methods(name: str | None, page: bool) -> None:
     """List the methods: paper, what is sent, cost, which model is tested, hyperparameters.
 
-    Shares of a model are those of the papers' 3-128-512-6; costs are in epochs of plain training on
-    a device's own data, at one epoch a round and the defaults.
+    With NAME that one alone, and at length: what it shows of people, what was decided where its
+    paper leaves it open. Shares of a model are those of the papers' 3-128-512-6; costs are in
+    epochs of plain training on a device's own data, at one epoch a round and the defaults.
     """
+    cards = [method(name)] if name else list(METHODS.values())
+    if page:
+        click.echo(markdown(cards), nl=False)
+        return
     console = Console()
-    for card in METHODS.values():
-        _print(console, card)
-    for name, why in BROKEN.items():
-        console.print(f"\n[bold]{name}[/bold]  not usable: {why}", highlight=False)
+    for card in cards:
+        _print(console, card, at_length=name is not None)
+    for broken, why in ({} if name else BROKEN).items():
+        console.print(f"\n[bold]{broken}[/bold]  not usable: {escape(why)}", highlight=False)
 
 
-def _print(console: Console, card: MethodCard) -> None:
-    hyper = card.hyperparameters()
-    cost = card.cost(hyper, 1)
-    extra = f", and {_epochs(cost.evaluation)} in an evaluation" if cost.evaluation else ""
-    console.print(f"\n[bold]{card.name}[/bold]  {card.paper}", highlight=False)
-    for line in (
-        card.idea,
-        f"up: {card.up}{_share(card.sends(EXAMPLE, hyper), EXAMPLE)}",
-        f"down: {card.down}{_share(card.receives(EXAMPLE, hyper), EXAMPLE)}",
-        f"cost of a round: {_epochs(cost.round)}{extra}",
-        f"tested: the {hyper.tested} model",
-    ):
-        console.print(Padding(line, (0, 0, 0, 2)), highlight=False)
+def _print(console: Console, card: MethodCard, at_length: bool) -> None:
+    console.print(f"\n[bold]{card.name}[/bold]  {escape(card.paper)}", highlight=False)
+    _indented(console, card.idea, 2)
+    for title, text in facts(card):
+        _indented(console, f"{title}: {text}", 2)
+    for title, texts in longer_facts(card) if at_length else []:
+        _indented(console, f"{title}:", 2)
+        for text in texts:
+            _indented(console, text, 4)
     for o in describe(card.hyperparameters):
-        default = str(o.default).lower() if o.type is bool else o.default
-        console.print(f"  {card.name}.{o.key} = {default}", style="bold", highlight=False)
-        values = f": {', '.join(o.choices)}" if o.choices else ""
-        console.print(Padding(o.doc + values, (0, 0, 0, 6)), highlight=False)
+        line = f"  {card.name}.{o.key} = {default(o)}"
+        console.print(escape(line), style="bold", highlight=False)
+        _indented(console, meaning(o), 6)
 
 
-def _epochs(count: float) -> str:
-    return f"{count:g} epoch{'' if count == 1 else 's'}"
-
-
-def _share(declared: Declaration, model: Model) -> str:
-    """Return how many models the tensors are at most, in words."""
-    numbers = sum(prod(one.shape) for one in declared.values() if one.kind is not Bits)
-    return f" ({4 * numbers / model.full_bytes:.3f} models at most)" if numbers else ""
+def _indented(console: Console, text: str, columns: int) -> None:
+    console.print(Padding(escape(text), (0, 0, 0, columns)), highlight=False)

@@ -32,4 +32,21 @@ CARD = MethodCard(
     hyperparameters=APFLHyperparameters,
     cost=cost,
     reports=("alpha",),
+    choose="People gain differently from the others: each device learns its own share. Devices "
+    "must afford to train two models.",
+    privacy="The server sees each person's copy of the global model after training, and the share "
+    "alpha, which says how little a person gains from the others; the own model stays at home. "
+    "Other devices see only means of the copies.",
+    decisions=(
+        "One's own model steps along the gradient at the mix, scaled by alpha, and alpha by the "
+        "chain rule, both as in the paper.",
+        "alpha moves on the first batch of a round, at the run's rate, and stays within 0 to 1.",
+        "What is tested mixes one's own model with the global model just received.",
+    ),
+    errors=(
+        "PFLlib takes the gradient at one's own model instead of the mix, adds 0.02 alpha to the "
+        "slope of alpha, overwrites one's own model by the mix and starts at alpha = 1: not "
+        "followed.",
+        "Ditto's comparison keeps alpha fixed (adaptive = false).",
+    ),
 )

@@ -29,4 +29,18 @@ CARD = MethodCard(
     strategy="strategies.fedavg:FedAvgStrategy",
     hyperparameters=DittoHyperparameters,
     cost=cost,
+    choose="Nobody knows how alike people are: lam leads from local training (0) to the global "
+    "model (large). Devices must afford to train two models.",
+    privacy="The server sees each person's copy of the global model after training; the personal "
+    "model stays at home. Other devices see only means of the copies.",
+    decisions=(
+        "The pull is to the global model as it was received, not to the copy that trains beside.",
+        "Both models train on the same batches. The authors' code alternates between them from "
+        "batch to batch, which gives the same numbers.",
+        "The mean is weighted by samples and people are drawn uniformly; the authors' code "
+        "averages plainly and draws by samples.",
+        "Personal models start from the common start.",
+        "lam is one number for all; the authors' code can choose it for each device by validation.",
+    ),
+    errors=("PFLlib's default lambda is 0, which is local training.",),
 )

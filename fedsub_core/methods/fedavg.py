@@ -12,4 +12,13 @@ CARD = MethodCard(
     learner="fedsub_client.learners.fedavg:FedAvgLearner",
     strategy="strategies.fedavg:FedAvgStrategy",
     hyperparameters=ReceivedHyperparameters,
+    choose="People are much alike, or one model for all is wanted. Beside a personal method it "
+    "shows what being personal adds.",
+    decisions=(
+        "The mean is weighted by training samples, over the people whose uploads came.",
+        "All people take part in every round unless clients-per-round says otherwise; the paper "
+        "draws some.",
+        "The model is tested as it comes, before training. With tested = trained it is tested "
+        "after an epoch at home, one round older: nearly fedavg-finetune, at no cost.",
+    ),
 )

@@ -34,4 +34,14 @@ CARD = MethodCard(
     strategy="strategies.fedavg:FedAvgStrategy",
     hyperparameters=FineTuneHyperparameters,
     cost=cost,
+    choose="The first personal method to try: Matsuda et al. (2022) find no consistent winner "
+    "among personal methods, and a fine-tuned FedAvg often ahead. Begin with finetune = "
+    "head-then-all and 1 to 3 epochs.",
+    decisions=(
+        "One epoch of all layers, as in FedSub's comparison. FedRep's code tunes the head alone, "
+        "for 10 epochs, in the last round: finetune = head.",
+        "head-then-all spends the epochs on the head, and as many again on all layers.",
+        "Nothing of the tuned model is kept: every evaluation and every export tunes the newest "
+        "global model.",
+    ),
 )

@@ -22,4 +22,13 @@ CARD = MethodCard(
     learner="fedsub_client.learners.fedprox:FedProxLearner",
     strategy="strategies.fedavg:FedAvgStrategy",
     hyperparameters=FedProxHyperparameters,
+    choose="FedAvg is what is wanted, but people differ so much, or devices train so long, that "
+    "their models drift apart within a round.",
+    decisions=(
+        "The paper tunes mu over 0.001 to 1; the default is 0.01.",
+        "The pull is mu / 2 times the squared distance, summed over all weights and biases.",
+        "Every device does the run's epochs: the paper's devices that do less, each as it can, are "
+        "left out.",
+    ),
+    errors=("PFLlib's default mu is 0, which is FedAvg.",),
 )

@@ -13,4 +13,10 @@ CARD = MethodCard(
     strategy="strategies.fedavg:FedAvgStrategy",
     hyperparameters=ReceivedHyperparameters,
     cost=lambda hyper, epochs: Cost(1),
+    choose="As a baseline: one step a round takes many more rounds than FedAvg.",
+    privacy="The server sees each person's gradient over all training data (as the model after one "
+    "plain step), which tells more of few samples than a model trained for epochs. Other devices "
+    "see only means.",
+    decisions=("It is FedAvg with one epoch, one batch of all samples and no momentum.",),
+    errors=("Ditto's code calls by that name a step on one mini-batch.",),
 )

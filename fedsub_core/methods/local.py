@@ -14,4 +14,8 @@ CARD = MethodCard(
     down="nothing",
     sends=nothing,
     receives=nothing,
+    choose="Always, beside any other method: it is what a person reaches alone, and a federation "
+    "that does not beat it is of no use to that person.",
+    privacy="Nothing of a model leaves a device. The server sees what every run shows it: counts "
+    "of samples, sums for standardisation, metrics.",
 )

@@ -31,4 +31,23 @@ CARD = MethodCard(
     strategy="strategies.pfedme:PFedMeStrategy",
     hyperparameters=PFedMeHyperparameters,
     cost=cost,
+    choose="To compare with publications that have it. It costs five times FedAvg's work and wants "
+    "its rates tuned.",
+    privacy="The server sees each person's local model after training; the personal model stays at "
+    "home. Other devices see only means of local models.",
+    decisions=(
+        "Steps are plain, without momentum, as in the paper.",
+        "The personal model starts a round at the model received and goes on from batch to batch, "
+        "as in the authors' code.",
+        "beta is 1, though the best tables of the authors' code have 2.",
+        "lr * lam must be below 1 and personal-lr * lam below 2, or the models overshoot.",
+    ),
+    errors=(
+        "The authors' code adds a hidden weight decay of 0.001 to the personal steps: left out.",
+        "It trains all clients in every round, whether they are drawn or not: here those that are "
+        "drawn.",
+        "What it prints as personal accuracy is the local model's, because the list of personal "
+        "parameters that it keeps is overwritten (by reading; PFLlib inherits it). The personal "
+        "model is tested here.",
+    ),
 )

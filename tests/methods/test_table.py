@@ -34,6 +34,7 @@ MEASURED = re.compile(
 def test_a_card_is_complete(name: str) -> None:
     card = METHODS[name]
     assert card.name == name and card.paper and card.idea and card.up and card.down
+    assert card.choose and card.privacy, "what a person needs who chooses a method"
     assert issubclass(card.load_learner(), Learner)
     assert issubclass(card.load_strategy(), PersonalizedStrategy)
     hyper = card.hyperparameters()

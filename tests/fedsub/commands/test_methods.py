@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fedsub.report.methods import markdown
 from fedsub_core.methods.table import BROKEN, METHODS
 from fedsub_core.options import describe
 
@@ -23,13 +24,14 @@ def sections(fedsub: Call) -> dict[str, str]:
 
 def test_every_method_is_described_whole(sections: dict[str, str]) -> None:
     for name, card in METHODS.items():
-        said, hyper = sections[name], card.hyperparameters()
+        said, hyper = sections[name], card.agreed()
         assert said.startswith(f"{name} {card.paper} {card.idea} up: {card.up}")
         cost = card.cost(hyper, 1)
         assert f" down: {card.down}" in said
         assert f" cost of a round: {cost.round:g} epoch" in said
         assert (f", and {cost.evaluation:g} epoch" in said) == (cost.evaluation > 0)
-        assert f" tested: the {hyper.tested} model" in said
+        assert f" tested: the {hyper.tested} model when to choose it: " in said
+        assert card.choose[1:] in said
 
 
 def test_every_hyperparameter_is_described_whole(sections: dict[str, str]) -> None:
@@ -46,9 +48,32 @@ def test_shares_of_the_papers_model(sections: dict[str, str]) -> None:
     assert "up: nothing down: nothing cost" in sections["local"]
     # The head of 3-128-512-6 is 6 * 513 of 69,638 parameters.
     assert "up: the body (0.956 models at most)" in sections["fedper"]
-    # All rows, and beside them 6 scores and 6 prototypes of 3 features.
-    assert "(1.000 models at most) down: rows to replace (1.000" in sections["fedsub"]
+    # All rows, their masks, and beside them 6 scores and 6 prototypes of 3 features.
+    assert "(1.002 models at most) down: rows to replace (0.000 to 1.000" in sections["fedsub"]
     assert "cost of a round: 2.33 epochs tested" in sections["fedsub"]
+    assert "rounds: what one does depends on how many there are" not in sections["fedsub"]
+
+
+def test_one_method_is_described_at_length(fedsub: Call) -> None:
+    for name, card in METHODS.items():
+        code, out, err = fedsub("methods", name)
+        assert (code, err) == (0, "")
+        text = " ".join(out.split())
+        assert text.startswith(f"{name} {card.paper} {card.idea}")
+        for words in (card.privacy, *card.decisions, *card.errors):
+            assert words in text
+        assert all(f" {other}.tested" not in text for other in METHODS if other != name)
+
+
+def test_an_unknown_method_is_refused(fedsub: Call) -> None:
+    code, out, err = fedsub("methods", "dito")
+    assert code != 0 and not out and "Did you mean 'ditto'" in err
+
+
+def test_markdown_is_the_page_and_nothing_else(fedsub: Call) -> None:
+    code, out, err = fedsub("methods", "--markdown")
+    assert (code, out, err) == (0, markdown(METHODS.values()), "")
+    assert fedsub("methods", "ditto", "--markdown")[1] == markdown([METHODS["ditto"]])
 
 
 def test_a_method_that_cannot_be_used_is_named(

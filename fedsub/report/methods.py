@@ -1,0 +1,184 @@
+"""What is to be known of the methods, from their cards: in lines, and as a page of Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.models.kinds import mlp
+from fedsub_core.options import Option, describe
+from fedsub_core.wire.bundles import Bits, Declaration, Declared, Dense, Elements
+
+#: Of which shares are given: the papers' model for activity recognition.
+EXAMPLE = mlp(3, 6)
+#: Columns of the page's paragraphs.
+WIDTH = 118
+
+_OPENING = (
+    "# Methods",
+    "<!-- Written by `fedsub methods --markdown > docs/methods.md` from the methods' cards. -->",
+    "`fedsub run --method NAME` trains one, `--set NAME.KEY=VALUE` sets a hyperparameter, `fedsub "
+    "methods NAME` says what stands here. Unless a method says otherwise, devices train from one "
+    "common start with the run's optimiser (SGD, lr 0.005, momentum 0.9 that begins anew in every "
+    "phase of every round, batches of 32, one epoch a round), means are weighted by training "
+    "samples and clipped (`robust`), and everybody takes part in every round. What the methods "
+    "reached: `benchmarks/README.md`. How to add one: `CONTRIBUTING.md`.",
+    "**up, down**: what a device sends and receives in a round, at most, in full models of the "
+    "papers' 3-128-512-6 (69,638 numbers, 272 KiB in float32), masks included, encodings not; two "
+    "numbers where some of it travels only at times. Less may travel: under `fedsub` devices "
+    "send about three quarters of a model and receive little. **epochs**: what a device computes "
+    "in a round, in epochs of plain training on its own data, and after the + what an evaluation "
+    "adds. **tested**: the model as last received, or as last trained at home. All of it with "
+    "default hyperparameters.",
+)
+
+
+def travels(declared: Declaration) -> str:
+    """Return how many full models of the example tensors are, as ``0.231``, or ``0.000 to 1.000``.
+
+    The first number is without tensors that may be left out.
+    """
+    sizes = [(one.optional, _numbers(one)) for one in declared.values()]
+    most = sum(size for _, size in sizes) * 4 / EXAMPLE.full_bytes
+    least = sum(size for optional, size in sizes if not optional) * 4 / EXAMPLE.full_bytes
+    if not sizes:
+        return "0"
+    return " to ".join(dict.fromkeys(f"{models:.3f}" for models in (least, most)))
+
+
+def _numbers(one: Declared) -> float:
+    """Return how many float32 numbers a tensor takes at most; a bit is the 32nd part of one."""
+    whole = prod(one.shape)
+    if one.kind is Bits:
+        return whole / 32
+    masked = {Dense: 0, Elements: whole}.get(one.kind, one.shape[0])
+    return whole * one.share + masked / 32
+
+
+def facts(card: MethodCard) -> list[tuple[str, str]]:
+    """Return title and text of what is said of a method in one line each, with its defaults."""
+    hyper = card.agreed()
+    cost: Cost = card.cost(hyper, 1)
+    extra = f", and {_epochs(cost.evaluation)} in an evaluation" if cost.evaluation else ""
+    found = [
+        ("up", f"{card.up}{_share(card.sends(EXAMPLE, hyper))}"),
+        ("down", f"{card.down}{_share(card.receives(EXAMPLE, hyper))}"),
+        ("cost of a round", f"{_epochs(cost.round)}{extra}"),
+        ("tested", f"the {hyper.tested} model"),
+        ("when to choose it", _capital(card.choose)),
+    ]
+    if card.fixes_rounds(hyper):
+        found.append(("rounds", "what one does depends on how many there are: fixed for a run"))
+    if card.needs:
+        keys = " and ".join(f"{card.name}.{key.replace('_', '-')}=true" for key in card.needs)
+        found.append(("needs consent", f"refused without {keys}, by which people agreed to it"))
+    return [(title, text) for title, text in found if text]
+
+
+def longer_facts(card: MethodCard) -> list[tuple[str, Sequence[str]]]:
+    """Return title and texts of what is said of a method at length."""
+    found = [
+        ("What it shows of people", (card.privacy,)),
+        ("What the paper leaves open, and is decided here", card.decisions),
+        ("Errors of the paper or of public code", card.errors),
+    ]
+    return [(title, texts) for title, texts in found if any(texts)]
+
+
+def default(option: Option) -> str:
+    """Return an option's default as it is written on the command line."""
+    return str(option.default).lower() if option.type is bool else str(option.default)
+
+
+def meaning(option: Option) -> str:
+    """Return what an option means, and its choices."""
+    return option.doc + (f": {', '.join(option.choices)}" if option.choices else "")
+
+
+def markdown(cards: Iterable[MethodCard]) -> str:
+    """Return the page on `cards`: a table of all, and a section for each."""
+    cards = list(cards)
+    opening = "\n\n".join(map(_paragraph, _OPENING))
+    table = _table(("method", "idea", "up", "down", "epochs", "tested"), map(_row, cards))
+    sections = ("\n".join(_section(card)) for card in cards)
+    return "\n\n".join([opening, "\n".join(table), *sections]) + "\n"
+
+
+def _row(card: MethodCard) -> tuple[str, ...]:
+    hyper = card.agreed()
+    cost: Cost = card.cost(hyper, 1)
+    evaluation = f" + {cost.evaluation:.3g}" if cost.evaluation else ""
+    return (
+        f"[`{card.name}`](#{card.name})",
+        card.idea,
+        travels(card.sends(EXAMPLE, hyper)),
+        travels(card.receives(EXAMPLE, hyper)),
+        f"{cost.round:.3g}{evaluation}",
+        hyper.tested,
+    )
+
+
+def _section(card: MethodCard) -> Iterator[str]:
+    yield f"## {card.name}\n"
+    yield f"{_paragraph(f'{_capital(card.idea)}. {card.paper}.')}\n"
+    for title, text in facts(card):
+        yield _bullet(f"**{title}**: {text}")
+    yield ""
+    for title, texts in longer_facts(card):
+        if len(texts) == 1:
+            yield f"{_paragraph(f'**{title}**: {texts[0]}')}\n"
+        else:
+            yield f"**{title}**:\n"
+            yield from map(_bullet, texts)
+            yield ""
+    rows = (
+        (
+            f"`{card.name}.{o.key}`",
+            f"`{default(o)}`",
+            meaning(o),
+            "" if o.type is str else o.expected,
+        )
+        for o in describe(card.hyperparameters)
+    )
+    yield from _table(("hyperparameter", "default", "meaning", "values"), rows)
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield _cells(titles)
+    yield "|---" * len(titles) + "|"
+    yield from map(_cells, rows)
+
+
+def _cells(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def _paragraph(text: str, first: str = "", others: str = "") -> str:
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _bullet(text: str) -> str:
+    return _paragraph(text, "- ", "  ")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _epochs(count: float) -> str:
+    return f"{count:g} epoch{'' if count == 1 else 's'}"
+
+
+def _share(declared: Declaration) -> str:
+    """Return how many models the tensors are at most, in words."""
+    return f" ({travels(declared)} models at most)" if declared else ""

@@ -1,0 +1,23 @@
+"""docs/methods.md says of the methods what their cards say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedsub.report.methods import markdown
+from fedsub_core.methods.table import METHODS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "methods.md"
+COMMAND = "fedsub methods --markdown > docs/methods.md"
+
+
+def test_the_page_is_what_the_cards_say() -> None:
+    # Compared by hand: pytest's own account of two long texts that differ takes minutes.
+    if PAGE.read_text("utf-8") != markdown(METHODS.values()):
+        pytest.fail(f"docs/methods.md is not what the cards say; renew it: {COMMAND}")
+
+
+def test_the_page_names_the_command_that_renews_it() -> None:
+    assert f"<!-- Written by `{COMMAND}`" in PAGE.read_text("utf-8")
