@@ -156,7 +156,8 @@ class GroupedStrategy(PersonalizedStrategy):
             if turn.round < self.divides_in(turn):
                 return state | _named(means), []
             state, means = self._divide(state, uploads, means)
-        return state | _named(means), self._group_rows(state, turn.round)
+        state = state | _named(means)
+        return state, self._group_rows(state, turn.round)
 
     def models(self, state: State) -> State:
         """Return the groups' models, tensors ``[groups, ...]`` by their names in the model."""

@@ -72,12 +72,12 @@ def moves(numbers: int, active: int, target: float, start: float, left: int) -> 
     Parameters
     ----------
     numbers, active : weights of the layer, and those that are not masked out.
-    target, start : sparsity at the end, and the one that the first move goes to.
+    target, start : sparsity at the end, and the one that the first move goes to at once.
     left : moves left, this one included.
     """
+    if active == numbers:
+        return round(start * numbers), 0
     now = 1 - active / numbers
-    if start - now > 0.01:
-        return round((start - now) * numbers), 0
     churn = min(round(CHURN * active), numbers - active)
     push = round((target - now) * numbers / left)
     return (churn + push, churn) if push > 0 else (churn, churn - push)

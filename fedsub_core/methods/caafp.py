@@ -149,6 +149,8 @@ CARD = MethodCard(
         "The report's clusters are found ones, not the three true types, and its printed sparsity "
         "of 60.6 % needs a group of five.",
         "Its 100 rounds are an argument that nothing reads: 40 rounds against FedCHAR's 50.",
+        "By the successor's rule every move of a group that is denser than 0.69 first prunes it "
+        "back to 0.7, so that a denser target is never reached; here only a dense layer does.",
         "The successor's code prunes 0.7 whatever its formula says (sparsity = fixed:0.7).",
     ),
 )
