@@ -143,12 +143,14 @@ class Model:
         into: Params,
         keep: float,
         only: Collection[str] | None = None,
+        at_embedding: Tensor | None = None,
     ) -> None:
         """Set ``into = keep * into + gradient`` for every parameter.
 
         `grad` is the loss's gradient with respect to the logits of the forward pass that filled
         `tape`. With ``keep = momentum`` this is SGD's momentum update, without a copy. Of layers
-        that are not in `only` nothing is computed but what those below need.
+        that are not in `only` nothing is computed but what those below need. `at_embedding` is a
+        gradient that comes in addition with respect to the embedding.
         """
         trained = [layer.name for layer in self.affine if only is None or layer.name in only]
         for layer, step in zip(reversed(self.layers), reversed(tape), strict=True):
@@ -163,5 +165,7 @@ class Model:
                     return
                 grad = grad.bmm(params[f"{layer.name}.weight"].flatten(2))
                 grad = layer.unpatch(grad, step.x.shape)
+                if at_embedding is not None and layer is self.affine[-1]:
+                    grad = grad + at_embedding.view(grad.shape)
             else:
                 grad = layer.input_gradient(step.x, step.out, grad)

@@ -1,7 +1,7 @@
 """The gradient of an objective on a batch, for every client of a stack.
 
-Cross-entropy, pulls and masks take a kernel in which everything is written out; whatever else an
-objective holds goes through autograd, over the same stacked forward pass.
+Cross-entropy, pulls, also to prototypes, and masks take a kernel in which everything is written
+out; whatever else an objective holds goes through autograd, over the same stacked forward pass.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fedsub_core.training.objectives import (
     Forward,
     Masked,
     Objective,
+    PrototypePull,
     Pull,
     Term,
     terms_of,
@@ -55,7 +56,8 @@ class Gradient:
         self.names = tuple(
             model.parameter_shapes if only is None else model.parameters_of(set(only))
         )
-        others = [term for term in self.terms if not isinstance(term, Pull | Masked)]
+        known = Pull | Masked | PrototypePull
+        others = [term for term in self.terms if not isinstance(term, known)]
         self.written_out = written_out and others == [CE]
 
     def stacked(self) -> Params:
@@ -94,7 +96,12 @@ class Gradient:
         chosen = grad.gather(-1, y).squeeze(-1)
         grad.scatter_add_(-1, y, grad.new_full((1, 1, 1), -1.0).expand(*batch.y.shape, 1))
         grad.mul_(batch.weight.unsqueeze(-1))
-        self.model.accumulate_gradients(params, tape, grad, into, keep, self.only)
+        beside = None
+        for term, tensors in zip(self.terms, own, strict=True):
+            if isinstance(term, PrototypePull):
+                pulled = term.gradient(tape[self.model.embedding_at].x, batch, tensors)
+                beside = pulled if beside is None else beside + pulled
+        self.model.accumulate_gradients(params, tape, grad, into, keep, self.only, beside)
         for term, tensors in zip(self.terms, own, strict=True):
             if isinstance(term, Pull):
                 term.add_gradient(params, tensors, into)

@@ -1,8 +1,9 @@
 """What local training minimises: terms that add up.
 
 ``CE + Pull(anchor, 0.1)`` is cross-entropy with a proximal term. Every term says its loss, from
-which autograd derives gradients; cross-entropy, pulls and masks also have theirs written out, which
-is several times as fast (:mod:`fedsub_core.training.gradients` chooses, a test holds both equal).
+which autograd derives gradients; cross-entropy, pulls, also to prototypes, and masks have theirs
+written out, too, which is several times as fast (:mod:`fedsub_core.training.gradients` chooses, a
+test holds both equal).
 """
 
 from __future__ import annotations
@@ -204,11 +205,20 @@ class PrototypePull(Term):
 
     def loss(self, forward: Forward, own: Params) -> Tensor:
         """See :class:`Term`."""
-        clients = torch.arange(len(forward.batch.y), device=forward.batch.y.device).unsqueeze(1)
-        wanted = own["prototypes"][clients, forward.batch.y]
-        known = own["held"][clients, forward.batch.y] * forward.batch.weight
-        away = ((forward.embedding.flatten(2) - wanted) ** 2).mean(2)
-        return self.weight * (away * known).sum()
+        away, known = self._away(forward.embedding, forward.batch, own)
+        return self.weight * ((away**2).mean(2) * known).sum()
+
+    def gradient(self, embedding: Tensor, batch: Batch, own: Params) -> Tensor:
+        """Return the gradient with respect to the embedding, ``[clients, samples, d]``."""
+        away, known = self._away(embedding, batch, own)
+        return away.mul_((2 * self.weight / away.shape[2]) * known.unsqueeze(2))
+
+    @staticmethod
+    def _away(embedding: Tensor, batch: Batch, own: Params) -> tuple[Tensor, Tensor]:
+        """Return the way from each sample's prototype, and its weight; 0 where there is none."""
+        clients = torch.arange(len(batch.y), device=batch.y.device).unsqueeze(1)
+        away = embedding.flatten(2) - own["prototypes"][clients, batch.y]
+        return away, own["held"][clients, batch.y] * batch.weight
 
 
 @dataclass(frozen=True)

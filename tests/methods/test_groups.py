@@ -142,11 +142,12 @@ def test_fedchars_groups_start_from_the_mean_over_all(run_method: RunMethod) -> 
 @pytest.mark.parametrize("name", ["fedclar", "fedchar", "caafp"])
 def test_whoever_comes_later_joins_the_nearest_group(name: str, run_method: RunMethod) -> None:
     """The held-out person trains from round 3 on: with those of its type, whoever it is."""
-    own: dict[str, Any] = {
+    division: dict[str, dict[str, Any]] = {
         "fedclar": {"threshold": 0.5, "similarity": "update"},
         "fedchar": {"k_selection": "fixed:2"},
         "caafp": {"k_selection": "fixed:2", "dense_rounds": 1},
-    }[name]
+    }
+    hyper = {"cluster_round": 2} | division[name]
     keys: dict[str, Any] = {
         "split": "unseen",
         "unseen_share": 0.17,
