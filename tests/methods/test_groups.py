@@ -154,7 +154,7 @@ def test_whoever_comes_later_joins_the_nearest_group(name: str, run_method: RunM
         "unseen_rounds": 2,
         "rounds": 4,
     }
-    run = run_method(name, two_types(), hyper={"cluster_round": 2} | own, **keys)
+    run = run_method(name, two_types(), hyper=hyper, **keys)
     (late,) = run.strategy.population.agreed.unseen
     assert late not in run.uploads[1] and late in run.uploads[2]
     assert (2, late) not in run.metric("group")
