@@ -15,8 +15,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Dense
 from strategies.averaging import LONGEST_UPDATE
 from strategies.distances import cosine_distances, flattened, squared_distances
-from strategies.last_models import CLIENTS, PAIRS, LastModelsStrategy
-from strategies.roster import Roster
+from strategies.last_models import PAIRS, LastModelsStrategy
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import RoundCallback
 
@@ -93,13 +92,13 @@ class FedAMPStrategy(LastModelsStrategy):
                 turn.round,
                 others.max(),
             )
-        each = zip(Roster.of(state[CLIENTS]).clients, others.tolist(), strict=True)
+        each = zip(self.roster(state).clients, others.tolist(), strict=True)
         rows = [MetricRow(turn.round, client, None, "weight_of_others", w) for client, w in each]
         return state | {PAIRS: weights}, rows
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody its own mean; who never sent a model, the mean of all or the start."""
-        place = Roster.of(state[CLIENTS]).place
+        place = self.roster(state).place
         known = [client for client in clients if client in place]
         rows, models = [place[client] for client in known], self.models(state)
         # Rows sum to 0, so that models that are equal, or weigh nothing, stay to the bit.

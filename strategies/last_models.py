@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import torch
 
+from fedsub_core.config.settings import ServerSettings
 from fedsub_core.models.chain import Model
 from fedsub_core.wire.bundles import Bundle
-from strategies.roster import Roster
+from strategies.roster import Roster, RosterMemory
 from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
 
 #: Names in the state; a model's tensors go by ``model.<name>``.
 CLIENTS, PAIRS, _MODEL = "clients", "pairs", "model."
@@ -23,6 +24,10 @@ class LastModelsStrategy(PersonalizedStrategy):
     of which the row is the client whom the number serves. Models of clients that are silent stay.
     """
 
+    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+        super().__init__(settings, on_round)
+        self._memory = RosterMemory()
+
     def init(self, model: Model) -> State:
         """Return what is known of nobody."""
         shapes = model.parameter_shapes.items()
@@ -32,10 +37,14 @@ class LastModelsStrategy(PersonalizedStrategy):
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's model, and without the pairs that it is in."""
-        roster = Roster.of(state[CLIENTS])
+        roster = self.roster(state)
         kept = [i for i, one in enumerate(roster.clients) if one != client]
         left = {name: tensor[kept] for name, tensor in state.items() if name != CLIENTS}
         return left | {CLIENTS: roster.without(client).tensor(), PAIRS: left[PAIRS][:, kept]}
+
+    def roster(self, state: State) -> Roster:
+        """Return whose model is in which row."""
+        return self._memory.of(state[CLIENTS])
 
     def models(self, state: State) -> State:
         """Return everybody's last model, tensors ``[n, ...]`` by their names in the model."""
@@ -43,7 +52,7 @@ class LastModelsStrategy(PersonalizedStrategy):
 
     def updated(self, state: State, uploads: Mapping[str, Bundle]) -> State:
         """Return the state with the models of a round; pairs of new clients are 0."""
-        before = Roster.of(state[CLIENTS])
+        before = self.roster(state)
         after = before.joined(uploads)
         n, moved = len(after.clients), [after.place[client] for client in before.clients]
         pairs = torch.zeros(n, n, dtype=torch.float64)

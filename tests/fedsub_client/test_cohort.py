@@ -46,7 +46,8 @@ def people(counts: Sequence[int] = (90, 40, 65), capacity: Sequence[float] = ())
 
 def cohort(method: str, clients: Sequence[SplitClient], standardise: str = "federation") -> Cohort:
     given = {"method": method, "standardise": standardise, "fedsub.relevance": "naive"}
-    config = read_config(None, given)
+    agreed = {f"{method}.{need}": "true" for need in METHODS[method].needs}
+    config = read_config(None, given | agreed)
     return make_cohort(config.device_settings(method), CARD, clients)
 
 

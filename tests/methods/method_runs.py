@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ def run_method(
     until : interrupt the run after this round.
     prepare : called with the grid before the run.
     """
-    own = METHODS[name].hyperparameters(**(hyper or {}))
+    own = replace(METHODS[name].agreed(), **(hyper or {}))
     few: dict[str, Any] = dict(rounds=3, device="cpu", threads=1, lr=0.05, batch_size=16)
     config = RunConfig(method=name, beside="", hyper={name: own}, **few | keys)
     grid = build_grid(config, name, federation or people())

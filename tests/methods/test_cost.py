@@ -7,8 +7,10 @@ no measurement that a busy machine could spoil.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -18,7 +20,7 @@ from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.methods.table import METHODS
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.bundles import Bundle, Dense
 
 from .method_runs import every_method, people
 
@@ -41,7 +43,7 @@ def flops(work: Callable[[], object]) -> int:
 
 def one_client(name: str, epochs: int, **hyper: Any) -> Cohort:
     """Return a client of many batches, so that a short last one hardly counts."""
-    own = METHODS[name].hyperparameters(**hyper)
+    own = replace(METHODS[name].agreed(), **hyper)
     keys: dict[str, Any] = dict(device="cpu", epochs=epochs, lr=0.01, batch_size=8, train_share=1.0)
     config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
     federation, settings = people(samples=200), config.device_settings(name)
@@ -49,12 +51,19 @@ def one_client(name: str, epochs: int, **hyper: Any) -> Cohort:
     return make_cohort(settings, federation.card, [parts])
 
 
+def received(cohort: Cohort) -> list[Bundle]:
+    """Return a download with all whole tensors that may be missing, such as peers' models."""
+    optional = {n: d for n, d in cohort.receives.items() if d.optional and d.kind is Dense}
+    zeros = {name: Dense(np.zeros(one.shape, np.float32)) for name, one in optional.items()}
+    return [Bundle(tensors=zeros)]
+
+
 def round_of(cohort: Cohort) -> int:
-    return flops(lambda: cohort.fit(TURN, None, [0], [Bundle()]))
+    return flops(lambda: cohort.fit(TURN, None, [0], received(cohort)))
 
 
 def evaluation_of(cohort: Cohort) -> int:
-    return flops(lambda: cohort.personalised(TURN, None, [0], [Bundle()]))
+    return flops(lambda: cohort.personalised(TURN, None, [0], received(cohort)))
 
 
 @every_method
@@ -77,6 +86,7 @@ def test_a_round_costs_what_the_card_says(name: str, epochs: int) -> None:
         ("pfedme", {"personal_steps": 2}),
         ("fedavg-finetune", {"finetune": "head", "finetune_epochs": 2}),
         ("fedavg-finetune", {"finetune": "head-then-all", "finetune_epochs": 2}),
+        ("fedfomo", {"tested": "received", "peer_models": 2, "validation": 0.3}),
         ("fedsub", {"relevance": "naive"}),
         ("fedsub", {"relevance": "lrp-a1b0"}),
     ],

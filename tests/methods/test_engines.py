@@ -55,8 +55,8 @@ def by_ray(keys: Keys, folder: Path) -> Path:
 
 def by_deployment(keys: Keys, folder: Path) -> Path:
     """Run on SuperLink and SuperNodes over TLS; return the run's folder."""
-    flat = {key: value for key, value in keys.items() if key != "set"}
-    return Rehearsal(from_flat(flat | {"out": str(folder)}), CLIENTS, print, lambda _: None)()
+    config = from_flat(keys | {"out": str(folder)})
+    return Rehearsal(config, CLIENTS, print, lambda _: None)()
 
 
 def engine_models(folder: Path, name: str) -> dict[str, Mapping[str, Tensor]]:
@@ -98,6 +98,7 @@ def test_every_method_is_equal_in_every_engine(
         # A deployment starts a process for every message: one evaluation is enough.
         "evaluate-every": ROUNDS,
         "lr": 0.05,
+        "set": " ".join(f"{c.name}.{need}=true" for c in METHODS.values() for need in c.needs),
     }
     folder = engine(keys, tmp_path / "engine")
     assert (folder / SUMMARY_FILE).is_file()

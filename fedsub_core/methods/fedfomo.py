@@ -1,0 +1,102 @@
+"""FedFomo: every device weighs other people's models by how well they do on its own data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.models.chain import Model
+from fedsub_core.options import option
+from fedsub_core.wire.bundles import Declaration, dense
+
+#: What a device gained from each peer's model, beside its own model.
+GAINS = "gains"
+
+
+@dataclass(frozen=True)
+class FedFomoHyperparameters(Hyperparameters):
+    """Exploring is the authors' code's, five models are PFLlib's."""
+
+    peers: bool = option(
+        False, "people agreed that the models of their devices are shown to others' devices"
+    )
+    peer_models: int = option(5, "M: other people's models that a device is sent", minimum=1)
+    validation: float = option(
+        0.2, "share of a device's training part by which it judges models", above=0, below=1
+    )
+    explore: float = option(
+        0.3, "chance in the first round that a peer is drawn at random", minimum=0, maximum=1
+    )
+    explore_fall: float = option(0.05, "by how much that falls every round", minimum=0)
+
+
+def peer(k: int, name: str) -> str:
+    """Return what a parameter of the k-th peer's model travels as."""
+    return f"peer{k}.{name}"
+
+
+def sends(model: Model, hyper: FedFomoHyperparameters) -> Declaration:
+    """Declare the model, and a gain for every peer, 0 where none was sent."""
+    shapes = {name: dense(shape) for name, shape in model.parameter_shapes.items()}
+    return {**shapes, GAINS: dense((hyper.peer_models,), exact=True)}
+
+
+def receives(model: Model, hyper: FedFomoHyperparameters) -> Declaration:
+    """Declare as many models; there are fewer where fewer people have sent one."""
+    return {
+        peer(k, name): dense(shape, optional=True)
+        for k in range(hyper.peer_models)
+        for name, shape in model.parameter_shapes.items()
+    }
+
+
+def cost(hyper: FedFomoHyperparameters, epochs: int) -> Cost:
+    """Training on what is not held back; a forward pass of every candidate on what is."""
+    judging = (hyper.peer_models + 2) * hyper.validation * 0.33
+    tested = judging if hyper.tested == "received" else 0.0
+    return Cost((1 - hyper.validation) * epochs + judging, tested)
+
+
+CARD = MethodCard(
+    name="fedfomo",
+    idea="every device mixes other people's models by how much each helps on its own data",
+    paper="Zhang et al., Personalized Federated Learning with First Order Model Optimization, "
+    "ICLR 2021",
+    learner="fedsub_client.learners.fedfomo:FedFomoLearner",
+    strategy="strategies.fedfomo:FedFomoStrategy",
+    hyperparameters=FedFomoHyperparameters,
+    up="the model, what each peer's model gained",
+    down="other people's models",
+    sends=sends,
+    receives=receives,
+    cost=cost,
+    reports=("training_loss", "weight_of_others"),
+    needs=("peers",),
+    choose="People agree to show each other their models, have samples to spare for validation, "
+    "and a download of several models (peer-models) a round costs little. To compare with "
+    "publications that have it, otherwise.",
+    privacy="The server sees each person's model after training and who gains from whom, and keeps "
+    "the last model until the person is forgotten. Other people's devices receive that model "
+    "whole, as it is.",
+    decisions=(
+        "The models to choose from are the peers', one's own as trained, and one's own as it was "
+        "before that training, from which all gains and distances are measured (as in the paper "
+        "and the authors' code).",
+        "Held back are the last samples of each class in the order of the file, in every round the "
+        "same, whatever the run's split: neighbouring windows are parted at one place a class, "
+        "where a few may overlap. A class of one sample is trained; who has no class of two is "
+        "judged by what it trains on.",
+        "A person who is asked for the first time chooses among peers' models like everybody; "
+        "until then its model is the common start. In the first round there are no peers.",
+        "Among peers from whom a person gained the same, such as all at first, it is drawn.",
+        "A model at no distance from the one before, or whose loss is no finite number, gains 0.",
+        "Whoever is silent serves others with its last model until it is forgotten.",
+        "The server makes no mean, so the robust filters have nothing to filter: a harmful model "
+        "counts where it lowers a device's own validation loss, and nowhere else.",
+        "A download is peer-models models long, five by default; an upload is one model.",
+    ),
+    errors=(
+        "PFLlib measures gains from the model as trained, so that a device's own training never "
+        "counts: not followed.",
+    ),
+)

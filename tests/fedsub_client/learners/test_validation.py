@@ -1,0 +1,66 @@
+"""What is held back: the last of each class, the same in every round."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub_client.learners.validation import held_back
+from fedsub_core.data import splits
+from fedsub_core.data.stacks import Stack, stack
+
+
+def numbered(*labels: list[int]) -> Stack:
+    """Return clients whose samples have the numbers 1, 2, ... as their only feature."""
+    xs = [np.arange(1, len(y) + 1, dtype=np.float32)[:, None] for y in labels]
+    return stack([f"c{i}" for i in range(len(labels))], xs, [np.array(y) for y in labels])
+
+
+def numbers(data: Stack) -> list[list[int]]:
+    """Return which samples each client has, padding included."""
+    return [[int(x) for x in row] for row in data.x.squeeze(2).tolist()]
+
+
+def test_the_last_of_each_class_are_held_back() -> None:
+    data = numbered([0, 1, 0, 1, 0, 1, 0, 1, 0, 1], [2, 2, 2])
+    train, judged = held_back(data, 0.2)
+    assert numbers(train) == [[1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 0, 0, 0, 0, 0, 0]]
+    assert numbers(judged) == [[9, 10], [3, 0]]
+    assert (train.counts, judged.counts) == ((8, 2), (2, 1))
+    assert train.y.tolist() == [[0, 1] * 4, [2, 2, 0, 0, 0, 0, 0, 0]]
+    assert judged.y.tolist() == [[0, 1], [2, 0]] and judged.clients == data.clients
+    assert numbers(data)[0] == list(range(1, 11)), "the stack itself is left alone"
+
+
+def test_a_class_of_one_is_trained_and_who_has_no_other_is_judged_by_it() -> None:
+    train, judged = held_back(numbered([0, 1, 1], [2, 0], [1]), 0.2)
+    assert numbers(train) == [[1, 2], [1, 2], [1, 0]]
+    assert numbers(judged) == [[3, 0], [1, 2], [1, 0]]
+    assert judged.counts == (1, 2, 1)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.5, 0.9])
+def test_each_class_gives_its_share_rounded(share: float) -> None:
+    y = torch.randint(4, (57,), generator=torch.Generator().manual_seed(0)).tolist()
+    train, judged = held_back(numbered(y, y[:20], y[:1]), share)
+    for i, held in enumerate((y, y[:20])):
+        for label in set(held):
+            count = (judged.y[i, : judged.counts[i]] == label).sum().item()
+            assert count == splits.tested_count(held.count(label), share)
+        both = numbers(train)[i][: train.counts[i]] + numbers(judged)[i][: judged.counts[i]]
+        assert sorted(both) == list(range(1, len(held) + 1))
+
+
+def test_windows_keep_their_shape() -> None:
+    data = stack(["a"], [np.ones((4, 3, 5), np.float32)], [np.zeros(4, np.int64)])
+    train, judged = held_back(data, 0.25)
+    assert train.x.shape == (1, 3, 3, 5) and judged.x.shape == (1, 1, 3, 5)
+
+
+def test_more_samples_leave_what_was_trained_in_training() -> None:
+    """Windows that a device records later are behind those it has."""
+    y = [0, 1] * 30
+    before, _ = held_back(numbered(y[:40]), 0.2)
+    after, _ = held_back(numbered(y), 0.2)
+    assert set(numbers(before)[0]) <= set(numbers(after)[0])
