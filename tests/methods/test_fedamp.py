@@ -190,7 +190,9 @@ def test_one_huge_model_pulls_nobody_far() -> None:
     even = (1 - torch.eye(4, dtype=torch.float64)) / 4
     pulls = shortened(even, x)[0] * x[:, 0]
     assert pulls.tolist() == pytest.approx([0.0, 0.25, -0.25, 0.75])
-    assert torch.equal(shortened(even, x[[0, 1, 2, 1]]), even)
+    near, far = (shortened(even, torch.tensor([[0.0], [1.0], [-1.0], [d]])) for d in (3.0, 4.0))
+    assert near[0].tolist() == [0.0, 0.25, 0.25, 0.25]
+    assert far[0].tolist() == pytest.approx([0.0, 0.25, 0.25, 0.25 * 3 / 4])
     plain, clipped = server(cosine_sigma=0.0), server(cosine_sigma=0.0, robust="clip")
     values = {"anna": 0.0, "ben": 1.0, "cleo": -1.0, "mallory": 1000.0}
     assert means(plain, after(plain, **values), "anna") == [250.0]

@@ -250,13 +250,17 @@ def test_gains_are_added_up_and_the_best_are_sent() -> None:
 def test_people_who_are_equal_are_drawn_and_exploring_falls() -> None:
     strategy = server(peer_models=1, explore=0.6, explore_fall=0.1)
     state = known(strategy, models=1)
-    drawn = {strategy.peers(state, "anna", Turn(r, 99, 0))[0] for r in range(1, 40)}
-    assert drawn == {"ben", "cleo", "dora"}, "all are equal at first"
+    equal = {strategy.peers(state, "anna", Turn(r, 99, 0))[0] for r in range(1, 40)}
+    assert equal == {"ben", "cleo", "dora"}, "all are equal at first"
     state[PAIRS][0] = torch.tensor([0.0, 9.0, 0.0, 0.0])
     # Round 3: a chance of 0.4, of which a third draws ben all the same.
     turns = [Turn(3, 9, seed) for seed in range(600)]
     others = sum(strategy.peers(state, "anna", turn) != ["ben"] for turn in turns)
     assert others / 600 == pytest.approx(0.4 * 2 / 3, abs=0.06)
+    once = server(peer_models=1, explore=1.0, explore_fall=1.0)
+    drawn = [once.peers(state, "anna", Turn(1, 9, seed))[0] for seed in range(60)]
+    assert set(drawn) == {"ben", "cleo", "dora"}, "the first round has the whole chance"
+    assert {once.peers(state, "anna", Turn(2, 9, seed))[0] for seed in range(60)} == {"ben"}
     late = [strategy.peers(state, "anna", Turn(round, 99, 0)) for round in range(7, 99)]
     assert late == [["ben"]] * 92
     again = server(peer_models=1, explore=0.6, explore_fall=0.1)
