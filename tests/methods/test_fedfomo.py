@@ -247,6 +247,18 @@ def test_gains_are_added_up_and_the_best_are_sent() -> None:
     assert strategy.peers(state, "anna", Turn(4, 9, 0)) == [left, first[1]]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_gains_are_of_those_who_were_sent_though_others_joined_since(seed: int) -> None:
+    strategy = server(peer_models=1)
+    state, turn = known(strategy, models=1), Turn(2, 9, seed)
+    (other,) = strategy.peers(state, "ben", turn)
+    uploads = {"aaron": upload(9.0, models=1), "ben": upload(1.0, 0.5, models=1)}
+    state, _ = strategy.aggregate(state, uploads, turn)
+    assert strategy.roster(state).clients == ("aaron", *CLIENTS)
+    gained = dict(zip(strategy.roster(state).clients, state[PAIRS][2].tolist(), strict=True))
+    assert {client: r for client, r in gained.items() if r} == {other: 0.5}
+
+
 def test_people_who_are_equal_are_drawn_and_exploring_falls() -> None:
     strategy = server(peer_models=1, explore=0.6, explore_fall=0.1)
     state = known(strategy, models=1)
