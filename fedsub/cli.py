@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.logging import RichHandler
 
+from fedsub.commands.compare import compare
 from fedsub.commands.data import data
 from fedsub.commands.deploy import deploy
 from fedsub.commands.device import export, predict
@@ -34,7 +35,7 @@ def cli() -> None:
     )
 
 
-for command in (run, methods, data, deploy, forget, predict, export):
+for command in (run, compare, methods, data, deploy, forget, predict, export):
     cli.add_command(command)
 
 

@@ -1,0 +1,73 @@
+"""``fedsub compare``: a study of methods, data, seeds and settings, from a TOML file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+@click.command(short_help="Run a study: methods x data x seeds x settings.")
+@click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="folder of the study [default: runs/<name of the file>]",
+)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="folder in which the federations lie that the study names [default: that of the file]",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count,
+    help="runs at a time, one thread each [default: as many as there are cores]",
+)
+@click.option("--seeds", help="instead of the file's, such as 0,1,2")
+@click.option("--rounds", type=click.IntRange(min=1), help="instead of the file's")
+def compare(
+    study: Path,
+    out: Path | None,
+    data: Path | None,
+    jobs: int,
+    seeds: str | None,
+    rounds: int | None,
+) -> None:
+    """Train all runs of the file STUDY and print how the methods compare.
+
+    Every finished run is kept in the study's folder: a study that was interrupted goes on, and one
+    whose file was changed makes only the runs that changed.
+    """
+    from fedsub.studies.runner import run_study
+    from fedsub.studies.study import read_study, shortened
+    from fedsub.studies.study_tables import TABLES_FILE, write_tables
+
+    console = Console()
+    wanted = shortened(read_study(study, data), seeds, rounds)
+    folder = (out or Path("runs") / study.stem).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = (
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("of the work"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console) as bar:
+        lines: dict[str, object] = {}
+
+        def progress(stage: str, done: float, total: float) -> None:
+            if not total:
+                return
+            if stage not in lines:
+                lines[stage] = bar.add_task(stage, total=total)
+            bar.update(lines[stage], completed=done)  # type: ignore[arg-type]
+
+        chosen = run_study(wanted, folder, jobs, progress)
+    console.print(write_tables(wanted, folder, chosen), markup=False, soft_wrap=True)
+    console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)

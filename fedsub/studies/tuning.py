@@ -1,0 +1,38 @@
+"""The part of the training data on which a study chooses values: never a tested sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedsub_client.split_client import split_client
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import ClientData, Federation
+
+
+def training_part(federation: Federation, config: RunConfig) -> Federation:
+    """Return the federation of what everybody trains on in a run, and of nothing else.
+
+    A run on it tests on a part of that: the validation part.
+    """
+    kept = {}
+    for name, data in federation.clients.items():
+        # Split places instead of samples, to know which are kept; float32 holds 16 million.
+        places = np.arange(len(data.y), dtype=np.float32).reshape(-1, 1)
+        split = split_client(replace(data, x=places), federation.card, config.split_settings)
+        own = split.train_x.ravel().astype(np.int64)
+        t = None if data.t is None else data.t[own]
+        since = None if data.since is None else data.since[own]
+        kept[name] = ClientData(name, data.x[own], data.y[own], t, since)
+    return Federation(federation.card, kept)
+
+
+def tuning_config(config: RunConfig) -> RunConfig:
+    """Return the configuration of a run on the training part.
+
+    Of a share of the training part, cut once more, little is left: it is drawn by class, as the
+    samples that are left are far apart.
+    """
+    split = "stratified" if config.train_share < 1 else config.split
+    return replace(config, split=split, train_share=1.0, evaluate_every=config.rounds)

@@ -1,0 +1,257 @@
+"""Studies: what a file says, what is tuned on what, which runs are made anew, killed studies."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsub.studies.runner import choose, cost, run_study, run_tasks
+from fedsub.studies.study import Entry, Study, Task, read_study, shortened, task_of, tuning_tasks
+from fedsub.studies.study_tables import bootstrap, tables, write_tables
+from fedsub.studies.tuning import training_part, tuning_config
+from fedsub_client.split_client import split_client
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.errors import ConfigError, RunError
+
+from ...methods.method_runs import people
+
+STUDY = """
+title = "Small"
+about = "Two seeds, two shares."
+seeds = [0, 3]
+[run]
+data = "people"
+rounds = 2
+lr = 0.05
+[vary]
+train-share = [1.0, 0.5]
+[methods]
+local = {}
+fedavg = {}
+"ditto 0.5" = { method = "ditto", lam = 0.5 }
+ditto = {}
+[tune]
+lr = [0.01, 0.05]
+"ditto.lam" = [0.1, 1.0]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write_federation(tmp_path / "people", people(samples=20))
+    (tmp_path / "small.toml").write_text(STUDY)
+    return tmp_path
+
+
+def nothing(stage: str, done: float, total: float) -> None:
+    """Tell nobody how far it is."""
+
+
+def test_all_combinations_are_runs_and_fixed_hyperparameters_are_not_tuned(place: Path) -> None:
+    study = read_study(place / "small.toml")
+    assert [dict(cell) for cell in study.cells] == [{"train-share": 1.0}, {"train-share": 0.5}]
+    tried = {entry.label: len(study.candidates(entry)) for entry in study.entries}
+    assert tried == {"local": 2, "fedavg": 2, "ditto 0.5": 2, "ditto": 4}
+    assert len(list(tuning_tasks(study))) == 2 * (2 + 2 + 2 + 4)
+    assert all(task.config.seed == 0 and task.tuning for task in tuning_tasks(study))
+    (half,) = (e for e in study.entries if e.label == "ditto 0.5")
+    config = task_of(study, half, study.cells[1], 3, {"lr": 0.01}).config
+    assert (config.lr, config.seed, config.train_share) == (0.01, 3, 0.5)
+    assert config.hyper["ditto"].lam == 0.5 and config.data == str(place / "people")
+
+
+def test_a_name_knows_what_decides_the_outcome_and_nothing_else(place: Path) -> None:
+    study = read_study(place / "small.toml")
+
+    def name(changed: Study, label: str) -> str:
+        (entry,) = (e for e in changed.entries if e.label == label)
+        return task_of(changed, entry, changed.cells[0], 0, {"lr": 0.01}).name
+
+    other = place / "other.toml"
+    other.write_text(STUDY.replace("lam = 0.5", "lam = 0.7").replace("Small", "Other"))
+    changed = read_study(other)
+    assert name(study, "local") == name(changed, "local")
+    assert name(study, "ditto 0.5") != name(changed, "ditto 0.5")
+    longer = shortened(study, None, 5)
+    assert name(study, "local") != name(longer, "local")
+    threads = replace(study, run={**study.run, "threads": 2})
+    assert name(study, "local") == name(threads, "local")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("title", "titel", "unknown key 'titel'. Did you mean 'title'"),
+        ("seeds = [0, 3]", "seeds = [0, 0]", "seeds: got"),
+        ("seeds = [0, 3]", "budget = 'time'", "budget: got 'time', expected rounds or compute"),
+        ("[1.0, 0.5]", "1.0", "vary: train-share: got 1.0, expected a list"),
+        ("[1.0, 0.5]", "[1.0, 2.0]", "train-share: got 2.0"),
+        ("lam = 0.5", "lamb = 0.5", "ditto 0.5: .*unknown key 'ditto.lamb'"),
+        ("[0.1, 1.0]", "[0.1, -1.0]", "lam: got -1.0"),
+        ("fedavg = {}", "fedavgg = {}", "unknown method 'fedavgg'"),
+        ("fedavg = {}", '"a/b" = {}', "methods: got 'a/b'"),
+        ("rounds = 2", "rounds = 2\nmethod = 'x y'", "run: method: got 'x y', expected it among"),
+    ],
+)
+def test_what_is_no_study_is_refused(place: Path, old: str, new: str, said: str) -> None:
+    file = place / "small.toml"
+    file.write_text(STUDY.replace(old, new))
+    with pytest.raises(ConfigError, match=said):
+        read_study(file)
+
+
+def test_values_are_chosen_on_the_training_part_alone() -> None:
+    """No tested sample of the run is in the federation that tuning trains and tests on."""
+    whole = people(samples=30)
+    for share in (1.0, 0.3):
+        config = RunConfig(method="local", beside="", train_share=share, split="stratified")
+        part = training_part(whole, config)
+        for name, data in part.clients.items():
+            split = split_client(whole.clients[name], whole.card, config.split_settings)
+            assert np.array_equal(data.x, split.train_x) and np.array_equal(data.y, split.train_y)
+    again = tuning_config(replace(config, rounds=7))
+    assert (again.train_share, again.split, again.evaluate_every) == (1.0, "stratified", 7)
+
+
+def test_equal_compute_gives_costly_methods_fewer_rounds(place: Path) -> None:
+    file = place / "small.toml"
+    file.write_text(
+        STUDY.replace("seeds =", "budget = 'compute'\nseeds =").replace("rounds = 2", "rounds = 40")
+    )
+    study = read_study(file)
+    rounds = {}
+    for entry in study.entries:
+        config = task_of(study, entry, study.cells[0], 0, study.candidates(entry)[0]).config
+        rounds[entry.label] = config.rounds
+    assert rounds == {"local": 40, "fedavg": 40, "ditto 0.5": 20, "ditto": 20}
+
+
+def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) -> None:
+    study = shortened(read_study(place / "small.toml"), "0", 1)
+    study = replace(study, vary={}, tune={"lr": [0.01, 0.05]})
+    out = place / "out"
+    chosen = run_study(study, out, 2, nothing)
+    text = write_tables(study, out, chosen)
+    files = {p.parent.name: p.stat().st_mtime_ns for p in out.glob("runs/*/summary.json")}
+    assert len(files) == 4 * 2 + 4
+    assert (
+        run_study(study, out, 2, nothing) == chosen == json.loads((out / "chosen.json").read_text())
+    )
+    assert write_tables(study, out, chosen) == text == (out / "tables.md").read_text()
+    for label in ("local", "fedavg", "ditto 0.5", "ditto"):
+        assert f"\n| {label} |" in text
+    ((_, rows),) = tables(study, runs := finished_runs(study, out, chosen))
+    assert [row.gain for row in rows if row.entry.method == "local"] == [None]
+    by = {run.task.entry.label: run.people for run in runs}
+    for row in rows:
+        if row.gain is not None and row.low is not None and row.high is not None:
+            own, alone = by[row.entry.label], by["local"]
+            gains = [own[person] - alone[person] for person in alone]
+            assert row.gain == pytest.approx(np.mean(gains))
+            assert row.worse == np.mean(np.array(gains) < 0)
+            assert row.low <= row.gain <= row.high
+    more = replace(study, seeds=(0, 1))
+    run_study(more, out, 2, nothing)
+    after = {p.parent.name: p.stat().st_mtime_ns for p in out.glob("runs/*/summary.json")}
+    assert files.items() <= after.items() and len(after) == len(files) + 4
+
+
+def finished_runs(study: Study, out: Path, chosen: dict[str, object]) -> list[object]:
+    from fedsub.studies.study_tables import finished
+
+    return finished(study, out, chosen)  # type: ignore[arg-type, return-value]
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_kept(place: Path) -> None:
+    study = shortened(read_study(place / "small.toml"), "0", 1)
+    study = replace(study, vary={}, tune={})
+    good = [task_of(study, entry, (), 0, {}) for entry in study.entries[:2]]
+    bad = task_of(study, Entry("deep", "fedper", {"head-layers": 9}), (), 0, {})
+    with pytest.raises(RunError, match=r"1 of 3 runs failed.*\ndeep-seed0-.*head: got 9 layers"):
+        run_tasks([*good, bad], place / "out", 1, "runs", nothing)
+    assert len(list((place / "out").glob("runs/*/summary.json"))) == 2
+
+
+def test_long_runs_come_first(place: Path) -> None:
+    study = read_study(place / "small.toml")
+
+    def task(label: str, rounds: int) -> Task:
+        (entry,) = (e for e in study.entries if e.label == label)
+        return task_of(shortened(study, None, rounds), entry, study.cells[0], 0, {})
+
+    assert cost(task("ditto", 2)) > cost(task("fedavg", 2)) == cost(task("local", 2))
+    assert cost(task("local", 9)) > cost(task("ditto", 2))
+
+
+def test_of_a_diverged_run_nothing_is_chosen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = replace(shortened(read_study(place / "small.toml"), "0", 1), vary={})
+    reached = {0.01: float("nan"), 0.05: 0.2}
+
+    class Reached:
+        def __init__(self, folder: Path, task: Task) -> None:
+            self.macro_f1 = reached[task.config.lr]
+
+    monkeypatch.setattr("fedsub.studies.runner.summary", Reached)
+    assert {values["lr"] for values in choose(study, place).values()} == {0.05}
+
+
+def test_the_interval_of_a_mean_over_people() -> None:
+    values = np.random.default_rng(1).normal(0.1, 1.0, 400)
+    low, high = bootstrap(values)
+    half = 1.96 * values.std() / 20
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.01)
+    assert bootstrap(np.array([0.3, 0.3])) == pytest.approx((0.3, 0.3))
+
+
+@pytest.mark.slow
+def test_a_study_that_is_killed_ends_in_the_same_tables(tmp_path: Path) -> None:
+    write_federation(tmp_path / "people", people(samples=20))
+    file = tmp_path / "small.toml"
+    file.write_text(STUDY.replace("rounds = 2", "rounds = 12").replace("[1.0, 0.5]", "[1.0]"))
+    fedsub = str(Path(sys.executable).with_name("fedsub"))
+    command = [fedsub, "compare", str(file), "--seeds", "0", "--jobs", "2"]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([*command, "--out", str(whole)], env=env, check=True, capture_output=True)
+    stream, kills = random.Random(0), 0
+    while kills < 3:
+        before = len(list(killed.glob("runs/*/summary.json")))
+        with subprocess.Popen(
+            [*command, "--out", str(killed)],
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as study:
+            until = time.monotonic() + 60
+            while (
+                len(list(killed.glob("runs/*/*/state.db"))) <= before
+                and study.poll() is None
+                and time.monotonic() < until
+            ):
+                time.sleep(0.05)
+            time.sleep(stream.random())
+            os.killpg(study.pid, signal.SIGKILL)
+        kills += 1
+    subprocess.run([*command, "--out", str(killed)], env=env, check=True, capture_output=True)
+    for name in ("tables.md", "runs.csv", "people.csv", "chosen.json"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_federations_lie_in_the_folder_that_is_named(place: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    federation = people(samples=20)
+    write_federation(elsewhere / "people", Federation(federation.card, federation.clients))
+    for data, expected in ((elsewhere, elsewhere), (None, place)):
+        assert read_study(place / "small.toml", data).run["data"] == str(expected / "people")
