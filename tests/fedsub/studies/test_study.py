@@ -17,7 +17,7 @@ import pytest
 
 from fedsub.studies.runner import choose, cost, run_study, run_tasks
 from fedsub.studies.study import Entry, Study, Task, read_study, shortened, task_of, tuning_tasks
-from fedsub.studies.study_tables import bootstrap, tables, write_tables
+from fedsub.studies.study_tables import bootstrap, finished, tables, write_tables
 from fedsub.studies.tuning import training_part, tuning_config
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
@@ -26,6 +26,7 @@ from fedsub_core.errors import ConfigError, RunError
 
 from ...methods.method_runs import people
 
+STUDIES = Path(__file__).resolve().parents[3] / "studies"
 STUDY = """
 title = "Small"
 about = "Two seeds, two shares."
@@ -151,7 +152,7 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
     assert write_tables(study, out, chosen) == text == (out / "tables.md").read_text()
     for label in ("local", "fedavg", "ditto 0.5", "ditto"):
         assert f"\n| {label} |" in text
-    ((_, rows),) = tables(study, runs := finished_runs(study, out, chosen))
+    ((_, rows),) = tables(study, runs := finished(study, out, chosen))
     assert [row.gain for row in rows if row.entry.method == "local"] == [None]
     by = {run.task.entry.label: run.people for run in runs}
     for row in rows:
@@ -165,12 +166,6 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
     run_study(more, out, 2, nothing)
     after = {p.parent.name: p.stat().st_mtime_ns for p in out.glob("runs/*/summary.json")}
     assert files.items() <= after.items() and len(after) == len(files) + 4
-
-
-def finished_runs(study: Study, out: Path, chosen: dict[str, object]) -> list[object]:
-    from fedsub.studies.study_tables import finished
-
-    return finished(study, out, chosen)  # type: ignore[arg-type, return-value]
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_kept(place: Path) -> None:
@@ -255,3 +250,10 @@ def test_federations_lie_in_the_folder_that_is_named(place: Path, tmp_path: Path
     write_federation(elsewhere / "people", Federation(federation.card, federation.clients))
     for data, expected in ((elsewhere, elsewhere), (None, place)):
         assert read_study(place / "small.toml", data).run["data"] == str(expected / "people")
+
+
+@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.toml")), ids=lambda file: file.stem)
+def test_the_studies_that_come_along_can_be_read(file: Path) -> None:
+    study = read_study(file)
+    assert study.about and "local" in {entry.method for entry in study.entries}
+    assert f"`{file.name}`" in (STUDIES / "README.md").read_text()
