@@ -18,7 +18,7 @@ test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .

@@ -50,15 +50,17 @@ class WithRawDevices(Rehearsal):
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         return [json.loads(line) for line in lines]
 
-    def start_raw(self, *options: str) -> None:
-        """Start the raw devices; ended with all others."""
-        place = self.place
+    def start_raw(self, names: Sequence[str]) -> None:
+        """Start some of the raw devices, in a process of their own; ended with all others."""
+        place, before = self.place, len(self.nodes())
         env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
         where = [f"{HOST}:{self.fleet}", place.credentials.ca, place.folder / "keys"]
         command = [sys.executable, "-m", "raw_device", *map(str, where)]
-        command += [str(place.folder / "journal"), *options, *self.raw]
+        command += [str(place.folder / "journal"), *names]
         self.supervisor.start("raw", command, env, place.log("raw"), rank=_DEVICES)
-        self.supervisor.wait_until(lambda: len(self.nodes()) == len(self.raw), "raw devices", 60)
+        self.supervisor.wait_until(
+            lambda: len(self.nodes()) == before + len(names), "raw devices", 60
+        )
 
     def nodes(self) -> dict[str, int]:
         """The node ids of raw devices, by name."""

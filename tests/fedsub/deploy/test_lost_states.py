@@ -23,7 +23,7 @@ pytestmark = [
 Deployment = Any  # of conftest.py
 Undisturbed = tuple[dict[str, dict[str, Any]], dict[Any, float], Path]
 
-ROUNDS = 5
+ROUNDS = 4
 
 
 @dataclass
@@ -65,7 +65,6 @@ def losses(seen: Seen) -> Generator[None, None, None]:
     seen.names_while_full = frozenset(path.name for path in p1.iterdir())
     photos.unlink()
 
-    yield from d.until_round(3)
     data = bytearray((p2 / STATE_FILE).read_bytes())
     data[len(data) // 2] ^= 1
     seen.damaged = bytes(data)
@@ -94,7 +93,7 @@ def test_a_full_disk_costs_the_device_that_round_and_its_state_stays(seen: Seen)
     assert seen.while_full == seen.before
     assert seen.names_while_full == {STATE_FILE, "lock", "photos"}
     assert seen.values("p1", "refused_replies") == {2: 1}
-    assert list(seen.values("p1", "bytes_up_sent")) == [1, 3, 4, 5]
+    assert list(seen.values("p1", "bytes_up_sent")) == [1, 3, 4]
     assert seen.deployment.saved("p1").round == ROUNDS
     log = seen.deployment.log("run")
     assert "round 2, client p1: refused: " in log
@@ -109,8 +108,8 @@ def test_a_damaged_state_is_kept_aside_and_the_device_starts_anew(seen: Seen) ->
     assert log.count("kept aside as damaged-1.safetensors") == 1 and "checksum is wrong" in log
     # A download of differences says nothing to it; it sends all its rows, and both agree again.
     sent = seen.values("p2", "bytes_up_sent")
-    assert list(sent) == [1, 2, 3, 4, 5] and seen.values("p2", "refused_replies") == {}
-    assert sent[3] * 1.1 < sent[4] > sent[5] * 1.1
+    assert list(sent) == [1, 2, 3, 4] and seen.values("p2", "refused_replies") == {}
+    assert sent[2] * 1.1 < sent[3] > sent[4] * 1.1
     assert deployment.saved("p2").round == ROUNDS
 
 
@@ -136,5 +135,5 @@ def test_what_came_before_a_loss_is_as_if_nothing_happened(
     assert len(same) > 50
     assert {key: after.get(key) for key in same} == {key: expected[key] for key in same}
     # The loss itself is not made up for: a round untrained, what only that device knew forgotten.
-    for key in ((2, "p1", "loss", None), (4, "p2", "loss", None)):
+    for key in ((2, "p1", "loss", None), (3, "p2", "loss", None)):
         assert after[key] != expected[key]

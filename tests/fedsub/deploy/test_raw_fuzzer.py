@@ -22,7 +22,7 @@ from .test_raw_device import SETTINGS
 
 HONEST = ("p1", "p2")
 FUZZERS = [f"fuzzer-{i}" for i in range(4)]
-ROUNDS = int(os.environ.get("FEDSUB_RAW_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("FEDSUB_RAW_ROUNDS", "2"))
 DOORS = ("reply", "object", "confirmation", "call")
 #: What is sent within a few rounds on a slow machine.
 LEAST_MUTANTS = 500
@@ -34,11 +34,11 @@ def test_mutants_end_no_run_and_a_raw_device_takes_part_beside_them(
 ) -> None:
     write_federation(tmp_path / "data", town(len(HONEST)))
     places = {"data": str(tmp_path / "data"), "out": str(tmp_path / "out")}
-    settings: dict[str, Any] = SETTINGS | places | {"rounds": ROUNDS, "evaluate-every": 1}
+    settings: dict[str, Any] = SETTINGS | places | {"rounds": ROUNDS, "evaluate-every": 2}
     config = read_config(None, settings)
     rehearsal = WithRawDevices(config, len(HONEST), ["honest", *FUZZERS])
     with rehearsal.up():
-        rehearsal.start_raw()
+        rehearsal.start_raw(rehearsal.raw)
         for _ in rehearsal.follow(rehearsal.submit()):
             pass
         sent = {e["device"]: e for e in rehearsal.journal if e.get("kind") == "mutants"}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .connection import Connection
-from .device import Device
+from .device import POLL_SECONDS, Device
 from .foresight import foresee, foresee_greeting
 from .fuzz import fuzzer
 from .openings import OPENINGS
@@ -45,7 +45,12 @@ def main(address: str, ca: str, keys: str, journal: str, *names: str) -> None:
             note({"device": name, "kind": "node", "id": connection.node.node_id})
             manners = fuzzer(name) if name.startswith("fuzzer") else MANNERS[name]
             devices.append(Device(name, connection, manners, note))
-        workers = [threading.Thread(target=device.work, daemon=True) for device in devices]
+        # As devices that know nothing of each other: they do not all look at the same moment.
+        apart = POLL_SECONDS / len(devices)
+        workers = [
+            threading.Thread(target=device.work, args=(i * apart,), daemon=True)
+            for i, device in enumerate(devices)
+        ]
         for worker in workers:
             worker.start()
         ended.wait()

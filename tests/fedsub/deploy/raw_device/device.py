@@ -18,8 +18,10 @@ from flwr.proto.recorddict_pb2 import RecordDict
 from .connection import Connection
 from .objects import Thing, body_of, config_record, content, payload, read_config, thing
 
-#: As a SuperNode: more often, many devices keep the SuperLink's database busy.
-POLL_SECONDS = 3.0
+#: About as a SuperNode: more often, many devices keep the SuperLink's database busy.
+POLL_SECONDS = 4.0
+#: After a question: one that has its message sent again and again loses no time.
+AGAIN_SECONDS = 1.0
 FEATURES, CLASSES = 4, ["sit", "walk", "run"]
 Note = Callable[[dict[str, Any]], None]
 
@@ -60,9 +62,11 @@ class Device:
         self.name, self.connection, self.manners, self.note = name, connection, manners, note
         self._stop = threading.Event()
 
-    def work(self) -> None:
-        """Answer until it is told to stop."""
-        while not self._stop.wait(POLL_SECONDS):
+    def work(self, late: float) -> None:
+        """Answer until it is told to stop; begin `late` seconds after others."""
+        question: Question | None = None
+        self._stop.wait(late)
+        while not self._stop.wait(POLL_SECONDS if question is None else AGAIN_SECONDS):
             try:
                 question = self._next()
                 if question is not None:

@@ -31,7 +31,7 @@ from .device import Device, Question
 from .objects import Thing, body_of, content, metric_record, payload, thing
 
 #: How many mutants a device sends at most, and seconds between two: it shall not be a mere flood.
-MUTANTS = int(os.environ.get("FEDSUB_RAW_MUTANTS", "1000"))
+MUTANTS = int(os.environ.get("FEDSUB_RAW_MUTANTS", "300"))
 PAUSE_SECONDS = 0.005
 RUBBISH = (b"\xff" * 10, b"\x0a\xff\xff\xff\xff\x0f", b"\x0b" * 50, b"\x0a\x00" * 200, b"\x00", b"")
 
