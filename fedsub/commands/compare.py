@@ -43,7 +43,7 @@ def compare(
     Every finished run is kept in the study's folder: a study that was interrupted goes on, and one
     whose file was changed makes only the runs that changed.
     """
-    from fedsub.studies.runner import run_study
+    from fedsub.studies.runner import final_tasks, run_study, seconds
     from fedsub.studies.study import read_study, shortened
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
@@ -70,4 +70,9 @@ def compare(
 
         chosen = run_study(wanted, folder, jobs, progress)
     console.print(write_tables(wanted, folder, chosen), markup=False, soft_wrap=True)
+    times: dict[str, float] = {}
+    for task in final_tasks(wanted, chosen):
+        times[task.entry.label] = times.get(task.entry.label, 0) + seconds(folder, task)
+    took = ", ".join(f"{label} {time:.0f}" for label, time in times.items())
+    console.print(f"Seconds, tuning left out: {took}", markup=False)
     console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)

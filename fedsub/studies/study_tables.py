@@ -45,6 +45,7 @@ class Row:
     Parameters
     ----------
     macro_f1, weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
+    interval : the 95 % interval of the macro F1 over people, each person's mean over seeds.
     gain, low, high : mean gain in macro F1 over `local`, and its 95 % interval; None for `local`
         or without it.
     worse : share of people with less than `local`, each person's mean over seeds.
@@ -54,6 +55,7 @@ class Row:
     entry: Entry
     tested: str
     macro_f1: float
+    interval: tuple[float, float]
     weighted_f1: float
     loss: float
     p10: float
@@ -93,6 +95,8 @@ def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
 def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
     gains = None if alone is None or alone is runs else gains_of(runs, alone)
     interval = None if gains is None else bootstrap(gains)
+    people = sorted(set.intersection(*(set(run.people) for run in runs)))
+    reached = np.array([[run.people[person] for person in people] for run in runs]).mean(axis=0)
 
     def mean(name: str) -> float:
         values = [getattr(run.summary, name) for run in runs]
@@ -105,6 +109,7 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
         runs[0].task.entry,
         runs[0].summary.tested or "-",
         mean("macro_f1"),
+        bootstrap(reached),
         mean("weighted_f1"),
         mean("loss"),
         mean("macro_f1_p10"),
@@ -169,9 +174,9 @@ def _protocol(study: Study) -> str:
     }[study.budget]
     return (
         f"Seeds {', '.join(map(str, study.seeds))}; {budget}{tuned}. Macro F1 is the mean over "
-        "people and seeds of each person's own test part after the last round; 10 %: the 10th "
-        "percentile over people; gain: over `local`, with the 95 % interval over people "
-        f"({RESAMPLES:,} resamples, each person's mean over seeds); worse: people below `local`. "
+        "people and seeds of each person's own test part after the last round, with the 95 % "
+        f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds); 10 %: the "
+        "10th percentile over people; gain: over `local`; worse: people below `local`. "
         "Up, down, to evaluate: full models in float32 a client and round, as really sent."
     )
 
@@ -190,7 +195,7 @@ def _lines(study: Study, rows: Sequence[Row]) -> list[str]:
         cells = [
             row.entry.label,
             row.tested,
-            f"{row.macro_f1:.3f}",
+            f"{row.macro_f1:.3f} ({row.interval[0]:.3f} to {row.interval[1]:.3f})",
             f"{row.p10:.3f}",
             gain,
             "-" if row.worse is None else f"{row.worse:.0%}",

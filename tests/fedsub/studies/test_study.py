@@ -154,6 +154,8 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
         assert f"\n| {label} |" in text
     ((_, rows),) = tables(study, runs := finished(study, out, chosen))
     assert [row.gain for row in rows if row.entry.method == "local"] == [None]
+    for row in rows:
+        assert row.interval[0] <= row.macro_f1 <= row.interval[1]
     by = {run.task.entry.label: run.people for run in runs}
     for row in rows:
         if row.gain is not None and row.low is not None and row.high is not None:
