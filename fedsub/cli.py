@@ -15,6 +15,7 @@ from fedsub.commands.deploy import deploy
 from fedsub.commands.device import export, predict
 from fedsub.commands.forget import forget
 from fedsub.commands.methods import methods
+from fedsub.commands.report import report
 from fedsub.commands.run import run
 from fedsub_core.errors import FedSubError
 from fedsub_core.version import VERSION
@@ -35,7 +36,7 @@ def cli() -> None:
     )
 
 
-for command in (run, compare, methods, data, deploy, forget, predict, export):
+for command in (run, compare, report, methods, data, deploy, forget, predict, export):
     cli.add_command(command)
 
 

@@ -21,13 +21,21 @@ back, unregister its key: flwr supernode unregister NODE-ID."""
 def forget(run: Path, client: str, yes: bool) -> None:
     """Remove CLIENT from the folder RUN: its rows, prototypes, scores, key, model and name.
 
-    Its metrics stay without its name. A run that is going on ends at its next round; started
-    again, it goes on without CLIENT.
+    Its metrics stay without its name; a report is written anew. A run that is going on ends at
+    its next round; started again, it goes on without CLIENT.
     """
+    from fedsub.report.report import remove_report, write_report
     from fedsub_server.forgetting import forget as forget_client
+    from fedsub_server.results import RUN_FILE
 
     if not yes:
         click.confirm(f"Forget client {client} in {run}? This cannot be undone", abort=True)
-    alias = forget_client(run, client)
+    # First, so that no name stays in a report where this is stopped half-way.
+    had_report = (run / RUN_FILE).is_file() and remove_report(run)
+    try:
+        alias = forget_client(run, client)
+    finally:
+        if had_report:
+            write_report(run)
     click.echo(f"{run}: client {client} is forgotten; its metrics stand under {alias!r}.")
     click.echo(REMAINS.format(client=client))

@@ -48,14 +48,24 @@ def _metavar(option: Option) -> str:
     metavar="METHOD.KEY=VALUE",
     help="a method's hyperparameter, such as fedsub.fusion=avg (see `fedsub methods`)",
 )
+@click.option(
+    "--report/--no-report",
+    "with_report",
+    default=True,
+    help="write report.html into the run's folder at the end",
+)
 @_config_options
 def run(
-    config: str | None, resume: Path | None, settings: tuple[str, ...], **options: str | None
+    config: str | None,
+    resume: Path | None,
+    settings: tuple[str, ...],
+    with_report: bool,
+    **options: str | None,
 ) -> None:
     """Train a method, and others beside it, on a federation in this process.
 
     CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
-    how the methods compare and where the run's folder lies.
+    how the methods compare and where the run's folder and its report lie.
     """
     from fedsub.report.tables import print_results
     from fedsub.studies.comparison import compare, go_on, load_data, new_folder, resumed_config
@@ -87,3 +97,8 @@ def run(
         )
     print_results(console, method_summaries(folder))
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+    if with_report:
+        from fedsub.report.report import write_report
+
+        # Last, so that nothing of what was trained and printed depends on it.
+        console.print(f"Report: {write_report(folder)[0]}", soft_wrap=True, markup=False)

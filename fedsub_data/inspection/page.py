@@ -8,15 +8,16 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 
 from fedsub_core.errors import DataError
 from fedsub_core.files import check_new_folder, whole_folder
+from fedsub_data.inspection.drawing import DOTS_PER_INCH
+from fedsub_data.inspection.html import document, table
 from fedsub_data.inspection.inspection import Inspection
-from fedsub_data.inspection.page_style import STYLE
-from fedsub_data.inspection.plots import DOTS_PER_INCH, figures
+from fedsub_data.inspection.plots import figures
 from fedsub_data.inspection.tables import (
     ARRIVAL_HEAD,
     CLASS_HEAD,
@@ -83,26 +84,17 @@ def page(inspection: Inspection, images: Mapping[str, bytes]) -> str:
         f"{inspection.counts.sum():,} samples, {len(card.classes)} classes.</p>",
         f'<div class="warning"><h2>Mind the split</h2>{warnings}</div>' if warnings else "",
         "<h2>The federation</h2>",
-        _table((), fact_rows(inspection)),
+        table((), fact_rows(inspection)),
         "<h2>Classes</h2>",
-        _table(CLASS_HEAD, class_rows(inspection)),
+        table(CLASS_HEAD, class_rows(inspection)),
         *_arrivals(inspection),
         *(_figure(name, image, inspection) for name, image in images.items()),
         "<details><summary>Samples of each client and class, as a table</summary>",
-        _table(("client", *card.classes, "all"), _clients(inspection)),
+        table(("client", *card.classes, "all"), _clients(inspection)),
         "</details>",
     ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # A browser then refuses whatever is not inside this file.
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(card.name)}: a look at the federation</title>\n"
-        f"<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(part for part in parts if part)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    body = "\n".join(part for part in parts if part)
+    return document(f"{card.name}: a look at the federation", f"<main>\n{body}\n</main>")
 
 
 def _clients(inspection: Inspection) -> Iterable[tuple[str, ...]]:
@@ -114,8 +106,8 @@ def _arrivals(inspection: Inspection) -> list[str]:
     if not inspection.arrivals:
         return []
     intro = "<p>Some clients gain samples during a run: how many exist from which round on.</p>"
-    table = _table(ARRIVAL_HEAD, arrival_rows(inspection))
-    return ["<h2>Samples that arrive later</h2>", intro, table]
+    rows = table(ARRIVAL_HEAD, arrival_rows(inspection))
+    return ["<h2>Samples that arrive later</h2>", intro, rows]
 
 
 def _figure(name: str, image: bytes, inspection: Inspection) -> str:
@@ -130,20 +122,4 @@ def _figure(name: str, image: bytes, inspection: Inspection) -> str:
     return (
         f"<h2>{heading}</h2>\n<p>{reading}</p>\n"
         f'<img width="{width}" height="{height}" alt="{alt}" src="data:image/png;base64,{data}">'
-    )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table whose first column names the row; without a head, one of texts."""
-    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        + "</tr>\n"
-        for first, *cells in rows
-    )
-    kind = "numbers" if head else "facts"
-    header = f"<thead><tr>{top}</tr></thead>\n" if head else ""
-    return (
-        f'<div class="scroll"><table class="{kind}">\n{header}<tbody>\n{body}</tbody></table></div>'
     )

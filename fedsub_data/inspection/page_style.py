@@ -6,12 +6,12 @@ STYLE = """\
 :root {
   color-scheme: light dark;
   --ink: #1f2328; --soft: #57606a; --paper: #ffffff; --line: #d0d7de; --warn: #fff4d6;
-  --warn-line: #b7791f;
+  --warn-line: #b7791f; --focus: #0a5fb4;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e6edf3; --soft: #9aa4af; --paper: #14181d; --line: #3a424c; --warn: #3a2e10;
-    --warn-line: #d9a441;
+    --warn-line: #d9a441; --focus: #7cc0ff;
   }
 }
 body {
@@ -28,6 +28,10 @@ img {
   border-radius: 6px;
 }
 .scroll { overflow-x: auto; }
+caption { text-align: left; color: var(--soft); padding-bottom: 0.3rem; }
+.scroll:focus-visible, summary:focus-visible, a:focus-visible {
+  outline: 2px solid var(--focus); outline-offset: 2px;
+}
 table { border-collapse: collapse; margin: 0.75rem 0; font-size: 0.94rem; }
 th, td { padding: 0.3rem 0.9rem 0.3rem 0; border-bottom: 1px solid var(--line); }
 th { text-align: left; font-weight: 600; }
@@ -37,6 +41,7 @@ thead th { vertical-align: bottom; }
 .numbers td, .numbers thead th:not(:first-child) {
   text-align: right; padding-left: 0.9rem; font-variant-numeric: tabular-nums;
 }
+.numbers td.words, .numbers thead th.words:not(:first-child) { text-align: left; }
 .facts th { white-space: nowrap; vertical-align: top; font-weight: 500; color: var(--soft); }
 .facts td { overflow-wrap: anywhere; }
 .warning {

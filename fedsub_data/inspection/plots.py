@@ -1,13 +1,10 @@
 """Four figures of an inspected federation, as PNG; legible from 2 to about 120 clients.
 
-Figures are drawn without pyplot, so nothing is shared between calls or threads. Colours can be
-told apart by colour-blind people: one hue for shares, red and blue for similarity, Okabe and
-Ito's set (2008) for classes.
+One hue stands for shares, red and blue for similarity, a colour each for classes.
 """
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 
@@ -21,16 +18,18 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from fedsub_data.inspection.drawing import (
+    COLOURS,
+    INK,
+    LACKING,
+    ROW_INCHES,
+    new_figure,
+    png,
+    short_name,
+)
 from fedsub_data.inspection.inspection import Inspection
 
-#: Okabe and Ito's colours, without black and their too light yellow.
-_CLASS_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_LACKING = "#c9c9c9"
-_INK = "#333333"
-_ROW_INCHES = 0.17  # a line of small text needs this much
-_LONGEST_LABEL = 22
 _WIDEST_INCHES = 12.0
-DOTS_PER_INCH = 144
 
 
 def figures(inspection: Inspection) -> dict[str, bytes]:
@@ -41,19 +40,19 @@ def figures(inspection: Inspection) -> dict[str, bytes]:
         "prototype_similarity.png": prototype_similarity(inspection),
         "hopkins.png": hopkins_bars(inspection),
     }
-    return {name: _png(figure) for name, figure in drawn.items()}
+    return {name: png(figure) for name, figure in drawn.items()}
 
 
 def class_shares(inspection: Inspection) -> Figure:
     """Return a heat map of each class's share in each client's samples, classes x clients."""
     clients, classes = inspection.counts.shape
     width = _client_width(clients)
-    figure = _figure(width, max(2.6, 1.4 + 0.32 * classes))
+    figure = new_figure(width, max(2.6, 1.4 + 0.32 * classes))
     axes = figure.add_subplot()
     shares = np.where(inspection.counts > 0, inspection.shares, np.nan).T
-    colours = matplotlib.colormaps["Blues"].with_extremes(bad=_LACKING)
+    colours = matplotlib.colormaps["Blues"].with_extremes(bad=LACKING)
     image = axes.imshow(shares, cmap=colours, vmin=0, aspect="auto", interpolation="nearest")
-    axes.set_yticks(range(classes), [_label(name) for name in inspection.card.classes])
+    axes.set_yticks(range(classes), [short_name(name) for name in inspection.card.classes])
     _clients_below(axes, inspection.clients, width)
     if clients <= 20:
         dark = 0.65 * float(np.nanmax(shares))
@@ -72,20 +71,20 @@ def samples_per_client(inspection: Inspection) -> Figure:
     """Return a bar of samples per client, stacked by class where six colours are enough."""
     clients, classes = inspection.counts.shape
     width = _client_width(clients)
-    figure = _figure(width, 3.6)
+    figure = new_figure(width, 3.6)
     axes = figure.add_subplot()
     place = np.arange(clients)
-    if classes <= len(_CLASS_COLOURS):
+    if classes <= len(COLOURS):
         floor = np.zeros(clients)
         for label, name in enumerate(inspection.card.classes):
             height = inspection.counts[:, label]
-            colour = _CLASS_COLOURS[label]
-            axes.bar(place, height, 0.85, floor, color=colour, label=_label(name))
+            colour = COLOURS[label]
+            axes.bar(place, height, 0.85, floor, color=colour, label=short_name(name))
             floor += height
         # The legend names the classes in the order in which they lie on each other.
         figure.legend(loc="outside right upper", reverse=True, frameon=False)
     else:
-        axes.bar(place, inspection.counts.sum(axis=1), 0.85, color=_CLASS_COLOURS[0])
+        axes.bar(place, inspection.counts.sum(axis=1), 0.85, color=COLOURS[0])
     axes.set_xlim(-0.6, clients - 0.4)
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -106,13 +105,13 @@ def prototype_similarity(inspection: Inspection) -> Figure:
     side = float(np.clip(1.6 + 0.04 * people, 2.0, 3.4))
     rows = math.ceil(classes / int(_WIDEST_INCHES / (side + 0.35)))
     columns = math.ceil(classes / rows)
-    figure = _figure(columns * (side + 0.35) + 0.9, rows * (side + 0.55) + 0.5)
+    figure = new_figure(columns * (side + 0.35) + 0.9, rows * (side + 0.55) + 0.5)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    colours = matplotlib.colormaps["RdBu_r"].with_extremes(bad=_LACKING)
+    colours = matplotlib.colormaps["RdBu_r"].with_extremes(bad=LACKING)
     order = _alike_together(inspection)
-    step = max(1, math.ceil(people * _ROW_INCHES / (side * 0.75)))
+    step = max(1, math.ceil(people * ROW_INCHES / (side * 0.75)))
     shown = range(0, people, step)
-    names = [_label(inspection.clients[order[place]], 8) for place in shown]
+    names = [short_name(inspection.clients[order[place]], 8) for place in shown]
     for label, name in enumerate(inspection.card.classes):
         axes, mean = panels[label], inspection.mean_similarity[label]
         matrix = inspection.similarity[label][np.ix_(order, order)]
@@ -120,7 +119,7 @@ def prototype_similarity(inspection: Inspection) -> Figure:
         axes.set_xticks(shown, names, rotation=90, fontsize=6.5)
         axes.set_yticks(shown, names, fontsize=6.5)
         text = "fewer than two people" if mean is None else f"mean {mean:+.2f}"
-        axes.set_title(f"{_label(name)}\n{text}", fontsize=9)
+        axes.set_title(f"{short_name(name)}\n{text}", fontsize=9)
     for axes in panels[classes:]:
         axes.set_axis_off()
     bar = figure.colorbar(image, ax=list(panels), shrink=0.8, aspect=30)
@@ -133,26 +132,22 @@ def prototype_similarity(inspection: Inspection) -> Figure:
 def hopkins_bars(inspection: Inspection) -> Figure:
     """Return a bar of the Hopkins statistic per class, with a line at 0.5, as random points."""
     classes = inspection.card.classes
-    figure = _figure(6.5, 1.4 + 0.34 * len(classes))
+    figure = new_figure(6.5, 1.4 + 0.34 * len(classes))
     axes = figure.add_subplot()
     place = np.arange(len(classes))
     values = [value or 0.0 for value in inspection.hopkins]
-    axes.barh(place, values, 0.7, color=_CLASS_COLOURS[0])
+    axes.barh(place, values, 0.7, color=COLOURS[0])
     for row, value in enumerate(inspection.hopkins):
         # In a column of their own, where neither a bar nor the line at 0.5 crosses them.
-        axes.text(1.03, row, "none" if value is None else f"{value:.2f}", va="center", color=_INK)
-    axes.axvline(0.5, color=_INK, linewidth=1.2, linestyle="--")
+        axes.text(1.03, row, "none" if value is None else f"{value:.2f}", va="center", color=INK)
+    axes.axvline(0.5, color=INK, linewidth=1.2, linestyle="--")
     axes.set_xlim(0, 1.13)
     axes.set_ylim(len(classes) - 0.4, -0.6)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5\nrandom", "0.75", "1\nclustered"])
-    axes.set_yticks(place, [_label(name) for name in classes])
+    axes.set_yticks(place, [short_name(name) for name in classes])
     lacking = "; none: too few samples" if None in inspection.hopkins else ""
     axes.set_title(f"Hopkins statistic of each class{lacking}", loc="left")
     return figure
-
-
-def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
 def _client_width(clients: int) -> float:
@@ -162,10 +157,10 @@ def _client_width(clients: int) -> float:
 
 def _clients_below(axes: Axes, clients: Sequence[str], width: float) -> None:
     """Name the clients below the axes: as many as have room, upright where they are long."""
-    names = [_label(client, 14) for client in clients]
+    names = [short_name(client, 14) for client in clients]
     room = width * 0.72 / len(names)
     upright = max(map(len, names)) * 0.075 > room
-    step = max(1, math.ceil(_ROW_INCHES / room))
+    step = max(1, math.ceil(ROW_INCHES / room))
     rotation = 90 if upright else 0
     axes.set_xticks(range(0, len(names), step), names[::step], rotation=rotation, fontsize=7.5)
     more = f", one in {step} named" if step > 1 else ""
@@ -189,25 +184,5 @@ def _describe(bar: Colorbar, text: str) -> None:
     bar.ax.tick_params(labelsize=8)
 
 
-def _label(name: str, longest: int = _LONGEST_LABEL) -> str:
-    """Return a name that fits, on one line, and in which no $ starts a formula."""
-    line = " ".join(name.split())
-    if len(line) > longest:
-        head = (longest - 1) * 2 // 3
-        line = f"{line[:head]}…{line[head + 1 - longest :]}"
-    return line.replace("$", r"\$")
-
-
 def _percent() -> FuncFormatter:
     return FuncFormatter(lambda value, _: f"{value:.0%}")
-
-
-def _png(figure: Figure) -> bytes:
-    for axes in figure.axes:
-        axes.tick_params(length=2, color="#888888")
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-    file = io.BytesIO()
-    # Without the software's name equal figures are equal bytes.
-    figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    return file.getvalue()

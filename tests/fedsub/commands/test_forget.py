@@ -70,6 +70,16 @@ def test_nothing_of_a_forgotten_person_is_left(fedsub: Call, folder: Path) -> No
     assert sorted(left, key=str) == sorted(renamed, key=str) and len(left) > 100
 
 
+def test_its_report_is_written_anew(fedsub: Call, folder: Path) -> None:
+    assert fedsub("report", folder)[0] == 0
+    assert {"report.html", "people.csv"} <= set(holding(folder, GONE))
+    assert_refused(fedsub("forget", folder, "somebody-usual", "--yes"), "nothing in this run")
+    assert fedsub("forget", folder, GONE, "--yes")[0] == 0
+    assert holding(folder, GONE) == []
+    assert "(forgotten 1)" in (folder / "report.html").read_text("utf-8")
+    assert (folder / "figures" / "people.png").is_file()
+
+
 def test_a_run_goes_on_without_whom_it_forgot(fedsub: Call, folder: Path) -> None:
     assert fedsub("forget", folder, GONE, "--yes")[0] == 0
     resumed = fedsub("run", "--resume", folder, "--rounds", 3)

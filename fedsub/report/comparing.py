@@ -1,0 +1,110 @@
+"""What numbers of several methods say: bands, differences with intervals, gains over `local`.
+
+A method is called better than another only where the 95 % interval of the mean difference leaves
+0 out. The interval is a paired percentile bootstrap (Efron and Tibshirani 1993, chapter 13): people
+are drawn with replacement, each with the scores of both methods, so that what makes a person easy
+or hard for everybody cancels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.special import stdtrit
+
+from fedsub.report.frame import Floats, Frame, Grid
+from fedsub_core.seeds import derive_seed
+
+RESAMPLES = 10_000
+LOCAL = "local"
+_AT_ONCE = 4_000_000  # numbers that one block of resamples may take
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Mean over `n` people of macro F1 of `first` less that of `second`, and its 95 % interval."""
+
+    first: str
+    second: str
+    round: int
+    n: int
+    difference: float
+    low: float | None
+    high: float | None
+
+    @property
+    def better(self) -> str:
+        """The better method; "" where the interval holds 0 or does not exist."""
+        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return ""
+        return self.first if self.low > 0 else self.second
+
+
+def band(grid: Grid) -> tuple[Floats, Floats]:
+    """Return low and high [rounds] of the 95 % interval of the mean (Student t); nan without."""
+    n = grid.there.sum(1)
+    away = np.where(grid.there, grid.values - grid.means[:, None], 0)
+    spread = np.sqrt((away**2).sum(1) / np.maximum(n - 1, 1))
+    half = np.where(n > 1, stdtrit(np.maximum(n - 1, 1), 0.975), np.nan) * spread
+    half = half / np.sqrt(np.maximum(n, 1))
+    return grid.means - half, grid.means + half
+
+
+def differences(frame: Frame, first: str, second: str) -> tuple[int, dict[str, float]]:
+    """Return per person macro F1 of `first` less `second`, in the last round both tested.
+
+    A person tested in several seeds has the mean over them. (-1, {}) where there is no such round.
+    """
+    found: dict[str, list[float]] = {}
+    last = -1
+    others = {trace.seed: trace for trace in frame.of(second)}
+    for trace in frame.of(first):
+        if trace.seed not in others:
+            continue
+        a, b = (t.people["macro_f1"] for t in (trace, others[trace.seed]))
+        both = max(set(a.rounds) & set(b.rounds), default=-1)
+        ours, theirs = a.at(both), b.at(both)
+        for person in sorted(ours.keys() & theirs.keys()):
+            found.setdefault(person, []).append(ours[person] - theirs[person])
+        last = max(last, both)
+    return last, {person: sum(each) / len(each) for person, each in found.items()}
+
+
+def interval(values: Floats, seed: int) -> tuple[float, float] | None:
+    """Return the 95 % percentile bootstrap interval of the mean of `values [n]`; None below two."""
+    n = len(values)
+    if n < 2 or not np.isfinite(values).all():
+        return None
+    # A stream of the page's own, equal for equal people: all pairs are drawn alike.
+    rng = np.random.default_rng(derive_seed(seed, "", 0, "bootstrap of a report"))
+    block = max(1, _AT_ONCE // n)
+    parts = [
+        values[rng.integers(0, n, (min(block, RESAMPLES - done), n))].mean(1)
+        for done in range(0, RESAMPLES, block)
+    ]
+    low, high = np.percentile(np.concatenate(parts), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def pairs(frame: Frame) -> list[Pair]:
+    """Compare every two methods that were tested in the same round, in the frame's order."""
+    found = []
+    for first, second in combinations(frame.methods, 2):
+        round, each = differences(frame, first, second)
+        if not each:
+            continue
+        values = np.array(list(each.values()))
+        ends = interval(values, frame.seeds[0]) or (None, None)
+        found.append(Pair(first, second, round, len(values), float(values.mean()), *ends))
+    return found
+
+
+def gains(frame: Frame) -> dict[str, dict[str, float]]:
+    """Return every person's gain in macro F1 over `local`, by method; empty without `local`."""
+    if LOCAL not in frame.methods:
+        return {}
+    others = [name for name in frame.methods if name != LOCAL]
+    found = {name: differences(frame, name, LOCAL)[1] for name in others}
+    return {name: each for name, each in found.items() if each}

@@ -1,0 +1,79 @@
+"""The tables of a report as CSV: numbers in full."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, fields
+
+import numpy as np
+
+from fedsub.report.comparing import Pair, gains
+from fedsub.report.frame import Frame, Trace
+from fedsub.report.maps import class_means, last_f1, people_scores
+from fedsub.report.recovery import Recovery
+
+
+def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) -> dict[str, str]:
+    """Return the tables as CSV by file name, numbers in full; an empty cell is no number."""
+    methods = [asdict(trace.summary) | dict(trace.bytes) for trace in frame.traces]
+    heads = list(dict.fromkeys(key for row in methods for key in row))
+    compared = [(*astuple(pair), pair.better) for pair in pairs]
+    files = {
+        "methods.csv": _csv(("seed", *heads), _methods(frame.traces, methods, heads)),
+        "pairs.csv": _csv((*(f.name for f in fields(Pair)), "better"), compared),
+        "rounds.csv": _csv(("seed", "method", "round", "metric", "mean", "n"), _rounds(frame)),
+        "people_classes.csv": _csv(
+            ("seed", "method", "person", "class", "f1"), _people_classes(frame)
+        ),
+    }
+    names, scores = people_scores(frame)
+    over = gains(frame)
+    head = ("person", *frame.methods, *(f"{name} less local" for name in over))
+    each = (
+        (name, *row, *(over[method].get(name) for method in over))
+        for name, row in zip(names, scores.tolist(), strict=True)
+    )
+    files["people.csv"] = _csv(head, each)
+    labels, means = class_means(frame)
+    by_class = zip(map(frame.class_name, labels), means.tolist(), strict=True)
+    files["classes.csv"] = _csv(("class", *frame.methods), ((n, *row) for n, row in by_class))
+    if found:
+        files["recovery.csv"] = _csv([f.name for f in fields(Recovery)], map(astuple, found))
+    return files
+
+
+def _methods(
+    traces: Sequence[Trace], rows: Sequence[dict[str, object]], heads: Sequence[str]
+) -> Iterator[Sequence[object]]:
+    for trace, row in zip(traces, rows, strict=True):
+        yield (trace.seed, *(row.get(key) for key in heads))
+
+
+def _rounds(frame: Frame) -> Iterator[Sequence[object]]:
+    for trace in frame.traces:
+        for metric in ("macro_f1", "weighted_f1", "accuracy", "loss"):
+            grid = trace.people[metric]
+            counts = grid.there.sum(1).tolist()
+            for round, mean, n in zip(grid.rounds, grid.means.tolist(), counts, strict=True):
+                yield trace.seed, trace.method, round, metric, mean, n
+
+
+def _people_classes(frame: Frame) -> Iterator[Sequence[object]]:
+    for trace in frame.traces:
+        names, labels, values = last_f1(trace)
+        for (row, column), f1 in np.ndenumerate(values):
+            if np.isfinite(f1):
+                name = frame.class_name(labels[column])
+                yield trace.seed, trace.method, names[row], name, float(f1)
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    for row in rows:
+        writer.writerow(["" if isinstance(v, float) and math.isnan(v) else v for v in row])
+    return text.getvalue()

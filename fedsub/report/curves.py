@@ -1,0 +1,129 @@
+"""Curves by round, and the strip of everybody's gain over `local`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedsub.report.comparing import LOCAL, band, gains
+from fedsub.report.frame import Floats, Frame
+from fedsub.report.svg import INK, LOOK, SOFT, WIDTH, Drawn, drawn
+from fedsub_data.inspection.drawing import COLOURS, short_name
+
+_DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
+#: More bands than these cannot be told apart: then only the last round has intervals.
+_MOST_BANDS = 4
+_TITLES = {"macro_f1": "Macro F1 by round", "loss": "Loss by round, nats"}
+
+
+def styles(methods: Sequence[str]) -> dict[str, tuple[str, object]]:
+    """Return colour and dashes by method; `local`, the yardstick, is ink in dots."""
+    found: dict[str, tuple[str, object]] = {}
+    for name in methods:
+        place = len(found) - (LOCAL in found)
+        dashes = _DASHES[place // len(COLOURS) % len(_DASHES)]
+        mine: tuple[str, object] = (COLOURS[place % len(COLOURS)], dashes)
+        found[name] = (INK, _DASHES[2]) if name == LOCAL else mine
+    return found
+
+
+def curves(frame: Frame, metric: str) -> Drawn | None:
+    """Draw a metric's mean by round with its 95 % band; None where no round was evaluated."""
+    grids = {name: frame.units(name, metric) for name in frame.methods}
+    grids = {name: grid for name, grid in grids.items() if np.isfinite(grid.means).any()}
+    if not grids:
+        return None
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(WIDTH, 3.1 + 0.17 * (len(grids) // 3)), layout="constrained")
+        axes = figure.add_subplot()
+        look = styles(frame.methods)
+        last = max(grid.rounds[-1] for grid in grids.values())
+        for place, (name, grid) in enumerate(grids.items()):
+            colour, dashes = look[name]
+            marker = "o" if len(grid.rounds) == 1 else None
+            axes.plot(
+                grid.rounds,
+                grid.means,
+                color=colour,
+                linestyle=dashes,
+                linewidth=1.7,
+                marker=marker,
+                markersize=4,
+                label=short_name(name, 16),
+            )
+            low, high = band(grid)
+            if len(grids) <= _MOST_BANDS and len(grid.rounds) > 1:
+                axes.fill_between(grid.rounds, low, high, color=colour, alpha=0.14, linewidth=0)
+            elif np.isfinite(low[-1]):
+                beside = last + max(last, 4) * 0.02 * (place + 1)
+                axes.plot([beside, beside], [low[-1], high[-1]], color=colour, linewidth=1.4)
+        _scale(axes, metric, [grid.means for grid in grids.values()])
+        # None under the bars at the right, where there are no rounds.
+        ticks = MaxNLocator(6, integer=True).tick_values(1, max(last, 2))
+        axes.set_xticks([tick for tick in ticks if 1 <= tick <= last])
+        axes.set_xlabel("round")
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
+    return drawn(metric, _TITLES[metric], _said(frame, metric), figure)
+
+
+def _scale(axes: Axes, metric: str, means: list[Floats]) -> None:
+    every = np.concatenate(means)
+    every = every[np.isfinite(every)]
+    if metric == "macro_f1":
+        axes.set_ylim(0, 1.02)
+    elif every.min() > 0 and every.max() > 50 * every.min():
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0, top=1.15 * float(every.max()) or 1.0)
+
+
+def _said(frame: Frame, metric: str) -> str:
+    ends = []
+    for name in frame.methods:
+        grid = frame.units(name, metric)
+        if grid.rounds:
+            begin, end = grid.means[0], grid.means[-1]
+            ends.append(f"{name} from {begin:.3f} in round {grid.rounds[0]} to {end:.3f} in "
+                        f"round {grid.rounds[-1]}")  # fmt: skip
+    return f"Mean over {frame.unit}: {'; '.join(ends)}."
+
+
+def gain_strip(frame: Frame) -> Drawn | None:
+    """Draw every person's gain in macro F1 over `local`, a line of dots for each method."""
+    found = gains(frame)
+    if not found:
+        return None
+    look = styles(frame.methods)
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(WIDTH, 1.1 + 0.42 * len(found)), layout="constrained")
+        axes = figure.add_subplot()
+        for row, (name, each) in enumerate(found.items()):
+            values = np.array(sorted(each.values()))
+            # Neighbours in value stand at different heights, so that none hides another.
+            height = row + 0.22 * ((np.arange(len(values)) % 3) - 1)
+            colour = look[name][0]
+            worse = values < 0
+            axes.scatter(values[~worse], height[~worse], 16, color=colour, linewidth=0, alpha=0.85)
+            axes.scatter(
+                values[worse], height[worse], 16, facecolor="none", edgecolor=colour, linewidth=1.1
+            )
+            mean = float(values.mean())
+            axes.plot([mean, mean], [row - 0.38, row + 0.38], color=INK, linewidth=1.6)
+        axes.axvline(0, color=SOFT, linewidth=1, linestyle=(0, (3, 2)))
+        axes.set_yticks(range(len(found)), [short_name(name, 16) for name in found])
+        axes.tick_params(axis="y", labelcolor=INK)
+        axes.set_ylim(len(found) - 0.5, -0.5)
+        axes.set_xlabel("macro F1 less that of local")
+    said = [
+        f"{name}: {sum(v < 0 for v in each.values())} of {len(each)} people below local, from "
+        f"{min(each.values()):+.3f} to {max(each.values()):+.3f}"
+        for name, each in found.items()
+    ]
+    return drawn("gains", "Everybody's gain over local", f"{'; '.join(said)}.", figure)

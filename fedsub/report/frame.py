@@ -1,0 +1,159 @@
+"""Runs in numbers: a frame of runs x methods x seeds, read from run folders.
+
+A page on one run has a frame with one seed; a study's has a trace for each seed. What is drawn and
+compared asks the frame for its units: people of one run, or seeds where there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.options import Value
+from fedsub_server.summaries import MethodSummary
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Values by round and column (people, classes or seeds).
+
+    Parameters
+    ----------
+    rounds : ascending.
+    columns : names.
+    values : float64 [rounds, columns]; a nan that is there is a model that diverged.
+    there : bool [rounds, columns], what was measured.
+    """
+
+    rounds: tuple[int, ...]
+    columns: tuple[str, ...]
+    values: Floats
+    there: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, cells: Mapping[tuple[int, str], float]) -> Grid:
+        """Return the grid of values by round and column."""
+        rounds = tuple(sorted({round for round, _ in cells}))
+        columns = tuple(sorted({column for _, column in cells}))
+        row, place = ({key: i for i, key in enumerate(keys)} for keys in (rounds, columns))
+        values = np.full((len(rounds), len(columns)), np.nan)
+        there = np.zeros(values.shape, bool)
+        for (round, column), value in cells.items():
+            values[row[round], place[column]] = value
+            there[row[round], place[column]] = True
+        return cls(rounds, columns, values, there)
+
+    @cached_property
+    def means(self) -> Floats:
+        """Mean over what is there [rounds], nan where one of them is."""
+        total = np.where(self.there, self.values, 0).sum(1)
+        found: Floats = total / np.maximum(self.there.sum(1), 1)
+        return found
+
+    def at(self, round: int) -> dict[str, float]:
+        """Return the values of a round by column; none where there is no such round."""
+        if round not in self.rounds:
+            return {}
+        i = self.rounds.index(round)
+        kept = zip(self.columns, self.values[i].tolist(), self.there[i], strict=True)
+        return {column: value for column, value, there in kept if there}
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What one method left in one run.
+
+    Parameters
+    ----------
+    run, seed, method : its place in the frame.
+    rounds, wanted : the last committed one, and how many the run was given.
+    summary : as ``summary.json`` has it.
+    people : metric -> a grid over people, of rounds that were evaluated or in which they report.
+    f1 : a grid over people for each class, F1.
+    clusters : of each class, a grid over classes; ``groups`` is in `people` under ``group``.
+    bytes : a client's bytes in a round on average, by metric.
+    config, version : of the run's start: flat keys, and the version of fedsub.
+    """
+
+    run: str
+    seed: int
+    method: str
+    rounds: int
+    wanted: int
+    summary: MethodSummary
+    people: Mapping[str, Grid]
+    f1: Mapping[int, Grid]
+    clusters: Grid
+    bytes: Mapping[str, float]
+    config: Mapping[str, Value]
+    version: str
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds were done."""
+        return self.rounds >= self.wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Traces, methods in the order of the configuration.
+
+    Parameters
+    ----------
+    traces : at least one; a method and seed at most once.
+    classes : names, where the data's card could be read; else empty.
+    missing : methods of the configuration that have not begun.
+    """
+
+    traces: Sequence[Trace]
+    classes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Each method once."""
+        return tuple(dict.fromkeys(trace.method for trace in self.traces))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Ascending."""
+        return tuple(sorted({trace.seed for trace in self.traces}))
+
+    @property
+    def unit(self) -> str:
+        """What intervals are over."""
+        return "people" if len(self.seeds) == 1 else "seeds"
+
+    @property
+    def finished(self) -> bool:
+        """Whether every method did all its rounds."""
+        return not self.missing and all(trace.finished for trace in self.traces)
+
+    def of(self, method: str) -> list[Trace]:
+        """Return a method's traces by seed."""
+        mine = (trace for trace in self.traces if trace.method == method)
+        return sorted(mine, key=lambda trace: trace.seed)
+
+    def units(self, method: str, metric: str) -> Grid:
+        """Return a metric by round and unit: people, or seeds (each a mean over its people)."""
+        traces = self.of(method)
+        if len(self.seeds) == 1:
+            return traces[0].people[metric]
+        return Grid.of(
+            {
+                (round, str(trace.seed)): float(mean)
+                for trace in traces
+                for grid in (trace.people[metric],)
+                for round, mean in zip(grid.rounds, grid.means, strict=True)
+            }
+        )
+
+    def class_name(self, label: int) -> str:
+        """Return a class's name, or its number where the data's card could not be read."""
+        return self.classes[label] if label < len(self.classes) else f"class {label}"

@@ -1,0 +1,185 @@
+"""Heat maps: people, classes, both of each method; clusters and groups over rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedsub.report.frame import Floats, Frame, Grid, Trace
+from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
+from fedsub_data.inspection.drawing import LACKING, ROW_INCHES, short_name
+
+_MOST_NUMBERED = 10  # columns whose cells have room for a number
+_ROW = ROW_INCHES + 0.03
+_LONG = 50  # rows; more of them are drawn thin, and not every one is named
+
+
+def last_f1(trace: Trace) -> tuple[tuple[str, ...], list[int], Floats]:
+    """Return people, labels and F1 [people, classes] of the last evaluated round, nan for none."""
+    scores = trace.people["macro_f1"]
+    people = tuple(scores.at(scores.rounds[-1])) if scores.rounds else ()
+    labels = sorted(trace.f1)
+    values = np.full((len(people), len(labels)), np.nan)
+    for column, label in enumerate(labels):
+        cells = trace.f1[label].at(scores.rounds[-1]) if scores.rounds else {}
+        values[:, column] = [cells.get(person, np.nan) for person in people]
+    return people, labels, values
+
+
+def class_means(frame: Frame) -> tuple[list[int], Floats]:
+    """Return labels and mean F1 [classes, methods] over people who have or are given the class."""
+    traces = [frame.of(name)[0] for name in frame.methods]
+    labels = sorted({label for trace in traces for label in trace.f1})
+    values = np.full((len(labels), len(traces)), np.nan)
+    for column, trace in enumerate(traces):
+        _, own, f1 = last_f1(trace)
+        for place, label in enumerate(own):
+            known = f1[:, place][np.isfinite(f1[:, place])]
+            values[labels.index(label), column] = known.mean() if len(known) else np.nan
+    return labels, values
+
+
+def people_scores(frame: Frame) -> tuple[list[str], Floats]:
+    """Return people and macro F1 [people, methods] of the last evaluated round, nan for none."""
+    last = []
+    for name in frame.methods:
+        grid = frame.of(name)[0].people["macro_f1"]
+        last.append(grid.at(grid.rounds[-1]) if grid.rounds else {})
+    people = sorted(set().union(*last))
+    values = [[cells.get(person, math.nan) for cells in last] for person in people]
+    return people, np.array(values).reshape(len(people), len(last))
+
+
+def score_maps(frame: Frame) -> Iterator[Drawn]:
+    """Draw people x methods and classes x methods, where anything was evaluated."""
+    people, scores = people_scores(frame)
+    if people:
+        yield _f1_map("people", "Macro F1 of every person", people, frame.methods, scores)
+    labels, means = class_means(frame)
+    if labels:
+        names = [frame.class_name(label) for label in labels]
+        yield _f1_map("classes", "F1 of every class, mean over people", names, frame.methods, means)
+
+
+def person_class_maps(frame: Frame) -> Iterator[Drawn]:
+    """Draw people x classes for each method that was evaluated."""
+    for place, name in enumerate(frame.methods):
+        people, labels, values = last_f1(frame.of(name)[0])
+        if people and labels:
+            classes = [frame.class_name(label) for label in labels]
+            title = f"{name}: F1 of every person and class"
+            yield _f1_map(f"people_classes_{place + 1}", title, people, classes, values)
+
+
+def group_maps(frame: Frame) -> Iterator[Drawn]:
+    """Draw clusters of each class and groups of people over rounds, where a method has them."""
+    for place, name in enumerate(frame.methods):
+        trace = frame.of(name)[0]
+        if trace.clusters.rounds:
+            grid = trace.clusters
+            names = [frame.class_name(int(column)) for column in grid.columns]
+            title = f"{name}: clusters of each class by round"
+            ends = zip(names, grid.values[-1], strict=True)
+            said = "; ".join(f"{one} {end:.0f}" for one, end in ends if np.isfinite(end))
+            words = f"Clusters in round {grid.rounds[-1]}: {said}."
+            figure = _by_round(grid, names, "Purples", "clusters")
+            yield drawn(f"clusters_{place + 1}", title, words, figure)
+        grid = trace.people.get("group", Grid.of({}))
+        if grid.rounds:
+            sizes = sorted(np.unique(grid.values[-1][grid.there[-1]], return_counts=True)[1])
+            words = (
+                f"In round {grid.rounds[-1]} {len(sizes)} groups, of "
+                f"{', '.join(map(str, reversed(sizes)))} people. Equal colours in a round are one "
+                "group."
+            )
+            figure = _by_round(grid, grid.columns, "tab20", "")
+            yield drawn(f"groups_{place + 1}", f"{name}: who is with whom by round", words, figure)
+
+
+def _f1_map(
+    name: str, title: str, rows: Sequence[str], columns: Sequence[str], values: Floats
+) -> Drawn:
+    with matplotlib.rc_context(LOOK):
+        labels = [short_name(column, 16) for column in columns]
+        upright = max(map(len, labels)) * 0.085 > (WIDTH - 1.6) / len(labels)
+        top = 0.08 * max(map(len, labels)) if upright else 0.15
+        figure = Figure(figsize=(WIDTH, 0.75 + top + _height(rows)), layout="constrained")
+        axes = figure.add_subplot()
+        colours = matplotlib.colormaps["Blues"].with_extremes(bad=LACKING)
+        image = axes.imshow(
+            values, cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        )
+        _name_rows(axes, rows)
+        axes.set_xticks(range(len(labels)), labels, rotation=90 if upright else 0, fontsize=8)
+        axes.xaxis.tick_top()
+        _bare(axes)
+        if len(columns) <= _MOST_NUMBERED and len(rows) <= _LONG:
+            for (row, column), value in np.ndenumerate(values):
+                ink = "#ffffff" if value > 0.6 else "#000000"
+                text = "" if math.isnan(value) else f"{value:.2f}"
+                axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=ink)
+        bar = figure.colorbar(image, ax=axes, location="bottom", aspect=40, pad=0.02)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=7.5, length=2)
+    known = np.isfinite(values)
+    lacking = "" if known.all() else " Grey: nothing to measure."
+    low, high = (values[known].min(), values[known].max()) if known.any() else (math.nan,) * 2
+    words = (
+        f"{len(rows)} rows by {len(columns)} columns ({', '.join(columns)}), from {low:.2f} to "
+        f"{high:.2f}; the darker, the better.{lacking} The numbers are in tables/."
+    )
+    return drawn(name, title, words, figure)
+
+
+def _by_round(grid: Grid, rows: Sequence[str], palette: str, label: str) -> Figure:
+    """Return a map with rounds across; groups, which only have numbers, take colours in turn."""
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(WIDTH, 1.15 + _height(rows)), layout="constrained")
+        axes = figure.add_subplot()
+        colours = matplotlib.colormaps[palette].with_extremes(bad=LACKING)
+        values = np.where(grid.there, grid.values, np.nan).T
+        first, last = grid.rounds[0], grid.rounds[-1]
+        limits: dict[str, Any] = {"vmin": 0}
+        if not label:
+            values, limits = values % 20, {"vmin": 0, "vmax": 19}
+        edges = np.append(np.array(grid.rounds) - 0.5, last + 0.5)
+        mesh = axes.pcolormesh(
+            edges, np.arange(len(rows) + 1) - 0.5, values, cmap=colours, rasterized=True, **limits
+        )
+        axes.set_xlim(first - 0.5, last + 0.5)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        _name_rows(axes, rows)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.set_xlabel("round")
+        _bare(axes)
+        if label:
+            whole = MaxNLocator(5, integer=True)
+            bar = figure.colorbar(
+                mesh, ax=axes, location="bottom", aspect=40, pad=0.02, ticks=whole
+            )
+            bar.set_label(label, fontsize=8)
+            bar.outline.set_visible(False)
+            bar.ax.tick_params(labelsize=7.5, length=2)
+    return figure
+
+
+def _height(rows: Sequence[str]) -> float:
+    return _ROW * min(len(rows), _LONG) + 0.03 * max(0, len(rows) - _LONG)
+
+
+def _name_rows(axes: Any, rows: Sequence[str]) -> None:
+    step = math.ceil(len(rows) / _LONG)
+    names = [short_name(row, 16) for row in rows[::step]]
+    axes.set_yticks(range(0, len(rows), step), names, fontsize=8)
+
+
+def _bare(axes: Any) -> None:
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)

@@ -1,0 +1,118 @@
+"""The page on a run: one HTML file with its figures inside, read offline, by eye or by ear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from fedsub.report.comparing import RESAMPLES, Pair
+from fedsub.report.frame import Frame
+from fedsub.report.page_style import STYLE
+from fedsub.report.protocol import Fact
+from fedsub.report.rows import Rows
+from fedsub.report.svg import Drawn
+from fedsub_data.inspection.html import document, table
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: heading, paragraphs, figures, tables, and tables that are folded."""
+
+    key: str
+    heading: str
+    texts: Sequence[str] = ()
+    tables: Sequence[Rows] = ()
+    figures: Sequence[Drawn] = ()
+    folded: Sequence[Rows] = ()
+    facts: Sequence[Fact] = ()
+
+
+def page(title: str, lead: Sequence[str], sections: Iterable[Section], again: int | None) -> str:
+    """Return the page as HTML; with `again`, it loads itself anew after so many seconds."""
+    kept = [s for s in sections if s.tables or s.figures or s.facts or s.texts]
+    links = "".join(f'<li><a href="#{s.key}">{escape(s.heading)}</a></li>' for s in kept)
+    notes = [*lead]
+    if again is not None:
+        notes.append(f"The run goes on; this page loads itself anew every {again} seconds.")
+    body = (
+        '<a class="skip" href="#content">Skip to the results</a>\n<header class="top">\n'
+        f"<h1>{escape(title)}</h1>\n"
+        + "".join(f"<p>{escape(text)}</p>\n" for text in notes)
+        + f'<nav aria-label="Parts of this page"><ul>{links}</ul></nav>\n</header>\n'
+        + '<main id="content" tabindex="-1">\n'
+        + "\n".join(map(_section, kept))
+        + "\n</main>"
+    )
+    head = f'<meta http-equiv="refresh" content="{again}">\n' if again is not None else ""
+    return document(title, body, STYLE, head)
+
+
+def _section(section: Section) -> str:
+    parts = [f'<section aria-labelledby="{section.key}">']
+    parts.append(f'<h2 id="{section.key}">{escape(section.heading)}</h2>')
+    parts += [f"<p>{escape(text)}</p>" for text in section.texts]
+    parts += [_table(rows) for rows in section.tables]
+    if section.figures:
+        parts.append('<div class="figures">')
+        parts += [
+            f"<figure>\n<figcaption><h3>{escape(one.title)}</h3></figcaption>\n{one.svg}\n</figure>"
+            for one in section.figures
+        ]
+        parts.append("</div>")
+    for rows in section.folded:
+        parts.append(f"<details><summary>Table: {escape(rows.caption)}</summary>")
+        parts.append(f"{_table(rows)}</details>")
+    if section.facts:
+        parts.append(table((), section.facts))
+    return "\n".join([*parts, "</section>"])
+
+
+def _table(rows: Rows) -> str:
+    return table(rows.head, rows.rows, rows.caption, rows.words)
+
+
+def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
+    """Return what the run shows, in two or three sentences."""
+    begun = [f"{t.method} {t.rounds} of {t.wanted} rounds" for t in frame.traces if not t.finished]
+    begun += [f"{name} not begun" for name in frame.missing]
+    state = f"Not finished: {', '.join(begun)}." if begun else ""
+    tested = [t for t in frame.traces if t.summary.macro_f1 is not None]
+    if not tested:
+        return [text for text in (state, "Nothing has been evaluated yet.") if text]
+    scores = ", ".join(f"{t.method} {t.summary.macro_f1:.3f}" for t in tested)
+    people = max(t.summary.clients for t in tested)
+    said = [f"Macro F1, mean over {people} {'person' if people == 1 else 'people'}: {scores}."]
+    shown = [
+        f"{pair.better} is better than {pair.second if pair.better == pair.first else pair.first} "
+        f"by {abs(pair.difference):.3f}"
+        for pair in pairs
+        if pair.better
+    ]
+    if shown:
+        said.append(f"The intervals show that {'; '.join(shown)}.")
+    elif pairs:
+        said.append("No difference between methods is shown: every interval holds 0.")
+    return [text for text in (state, *said) if text]
+
+
+def how_compared(pairs: Sequence[Pair]) -> list[str]:
+    """Return how a difference is judged, and when not to trust it."""
+    if not pairs:
+        return []
+    few = min(pair.n for pair in pairs)
+    texts = [
+        "One method is called better than another only where the 95 % interval of the mean "
+        f"difference over the same people leaves 0 out: paired bootstrap, {RESAMPLES:,} resamples "
+        "of people. It speaks of other people like these, not of other seeds."
+    ]
+    if len(pairs) > 1:
+        texts.append(
+            f"The intervals of these {len(pairs)} pairs are each for itself: among twenty pairs "
+            "without any difference, one is expected to show one."
+        )
+    if few < 2:
+        texts.append("With one person there is no interval.")
+    elif few < 15:
+        texts.append(f"With {few} people such intervals are somewhat too narrow.")
+    return texts

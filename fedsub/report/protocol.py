@@ -1,0 +1,105 @@
+"""How a run was done, in words: what another would need to do it again."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from fedsub.report.comparing import RESAMPLES
+from fedsub.report.frame import Frame
+from fedsub.report.reading import data_hash
+from fedsub_core.config.run_config import RunConfig, to_flat
+from fedsub_core.methods.table import METHODS
+from fedsub_core.options import option_values
+from fedsub_core.version import VERSION
+from fedsub_server.results import encodings
+
+Fact = tuple[str, str]
+#: Keys that have a line of their own, or say only where files lie and how fast it goes.
+_ELSEWHERE = {"data", "method", "beside", "rounds", "seed", "out", "folder", "threads", "split",
+              "upload-encoding", "download-encoding"}  # fmt: skip
+_SPLITS = {
+    "auto": "blocked in time where windows overlap or stand in order of time, else at random in "
+    "each class",
+    "stratified": "at random in each class of each person",
+    "blocked": "the last in time of each class of each person",
+    "unseen": "some people are held out, and join in the last rounds",
+}
+
+
+def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
+    """Return name and value of what decided the run; without run.toml, of what its database has."""
+    flat: dict[str, Any] = dict(frame.traces[0].config) | (to_flat(config) if config else {})
+    return [
+        ("data", _data(frame, flat)),
+        ("split", _split(flat)),
+        ("tested", _tested(frame)),
+        ("average", "macro F1 is the mean over the classes in a person's test samples or "
+         "predictions; means over people count everybody alike; people without test samples "
+         "are left out"),
+        ("seed", ", ".join(map(str, frame.seeds))),
+        ("rounds", f"{frame.traces[0].wanted}, evaluated {_every(flat.get('evaluate-every', 1))}"),
+        ("learning", f"{flat.get('optimiser')}, rate {flat.get('lr')}, momentum "
+         f"{flat.get('momentum')}, batches of {flat.get('batch-size')}, epochs in a round "
+         f"{flat.get('epochs')}; model {flat.get('model')}; standardised by "
+         f"{flat.get('standardise')}"),
+        ("other than the defaults", _changed(frame, flat)),
+        ("encodings", encodings([trace.summary for trace in frame.traces])),
+        ("intervals", f"95 %, over {frame.unit}: of means Student t; of differences a paired "
+         f"percentile bootstrap of {RESAMPLES:,} resamples, drawn from the run's seed"),
+        ("versions", _versions(frame)),
+    ]  # fmt: skip
+
+
+def _data(frame: Frame, flat: dict[str, Any]) -> str:
+    digest, people = data_hash(frame.traces[0].config)
+    name = str(flat.get("data", "unknown"))
+    if not digest:
+        return f"{name}; they stayed on the devices, so there is no hash of them"
+    return f"{name}, {people} people, hash {digest} (BLAKE2b of the card and of everybody's arrays)"
+
+
+def _split(flat: dict[str, Any]) -> str:
+    kind = str(flat.get("split", "unknown"))
+    share, kept = flat.get("test-share"), flat.get("train-share", 1.0)
+    rest = "" if kept == 1.0 else f"; {kept} of the training samples kept"
+    return f"{kind}: {_SPLITS.get(kind, kind)}; {share} of each class is tested{rest}"
+
+
+def _tested(frame: Frame) -> str:
+    models: dict[str, list[str]] = {}
+    for trace in frame.traces:
+        models.setdefault(trace.summary.tested or "unknown", []).append(trace.method)
+    said = {
+        "received": "the model as last received",
+        "trained": "the model as last trained at home",
+    }
+    return "; ".join(f"{said.get(k, k)}: {', '.join(names)}" for k, names in models.items())
+
+
+def _every(rounds: object) -> str:
+    return "in every round" if rounds == 1 else f"every {rounds} rounds"
+
+
+def _changed(frame: Frame, flat: dict[str, Any]) -> str:
+    """Return keys whose values are not the defaults, as they are written in run.toml."""
+    defaults: dict[str, Any] = option_values(RunConfig())
+    for name in frame.methods:
+        if name in METHODS:
+            own = option_values(METHODS[name].hyperparameters())
+            defaults |= {f"{name}.{key}": value for key, value in own.items()}
+    found = [
+        f"{key} = {value}"
+        for key, value in flat.items()
+        if key in defaults and key not in _ELSEWHERE and value != defaults[key]
+    ]
+    return ", ".join(found) or "nothing"
+
+
+def _versions(frame: Frame) -> str:
+    runs = ", ".join(dict.fromkeys(trace.version for trace in frame.traces))
+    names = ("torch", "flwr", "numpy", "matplotlib")
+    here = ", ".join(f"{name} {version(name)}" for name in names)
+    page = f"fedsub {VERSION}, Python {platform.python_version()}, {here}"
+    return f"run by fedsub {runs}; this page by {page}"

@@ -1,0 +1,116 @@
+"""A run's folder, finished or not, as a frame."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from fedsub.report.frame import Frame, Grid, Trace
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.card import read_card
+from fedsub_core.data.sources import WATCH
+from fedsub_core.data.watch import CARD
+from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.options import Value
+from fedsub_server.results import DATABASE_FILE, RUN_FILE, method_summaries
+from fedsub_server.rundb import RunDatabase
+from fedsub_server.summaries import MethodSummary
+
+#: Metrics over people that a page shows; `examples` says who was tested.
+TESTED = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+BYTES = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent")
+
+
+def read_run(folder: Path) -> Frame:
+    """Return the frame of a run's folder; of a method that has not begun, only its name.
+
+    Raises
+    ------
+    RunError
+        If the folder holds no method's database, or one that cannot be read.
+    """
+    summaries = {summary.method: summary for summary in method_summaries(folder)}
+    config = run_config(folder)
+    wanted = config.methods if config is not None else ()
+    with ExitStack() as stack:
+        dbs = {
+            name: stack.enter_context(RunDatabase(folder / name / DATABASE_FILE))
+            for name in summaries
+        }
+        traces = [_trace(folder, dbs[name], one, config) for name, one in summaries.items()]
+    missing = tuple(name for name in wanted if name not in summaries)
+    return Frame(traces, _classes(config, traces), missing)
+
+
+def run_config(folder: Path) -> RunConfig | None:
+    """Return the run's configuration; None where it is missing or of another version."""
+    try:
+        return read_config(folder / RUN_FILE)
+    except ConfigError:
+        return None
+
+
+def data_hash(config: Mapping[str, Value]) -> tuple[str, int]:
+    """Return a digest of all digests of the run's data, and of how many people; "" for none."""
+    lines = sorted(f"{key}={value}" for key, value in config.items() if key.startswith("data: "))
+    if not lines:
+        return "", 0
+    digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=12).hexdigest()
+    return digest, sum(line.startswith("data: client ") for line in lines)
+
+
+def _trace(
+    folder: Path, db: RunDatabase, summary: MethodSummary, config: RunConfig | None
+) -> Trace:
+    flat: dict[str, Value] = json.loads(db.meta().get("config", "{}"))
+    rows = list(db.metrics())
+    untested = {(r.round, r.client) for r in rows if r.metric == "examples" and r.value == 0}
+    names = {r.metric for r in rows if r.client and r.label is None} | set(TESTED)
+    people: dict[str, dict[tuple[int, str], float]] = {name: {} for name in names}
+    f1: dict[int, dict[tuple[int, str], float]] = {}
+    clusters = {}
+    for r in rows:
+        if not r.client:
+            if r.metric == "clusters" and r.label is not None:
+                clusters[r.round, f"{r.label:04d}"] = r.value
+        elif r.metric in (*TESTED, "f1") and (r.round, r.client) in untested:
+            continue
+        elif r.label is None:
+            people[r.metric][r.round, r.client] = r.value
+        elif r.metric == "f1":
+            f1.setdefault(r.label, {})[r.round, r.client] = r.value
+    sent = {
+        name: [v for (round, _), v in people.get(name, {}).items() if round > 0] for name in BYTES
+    }
+    rounds = int(flat.get("rounds", 0)) if config is None else config.rounds
+    return Trace(
+        run=folder.resolve().name,
+        seed=int(flat.get("seed", 0)),
+        method=summary.method,
+        rounds=summary.rounds,
+        wanted=rounds or summary.rounds,
+        summary=summary,
+        people={name: Grid.of(cells) for name, cells in people.items()},
+        f1={label: Grid.of(cells) for label, cells in sorted(f1.items())},
+        clusters=Grid.of(clusters),
+        bytes={name: sum(values) / len(values) for name, values in sent.items() if values},
+        config=flat,
+        version=db.meta().get("version", "unknown"),
+    )
+
+
+def _classes(config: RunConfig | None, traces: list[Trace]) -> tuple[str, ...]:
+    """Return the classes' names if the data's card can be read and is still the run's."""
+    if config is None:
+        return ()
+    try:
+        card = CARD if config.data == WATCH else read_card(config.data)
+    except DataError:  # moved since, or never here: a deployed run
+        return ()
+    # As the run's database has it (fedsub_core/data/fingerprint.py).
+    digest = hashlib.blake2b(repr(card).encode(), digest_size=12).hexdigest()
+    kept = {trace.config.get("data: card", digest) for trace in traces}
+    return tuple(card.classes) if kept == {digest} else ()

@@ -1,0 +1,146 @@
+"""A run's report: report.html in its folder, figures/ as PNG and tables/ as CSV beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from fedsub.report import rows
+from fedsub.report.comparing import Pair, pairs
+from fedsub.report.csv_tables import csv_files
+from fedsub.report.curves import curves, gain_strip
+from fedsub.report.frame import Frame
+from fedsub.report.maps import group_maps, person_class_maps, score_maps
+from fedsub.report.page import Section, how_compared, lead, page
+from fedsub.report.protocol import protocol
+from fedsub.report.reading import read_run, run_config
+from fedsub.report.recovery import Recovery, recoveries
+from fedsub.report.svg import Drawn
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.errors import RunError
+from fedsub_core.files import write_whole
+
+REPORT_FILE, FIGURES, TABLES = "report.html", "figures", "tables"
+_MOST_PAIRS = 10
+_NAMED = 5  # people a row names; who else there is stands in a folded table
+
+
+def write_report(folder: Path, again: int | None = None) -> tuple[Path, bool]:
+    """Write the report into a run's folder; return its path, and whether the run has finished.
+
+    Parameters
+    ----------
+    again : seconds after which the page of a run that goes on loads itself anew; None for never.
+
+    Raises
+    ------
+    RunError
+        If the folder holds no method's database or one that cannot be read, or cannot be written.
+    """
+    frame, config = read_run(folder), run_config(folder)
+    compared = pairs(frame)
+    came = [one for trace in frame.traces for one in recoveries(trace)]
+    parts = _sections(frame, config, compared, came)
+    for name in (FIGURES, TABLES):
+        try:
+            (folder / name).mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{folder / name}: cannot be made ({error})") from error
+    for figure in (figure for part in parts for figure in part.figures):
+        write_whole(folder / FIGURES / f"{figure.name}.png", figure.png)
+    for name, text in csv_files(frame, compared, came).items():
+        write_whole(folder / TABLES / name, text.encode())
+    again = None if frame.finished else again
+    html = page(f"Run {folder.resolve().name}", lead(frame, compared), parts, again)
+    write_whole(folder / REPORT_FILE, html.encode())
+    return folder / REPORT_FILE, frame.finished
+
+
+def remove_report(folder: Path) -> bool:
+    """Remove the report with its figures and tables; return whether there was one."""
+    files = [
+        folder / REPORT_FILE,
+        *(folder / FIGURES).glob("*.png"),
+        *(folder / TABLES).glob("*.csv"),
+    ]
+    found = [path for path in files if path.is_file()]
+    for path in found:
+        path.unlink()
+    for name in (FIGURES, TABLES):
+        with suppress(OSError):  # none there, or it holds somebody's own files
+            (folder / name).rmdir()
+    return bool(found)
+
+
+def _sections(
+    frame: Frame, config: RunConfig | None, compared: Sequence[Pair], came: Sequence[Recovery]
+) -> list[Section]:
+    local, all_local = rows.against_local(frame, _NAMED), rows.against_local(frame)
+    longer = local is not None and all_local is not None and local.rows != all_local.rows
+    # Of many pairs, those of the run's own method; the rest is folded.
+    fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
+    first = [pair for pair in compared if not fewer or fewer in (pair.first, pair.second)]
+    by_round = [one for one in (curves(frame, "macro_f1"), curves(frame, "loss")) if one]
+    strip = gain_strip(frame)
+    scores = {one.name: one for one in score_maps(frame)}
+    both, groups = list(person_class_maps(frame)), list(group_maps(frame))
+
+    def text(there: Sequence[object] | Drawn | None, *texts: str) -> tuple[str, ...]:
+        return texts if there else ()
+
+    return [
+        Section(
+            "methods",
+            "Methods",
+            tables=[rows.reached(frame), *([local] if local else [])],
+            folded=[all_local] if longer and all_local else [],
+        ),
+        Section("cost", "What it costs", tables=[rows.costs(frame)]),
+        Section(
+            "differences",
+            "Which method is better",
+            how_compared(compared),
+            [rows.compared(first, fewer)] if first else [],
+            folded=[rows.compared(compared)] if fewer else [],
+        ),
+        Section(
+            "rounds",
+            "Round by round",
+            text(by_round, f"Lines are means; bands, or with many methods the bars at the right, "
+                 f"are 95 % intervals over {frame.unit}. Where a line is broken, somebody's model "
+                 "gave no number."),
+            figures=by_round,
+        ),
+        Section(
+            "people",
+            "People",
+            text(strip, "Each dot is a person; hollow ones are worse off than with local training. "
+                 "The stroke is the mean."),
+            figures=[one for one in (strip, scores.get("people")) if one],
+            folded=[rows.people(frame)] if "people" in scores else [],
+        ),
+        Section(
+            "classes",
+            "Classes",
+            figures=[scores["classes"]] if "classes" in scores else [],
+            folded=[rows.classes(frame)] if "classes" in scores else [],
+        ),
+        Section(
+            "people-classes",
+            "People and classes",
+            text(both, "F1 in the last evaluated round; grey where a person neither has the class "
+                 "in the test samples nor was told it."),
+            figures=both,
+        ),
+        Section("groups", "Clusters and groups", figures=groups),
+        Section(
+            "data-came",
+            "When data came",
+            text(came, "Macro F1 before is the mean over people in the evaluation before; the drop "
+                 "is to the lowest until data came again; it is back where it reaches what it "
+                 "was."),
+            [rows.recovered(came)] if came else [],
+        ),
+        Section("protocol", "How it was done", facts=protocol(frame, config)),
+    ]  # fmt: skip

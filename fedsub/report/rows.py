@@ -1,0 +1,155 @@
+"""The tables of a page: rows of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedsub.report.comparing import LOCAL, Pair, differences
+from fedsub.report.frame import Frame
+from fedsub.report.maps import class_means, people_scores
+from fedsub.report.recovery import Recovery
+from fedsub_server.results import humanise_bytes
+
+_NONE = "–"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table to read: what it is, its head, its rows, and which columns are words."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[int] = ()
+
+
+def reached(frame: Frame) -> Rows:
+    """Return what methods reached, over people in the last evaluated round."""
+    names = ("macro_f1_p10", "macro_f1_std", "macro_f1_min", "macro_f1_max", "weighted_f1")
+    rows = []
+    for trace in frame.traces:
+        one = trace.summary
+        rows.append(
+            (
+                trace.method,
+                number(one.macro_f1)
+                + ("" if one.macro_f1_ci95 is None else f" ± {one.macro_f1_ci95:.3f}"),
+                *(number(getattr(one, name)) for name in (*names, "accuracy", "loss")),
+                one.tested or _NONE,
+                _NONE if one.evaluated_round is None else str(one.evaluated_round),
+                str(one.clients),
+            )
+        )
+    head = ("method", "macro F1 ± 95 %", "worst decile", "std", "min", "max", "weighted F1",
+            "accuracy", "loss", "tested model", "round", "people")  # fmt: skip
+    caption = (
+        "Means over people who have test samples, everybody alike, in the last evaluated round; "
+        "± is half the 95 % interval (Student t), the worst decile the 10th percentile"
+    )
+    return Rows(caption, head, rows, (9,))
+
+
+def against_local(frame: Frame, most: int | None = None) -> Rows | None:
+    """Return who is worse off than with local training, `most` of them; None without `local`."""
+    rows = []
+    for name in frame.methods:
+        if name == LOCAL or LOCAL not in frame.methods:
+            continue
+        round, each = differences(frame, name, LOCAL)
+        worse = sorted((gain, person) for person, gain in each.items() if gain < 0)
+        if each:
+            people = ", ".join(f"{person} ({gain:+.3f})" for gain, person in worse[:most])
+            more = len(worse) - len(worse[:most])
+            share = f"{len(worse)} of {len(each)}, {len(worse) / len(each):.0%}"
+            rows.append(
+                (name, share, str(round), (people or "nobody") + f" and {more} more" * (more > 0))
+            )
+    head = ("method", "worse than local", "round", "who, and by how much macro F1")
+    caption = "People whose macro F1 is lower than with local training" + ", all" * (most is None)
+    return Rows(caption, head, rows, (3,)) if rows else None
+
+
+def costs(frame: Frame) -> Rows:
+    """Return what methods cost: bytes of a client in a round, time of all rounds."""
+    rows = []
+    for trace in frame.traces:
+        ways = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent")
+        sent = (humanise_bytes(trace.bytes[w]) if w in trace.bytes else _NONE for w in ways)
+        models = (trace.summary.full_models_up_sent, trace.summary.full_models_down_sent)
+        rows.append(
+            (
+                trace.method,
+                *sent,
+                *map(number, models),
+                f"{trace.summary.seconds:,.1f}",
+                f"{trace.rounds} of {trace.wanted}",
+            )
+        )
+    head = ("method", "bytes up", "bytes down", "down to evaluate", "models up", "models down",
+            "seconds", "rounds done")  # fmt: skip
+    caption = (
+        "Bytes of a client in a round, on average, and the same in full float32 models; seconds "
+        "of all rounds together"
+    )
+    return Rows(caption, head, rows)
+
+
+def compared(pairs: Sequence[Pair], only: str = "") -> Rows:
+    """Return two methods a row, and which is better, if the interval says so; `only` one's."""
+    rows = []
+    for pair in pairs:
+        ends = _NONE if pair.low is None else f"{pair.low:+.3f} to {pair.high:+.3f}"
+        verdict = f"{pair.better} is better" if pair.better else "no difference shown"
+        difference = f"{pair.difference:+.3f}"
+        rows.append((f"{pair.first} less {pair.second}", difference, ends, verdict, str(pair.n)))
+    head = ("methods", "macro F1", "95 % interval", "so", "people")
+    caption = "Mean difference of macro F1 over the same people"
+    whose = f", {only} and the others" if only else ", every two methods"
+    return Rows(caption + whose, head, rows, (3,))
+
+
+def people(frame: Frame) -> Rows:
+    """Return macro F1 of everybody by method."""
+    names, scores = people_scores(frame)
+    rows = [(name, *map(number, row)) for name, row in zip(names, scores.tolist(), strict=True)]
+    return Rows(
+        "Macro F1 of every person in the last evaluated round", ("person", *frame.methods), rows
+    )
+
+
+def classes(frame: Frame) -> Rows:
+    """Return F1 of every class by method."""
+    labels, means = class_means(frame)
+    rows = [
+        (frame.class_name(label), *map(number, row))
+        for label, row in zip(labels, means.tolist(), strict=True)
+    ]
+    caption = (
+        "F1 of every class in the last evaluated round, mean over people in whose test or "
+        "predictions it is"
+    )
+    return Rows(caption, ("class", *frame.methods), rows)
+
+
+def recovered(found: Sequence[Recovery]) -> Rows:
+    """Return what happened in each round that brought data."""
+    rows = [
+        (
+            one.method,
+            str(one.round),
+            str(one.people),
+            number(one.before),
+            number(one.drop),
+            "not before the next" if one.rounds is None else str(one.rounds),
+        )
+        for one in found
+    ]
+    head = ("method", "round", "people with more data", "macro F1 before", "drop",
+            "rounds until it is back")  # fmt: skip
+    return Rows("Rounds in which people were tested on more data than before", head, rows)
+
+
+def number(value: float | None) -> str:
+    """Return a number with three digits, a dash for none, ``nan`` for one that is none."""
+    return _NONE if value is None else f"{value:.3f}"

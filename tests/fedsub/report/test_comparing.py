@@ -1,0 +1,89 @@
+"""Intervals, verdicts and gains in numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedsub.report.comparing import band, differences, gains, interval, pairs
+from fedsub.report.frame import Frame, Grid
+from fedsub.report.reading import read_run
+from fedsub_server.summaries import summarise
+
+from .made_runs import make_run
+
+
+def test_a_band_is_the_summarys_interval() -> None:
+    values = {"a": 0.2, "b": 0.5, "c": 0.9}
+    low, high = band(Grid.of({(1, name): value for name, value in values.items()} | {(2, "a"): 1}))
+    expected = summarise(list(values.values()))
+    assert expected.ci95 is not None
+    assert low[0] == pytest.approx(expected.mean - expected.ci95)
+    assert high[0] == pytest.approx(expected.mean + expected.ci95)
+    assert np.isnan([low[1], high[1]]).all()  # one person has no interval
+
+
+def test_the_interval_is_scipys_percentile_bootstrap() -> None:
+    values = np.random.default_rng(1).normal(0.1, 0.2, 30)
+    ours = interval(values, seed=0)
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(5)
+    ).confidence_interval
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.004)
+    assert ours == interval(values, seed=0) != interval(values, seed=1)
+    assert interval(values[:1], 0) is None and interval(np.array([0.1, math.nan]), 0) is None
+
+
+def test_only_an_interval_without_0_makes_a_method_better(tmp_path: Path) -> None:
+    frame = read_run(
+        make_run(
+            tmp_path,
+            {
+                "fedavg": lambda r, i: 0.5 + 0.01 * i,
+                "local": lambda r, i: 0.4 + 0.02 * i,  # 0.10, 0.09, 0.08, 0.07 below
+                "ditto": lambda r, i: 0.5 + (0.1 if i % 2 else -0.1),
+            },
+        )
+    )
+    found = {(pair.first, pair.second): pair for pair in pairs(frame)}
+    assert list(found) == [("fedavg", "local"), ("fedavg", "ditto"), ("local", "ditto")]
+    clear, unclear = found["fedavg", "local"], found["fedavg", "ditto"]
+    assert clear.difference == pytest.approx(0.085) and clear.n == 4 and clear.round == 3
+    assert clear.low is not None and 0.07 <= clear.low < 0.085 and clear.better == "fedavg"
+    assert unclear.better == ""
+    assert gains(frame)["fedavg"]["eve"] == pytest.approx(0.07)
+    assert gains(Frame(frame.of("fedavg"))) == {}
+
+
+def test_methods_meet_in_the_last_round_that_both_have(tmp_path: Path) -> None:
+    scores = {"fedavg": lambda r, i: 0.1 * r, "local": lambda r, i: 0.3}
+    frame = read_run(make_run(tmp_path, scores, done={"fedavg": 2}))
+    round, each = differences(frame, "fedavg", "local")
+    assert round == 2 and list(each.values()) == pytest.approx([-0.1] * 4)
+
+
+def test_people_without_test_samples_are_in_no_number(tmp_path: Path) -> None:
+    scores = {"fedavg": lambda r, i: 0.5 if i else math.nan, "local": lambda r, i: 0.4}
+    made = make_run(tmp_path, scores, examples=lambda r, i: 10 if i else 0)
+    (pair,) = pairs(read_run(made))
+    assert pair.n == 3 and pair.difference == pytest.approx(0.1)
+
+
+def test_several_seeds_are_the_units(tmp_path: Path) -> None:
+    """A study's frame: one run's traces twice, the second under another seed."""
+    one = read_run(
+        make_run(tmp_path / "1", {"fedavg": lambda r, i: 0.5, "local": lambda r, i: 0.4})
+    )
+    two = read_run(
+        make_run(tmp_path / "2", {"fedavg": lambda r, i: 0.7, "local": lambda r, i: 0.4})
+    )
+    study = Frame([*one.traces, *(replace(trace, seed=1) for trace in two.traces)])
+    grid = study.units("fedavg", "macro_f1")
+    assert study.unit == "seeds" and grid.columns == ("0", "1") and grid.rounds == (1, 2, 3)
+    assert grid.values[-1] == pytest.approx([0.5, 0.7])
+    assert differences(study, "fedavg", "local")[1]["cy"] == pytest.approx(0.2)

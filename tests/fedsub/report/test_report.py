@@ -1,0 +1,97 @@
+"""The report of runs of every kind: its parts, its files, what stands in them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import struct
+from pathlib import Path
+
+import pytest
+
+from fedsub.report.report import remove_report, write_report
+from fedsub_core.errors import RunError
+from fedsub_data.inspection.drawing import DOTS_PER_INCH
+
+from .html_checks import Page, checked
+from .made_runs import PEOPLE, make_run
+
+ALL = {"macro_f1", "loss", "gains", "people", "classes", "people_classes_1", "people_classes_2",
+       "people_classes_3", "clusters_1", "groups_3"}  # fmt: skip
+
+
+def figures(folder: Path) -> set[str]:
+    return {path.stem for path in (folder / "figures").iterdir()}
+
+
+def read(folder: Path, again: int | None = None) -> Page:
+    path, _ = write_report(folder, again)
+    page = checked(path.read_text("utf-8"))
+    drawn = [attrs["aria-labelledby"].split()[0] for attrs in page.all("svg")]
+    assert {name.removesuffix("-title") for name in drawn} == figures(folder)
+    return page
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    scores = {
+        "fedsub": lambda r, i: 0.5 + 0.1 * i,
+        "local": lambda r, i: 0.4 + 0.1 * i + (0.3 if i == 2 else 0),
+        "fedclar": lambda r, i: 0.3 + 0.1 * i,
+    }
+    page = read(make_run(tmp_path / "run", scores))
+    folder = tmp_path / "run"
+    assert figures(folder) == ALL
+    text = "\n".join(page.texts)
+    assert "di (-0.200)" in text  # who is worse off than with local training, and by how much
+    assert "fedsub is better" in text and "0.500 to 0.800" not in text
+    assert "/gone, 4 people, hash " in text and "lr = 0.02" in text and "10,000 resamples" in text
+    assert "2.0 KiB" in text and "3 of 3" in text and "class 1" in text
+    assert "ann & <bo>" in page.texts  # escaped in the page, itself again when parsed
+    assert "When data came" not in text and "Not finished" not in text
+    for path in (folder / "figures").iterdir():
+        width, height = struct.unpack(">2I", path.read_bytes()[16:24])
+        assert width > 4 * DOTS_PER_INCH and height > DOTS_PER_INCH
+    with (folder / "tables" / "people.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["person"] for row in rows] == sorted(PEOPLE)
+    assert float(rows[2]["fedsub less local"]) == pytest.approx(-0.2)
+    with (folder / "tables" / "people_classes.csv").open() as file:
+        assert len(list(csv.reader(file))) == 1 + 3 * 7  # one of four people lacks a class
+    before = {path: path.read_bytes() for path in folder.rglob("*.[hpc]*")}
+    write_report(folder)
+    assert {path: path.read_bytes() for path in before} == before
+    assert remove_report(folder) and not remove_report(folder)
+    assert {path.name for path in folder.iterdir()} == {"run.toml", *scores}
+
+
+def test_a_run_interrupted_in_its_second_method_whose_loss_is_no_number(tmp_path: Path) -> None:
+    scores = {name: (lambda r, i: 0.5) for name in ("fedavg", "local", "ditto", "apfl")}
+    done = {"local": 1, "ditto": 0, "apfl": -1}
+    page = read(make_run(tmp_path, scores, done=done, loss=math.nan), again=7)
+    text = "\n".join(page.texts)
+    assert "Not finished: local 1 of 3 rounds, ditto 0 of 3 rounds, apfl not begun." in text
+    assert "nan" in page.texts and "No difference between methods is shown" in text
+    assert "loss" not in figures(tmp_path)
+    refresh = [a for a in page.all("meta") if a.get("http-equiv") == "refresh"]
+    assert refresh == [{"http-equiv": "refresh", "content": "7"}] and "every 7 seconds" in text
+
+
+def test_one_method_and_one_person_without_run_toml(tmp_path: Path) -> None:
+    made = make_run(tmp_path, {"fedavg": lambda r, i: 0.5}, people=("ann",))
+    (made / "run.toml").unlink()
+    page = read(made)
+    assert figures(made) == {"macro_f1", "loss", "people", "classes", "people_classes_1"}
+    text = "\n".join(page.texts)
+    assert "mean over 1 person: fedavg 0.500" in text and "Which method is better" not in text
+    assert not [a for a in page.all("meta") if a.get("http-equiv") == "refresh"]
+
+
+def test_nothing_evaluated_yet(tmp_path: Path) -> None:
+    page = read(make_run(tmp_path, {"fedsub": lambda r, i: 0.5}, done={"fedsub": 0}))
+    assert "Nothing has been evaluated yet." in page.texts and figures(tmp_path) == set()
+
+
+def test_a_folder_that_is_no_run_is_left_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="give the folder of a run"):
+        write_report(tmp_path)
+    assert list(tmp_path.iterdir()) == []
