@@ -32,7 +32,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.options import Value
 
-TINY = ["--rounds", "3", "--clients", "2", "--samples", "60"]
+TINY = ["--rounds", "3", "--clients", "1", "--samples", "60"]
 #: Three deployments come up one after another: a minute or two, however tiny.
 SLOW = True
 #: What the lines of results begin with.

@@ -28,7 +28,7 @@ CLIENTS = 3
 PATIENCE = 240.0
 FUSING: dict[str, str | int | float | bool] = {
     "beside": "",
-    "rounds": 6,
+    "rounds": 5,
     "lr": 0.05,
     "batch-size": 8,
     # Both sides remember what they sent: the worst that can get lost.

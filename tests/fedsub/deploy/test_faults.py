@@ -25,7 +25,7 @@ pytestmark = [
 Deployment = Any  # of conftest.py
 Undisturbed = tuple[dict[str, dict[str, Any]], dict[Any, float], Path]
 
-ROUNDS = 6
+ROUNDS = 5
 
 
 def kill(*pids: int) -> None:
