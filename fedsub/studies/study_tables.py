@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub.studies.runner import database_of, final_tasks, row_key
+from fedsub.studies.runner import database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub_core.files import write_whole
 from fedsub_server.rundb import RunDatabase
@@ -248,6 +248,3 @@ def _csv(rows: Sequence[Mapping[str, object]]) -> str:
 def _name(value: object) -> str:
     """Return a value as people know it: of a federation's path the folder's name."""
     return Path(value).name if isinstance(value, str) and "/" in value else str(value)
-
-
-__all__ = ["Row", "Run", "bootstrap", "row_key", "tables", "write_tables"]
