@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from fedsub_core.data.federation import Federation
-from fedsub_data.inspection import plots
+from fedsub_data.inspection import drawing, plots
 from fedsub_data.inspection.inspection import Inspection, inspect_federation
 
 NAMES = ["class_shares.png", "samples_per_client.png", "prototype_similarity.png", "hopkins.png"]
@@ -70,7 +70,7 @@ def test_sizes_stay_readable_on_a_screen(
     for name, image in plots.figures(seen).items():
         with Image.open(io.BytesIO(image)) as opened:
             assert opened.format == "PNG", name
-            inches = np.array(opened.size) / plots.DOTS_PER_INCH
+            inches = np.array(opened.size) / drawing.DOTS_PER_INCH
             assert 2.0 <= inches[1] <= 12 and 2.0 <= inches[0] <= 13.5, (name, inches)
 
 
