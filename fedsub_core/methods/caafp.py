@@ -69,11 +69,16 @@ def divides_in(hyper: CAAFPHyperparameters, rounds: int) -> int:
     return phase(hyper.cluster_round, rounds, 0.25 if hyper.schedule == "one-shot" else 0.3)
 
 
+def dense_rounds(hyper: CAAFPHyperparameters, rounds: int) -> int:
+    """Return how many rounds groups train densely before masks move; in a short run none."""
+    return hyper.dense_rounds or int(0.3 * rounds)
+
+
 def adjustments(hyper: CAAFPHyperparameters, rounds: int) -> range:
     """Return the rounds after which masks move; one-shot: the last round alone."""
     if hyper.schedule == "one-shot":
         return range(rounds, rounds + 1)
-    first = divides_in(hyper, rounds) + phase(hyper.dense_rounds, rounds, 0.3) + 1
+    first = divides_in(hyper, rounds) + dense_rounds(hyper, rounds) + 1
     return range(first, rounds + 1, hyper.adjust_every)
 
 
@@ -83,7 +88,7 @@ def check(hyper: CAAFPHyperparameters, rounds: int) -> None:
     if hyper.schedule == "iterative" and not adjustments(hyper, rounds):
         raise ConfigError(
             f"caafp.dense-rounds: got phases of {divides_in(hyper, rounds)} and "
-            f"{phase(hyper.dense_rounds, rounds, 0.3)} rounds of {rounds}, expected that one is "
+            f"{dense_rounds(hyper, rounds)} rounds of {rounds}, expected that one is "
             "left for pruning. Lower cluster-round or dense-rounds, or raise rounds"
         )
 

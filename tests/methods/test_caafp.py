@@ -40,7 +40,8 @@ def zeros(mask: torch.Tensor) -> list[int]:
         ({}, 50, 15, [31, 36, 41, 46]),
         ({"cluster_round": 10, "dense_rounds": 10}, 50, 10, [21, 26, 31, 36, 41, 46]),
         ({"schedule": "one-shot"}, 40, 10, [40]),
-        ({}, 3, 1, [3]),
+        ({}, 3, 1, [2]),
+        ({}, 2, 1, [2]),
     ],
 )
 def test_phases(hyper: dict[str, Any], rounds: int, divided: int, moved: list[int]) -> None:
