@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub.report.comparing import RESAMPLES, interval
 from fedsub.studies.runner import database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub_core.files import write_whole
@@ -23,8 +24,8 @@ from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
-#: People are drawn so often, with replacement, for an interval.
-RESAMPLES = 10_000
+#: Of the resamples for intervals.
+SEED = 0
 #: What is left out of ``runs.csv``: what depends on the machine.
 _TIMES = ("seconds",)
 
@@ -46,8 +47,8 @@ class Row:
     ----------
     macro_f1, weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
     interval : the 95 % interval of the macro F1 over people, each person's mean over seeds.
-    gain, low, high : mean gain in macro F1 over `local`, and its 95 % interval; None for `local`
-        or without it.
+    gain, gain_interval : mean gain in macro F1 over `local`, and its 95 % interval; None for
+        `local` or without it.
     worse : share of people with less than `local`, each person's mean over seeds.
     up, down, evaluation : full models a client and round.
     """
@@ -55,13 +56,12 @@ class Row:
     entry: Entry
     tested: str
     macro_f1: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
     weighted_f1: float
     loss: float
     p10: float
     gain: float | None
-    low: float | None
-    high: float | None
+    gain_interval: tuple[float, float] | None
     worse: float | None
     up: float | None
     down: float | None
@@ -94,7 +94,6 @@ def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
 
 def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
     gains = None if alone is None or alone is runs else gains_of(runs, alone)
-    interval = None if gains is None else bootstrap(gains)
     people = sorted(set.intersection(*(set(run.people) for run in runs)))
     reached = np.array([[run.people[person] for person in people] for run in runs]).mean(axis=0)
 
@@ -109,13 +108,12 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
         runs[0].task.entry,
         runs[0].summary.tested or "-",
         mean("macro_f1"),
-        bootstrap(reached),
+        interval(reached, SEED),
         mean("weighted_f1"),
         mean("loss"),
         mean("macro_f1_p10"),
         None if gains is None else float(gains.mean()),
-        None if interval is None else interval[0],
-        None if interval is None else interval[1],
+        None if gains is None else interval(gains, SEED),
         None if gains is None else float((gains < 0).mean()),
         sent("full_models_up_sent"),
         sent("full_models_down_sent"),
@@ -133,14 +131,6 @@ def gains_of(runs: Sequence[Run], others: Sequence[Run]) -> NDArray[np.float64]:
     )
     mean: NDArray[np.float64] = (ours - theirs).mean(axis=0)
     return mean
-
-
-def bootstrap(values: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of `values` over people drawn with replacement."""
-    stream = np.random.default_rng(seed)
-    drawn = stream.integers(0, len(values), (RESAMPLES, len(values)))
-    low, high = np.percentile(values[drawn].mean(axis=1), (2.5, 97.5))
-    return float(low), float(high)
 
 
 def write_tables(study: Study, folder: Path, chosen: Mapping[str, Values]) -> str:
@@ -187,15 +177,15 @@ def _lines(study: Study, rows: Sequence[Row]) -> list[str]:
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for row in rows:
         gain = "-"
-        if row.gain is not None and row.low is not None and row.high is not None:
-            gain = f"{row.gain:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
+        if row.gain is not None:
+            gain = f"{row.gain:+.3f}{_ends(row.gain_interval, '+.3f')}"
         travels = " / ".join(
             "-" if x is None else f"{x:.2f}" for x in (row.up, row.down, row.evaluation)
         )
         cells = [
             row.entry.label,
             row.tested,
-            f"{row.macro_f1:.3f} ({row.interval[0]:.3f} to {row.interval[1]:.3f})",
+            f"{row.macro_f1:.3f}{_ends(row.interval, '.3f')}",
             f"{row.p10:.3f}",
             gain,
             "-" if row.worse is None else f"{row.worse:.0%}",
@@ -206,6 +196,10 @@ def _lines(study: Study, rows: Sequence[Row]) -> list[str]:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _ends(interval: tuple[float, float] | None, form: str) -> str:
+    return "" if interval is None else f" ({interval[0]:{form}} to {interval[1]:{form}})"
 
 
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
