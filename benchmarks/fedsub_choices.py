@@ -4,8 +4,8 @@
         [--bytes-rounds 30] [--clients 36]
 
 Two tables: bytes up as multiples of the full model for each relevance rule over `--bytes-rounds`
-rounds, and results of `local`, of `fedavg` and of every way to select K and to fuse after
-`--rounds` rounds.
+rounds, and results of `local`, of `fedavg` and of every way to select K, to fuse and to
+read the fusions after `--rounds` rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
-from fedsub_core.methods.fedsub import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS, READINGS
 from fedsub_core.options import Value
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
@@ -38,10 +38,19 @@ FUSED: list[dict[str, Value]] = [
     for rule in ("dbi", "dbi-capped")
     for fusion in FUSIONS
 ]
+#: Fig. 7 of the paper: a leader holds a unit or nobody does, so two readings are one for it.
+READ: list[dict[str, Value]] = [
+    {"fedsub.k-selection": rule, "fedsub.fusion": fusion, "fedsub.fusion-reading": reading}
+    for rule in ("dbi", "dbi-capped")
+    for fusion in ("leadership", "avg")
+    for reading in READINGS[1:]
+    if (fusion, reading) != ("leadership", "within")
+]
 RESULTS: list[dict[str, Value]] = [
     {"method": "local"},
     {"method": "fedavg"},
     *FUSED,
+    *READ,
     {"fedsub.k-selection": "dbi", "fedsub.impute": True},
     {"fedsub.k-selection": "silhouette"},
     {"fedsub.k-selection": "fixed:3"},
@@ -88,7 +97,7 @@ def print_bytes(people: Federation, root: Path, shared: Mapping[str, Value], rou
 def print_results(people: Federation, root: Path, shared: Mapping[str, Value], rounds: int) -> None:
     """Print what every choice reaches."""
     print(f"\nafter {rounds} rounds, relevance lrp-a2b1, mean over clients")
-    print(f"{'method':52} {'macro F1':>14} {'p10':>6} {'wtd F1':>7} {'loss':>6} {'worse':>6}")
+    print(f"{'method':66} {'macro F1':>14} {'p10':>6} {'wtd F1':>7} {'loss':>6} {'worse':>6}")
     local: Path | None = None
     for i, keys in enumerate(RESULTS):
         folder = root / f"results{i}"
@@ -96,7 +105,7 @@ def print_results(people: Federation, root: Path, shared: Mapping[str, Value], r
         local = local or folder / "local"  # the first of them
         worse = "-" if s.worse_than_local is None else f"{s.worse_than_local:.0%}"
         print(
-            f"{label(keys):52} {s.macro_f1:.3f} ± {s.macro_f1_ci95:.3f} "
+            f"{label(keys):66} {s.macro_f1:.3f} ± {s.macro_f1_ci95:.3f} "
             f"{s.macro_f1_p10:7.3f} {s.weighted_f1:7.3f} {s.loss:6.3f} {worse:>6}",
             flush=True,
         )

@@ -46,10 +46,15 @@ def fuse(
 
     Notes
     -----
-    ``avg`` (eq. 6, 7) and ``leadership`` (eq. 8): a member that did not select a unit counts as a
-    row of zeros, in the cluster's mean and in the mean over clusters, as in the paper. So a unit
-    that only one of a client's two classes selected comes back halved, even from clusters of one.
-    A row is replaced where somebody with a weight above zero selected it.
+    ``avg`` (eq. 6, 7) and ``leadership`` (eq. 8), by the reading of what a unit is that somebody
+    did not select. Where it is replaced at all, somebody with a weight above zero selected it.
+
+    - ``own``: left out of the mean over members; in the mean over clusters the client's own row
+      stands for a cluster without it, and for a class for which it did not select the unit.
+    - ``held``: left out of both means.
+    - ``within``: zeros in the mean over members; clusters without it are left out.
+    - ``letter``: zeros in both. So a unit that only one of a client's two classes selected comes
+      back halved, even from clusters of one.
 
     ``overlapping`` (eq. 9, 10): replaced where the client selected the unit in all its own
     classes and all its clusters hold it. A cluster holds a unit if every contributing member
@@ -65,22 +70,46 @@ def fuse(
     return _FUSIONS[weights.fusion](weights, rows, selected, mean)
 
 
-def _zero_filled(
+def _averaged(
     weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """Eq. 6-8: B[j, u, v] = sum_y weight[y, u, v] * selected[v, y, j] / clusters of u."""
-    shares = (weights.weight / weights.clusters_of.clamp(min=1)[:, None]).permute(2, 0, 1)
+    """Eq. 6-8: B[j, u, v] = sum_y choice[u, y, j] * weight[y, u, v] * selected[v, y, j].
+
+    Which clusters the choice is over, and whether the weights sum to 1 over all members or over
+    those that hold the unit, is what the readings differ in. Under ``own`` the client's own row
+    takes the place of the clusters that are not chosen.
+    """
+    share = torch.bmm(weights.weight, selected.transpose(0, 1).double()).transpose(0, 1)
+    held, replaced = share > 0, (share > 0).any(1)
+    everywhere = weights.reading in ("own", "letter")
+    over = weights.in_cluster[:, :, None].expand_as(held) if everywhere else held
+    choice = over / over.sum(1, keepdim=True).clamp(min=1).double()
+    own = choice.new_zeros(held[:, 0].shape)
+    if weights.reading == "own":
+        # Who only receives has no subnetwork of the class that could lack the unit.
+        taken = held & (selected | ~weights.contributes[:, :, None])
+        own, choice = (choice * ~taken).sum(1), choice * taken
+        # The server knows a client's row only if the client selected it.
+        replaced = taken.any(1) & ((own == 0) | selected.any(1))
+    holders = weights.reading in ("own", "held")
     if mean is not None and weights.fusion != "leadership":
-        gives = (weights.weight > 0).float()
-        found = torch.bmm(gives, selected.transpose(0, 1).float()).sum(0) > 0
-        choice = _evenly(weights, rows.shape[1])
-        return mixed(weights, rows, selected, choice, mean) * found[:, :, None], found
+        fused = mixed(weights, rows, selected, choice, mean, holders)
+        fused += own[:, :, None].to(rows.dtype) * rows
+    else:
+        if holders:
+            choice = torch.where(held, choice / share, 0.0)
 
-    def coefficients(units: slice) -> Tensor:
-        chosen = selected[:, :, units].transpose(1, 2).to(shares.dtype)
-        return torch.bmm(chosen, shares).permute(1, 2, 0)
+        def coefficients(units: slice) -> Tensor:
+            takes_of, gives_of = (t[:, :, units].permute(1, 2, 0) for t in (choice, selected))
+            b = choice.new_zeros(takes_of.shape[1], len(rows), len(rows))
+            for weight, takes, gives in zip(weights.weight, takes_of, gives_of, strict=True):
+                b.addcmul_(weight * takes[:, :, None], gives[:, None].to(b.dtype))
+            # In float64, so that who is alone gets exactly 1 of its own row.
+            b.diagonal(dim1=1, dim2=2).add_(own[:, units].T)
+            return b
 
-    return _weighted_rows(coefficients, rows)
+        fused, _ = _weighted_rows(coefficients, rows)
+    return fused.mul_(replaced[:, :, None]), replaced
 
 
 def _overlapping(
@@ -166,8 +195,8 @@ def _weighted_rows(coefficients: Callable[[slice], Tensor], rows: Tensor) -> tup
 
 _Fusion = Callable[[ClusterWeights, Tensor, Tensor, RowMean | None], tuple[Tensor, Tensor]]
 _FUSIONS: dict[str, _Fusion] = {
-    "avg": _zero_filled,
-    "leadership": _zero_filled,
+    "avg": _averaged,
+    "leadership": _averaged,
     "overlapping": _overlapping,
     "overlapping-any": _overlapping_any,
     "overlapping-additive": _overlapping_additive,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.fedsub import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS, READINGS
 from fedsub_core.options import suggestion
 
 
@@ -24,8 +24,8 @@ class ClusterWeights:
 
     Parameters
     ----------
-    fusion : str
-        One of ``fedsub_core.methods.fedsub.FUSIONS``.
+    fusion, reading : str
+        One of ``fedsub_core.methods.fedsub.FUSIONS``, and of ``READINGS``.
     contributes : bool [n, classes]
         Does client v have a subnetwork of its own for class y.
     member : bool [classes, n, n]
@@ -35,6 +35,7 @@ class ClusterWeights:
     """
 
     fusion: str
+    reading: str
     contributes: Tensor
     member: Tensor
     weight: Tensor
@@ -58,6 +59,7 @@ def cluster_weights(
     clusters: NDArray[np.int64],
     contributes: NDArray[np.bool_],
     omega: NDArray[np.floating[Any]],
+    reading: str = READINGS[0],
 ) -> ClusterWeights:
     """Return the weights of one round's clusters.
 
@@ -75,6 +77,8 @@ def cluster_weights(
         False for imputed members, which receive and never give.
     omega : float [n, classes]
         Scores, >= 0; read only where `contributes`.
+    reading : str
+        One of ``fedsub_core.methods.fedsub.READINGS``, of ``avg`` and ``leadership``.
 
     Raises
     ------
@@ -96,7 +100,7 @@ def cluster_weights(
         # Dividing by the maximum first, as the paper does, also keeps tiny scores from vanishing.
         relative = torch.where(greatest > 0, scores / greatest, member.double())
         weight = relative / relative.sum(2, keepdim=True).clamp(min=1.0)
-    return ClusterWeights(fusion, torch.from_numpy(contributes.copy()), member, weight)
+    return ClusterWeights(fusion, reading, torch.from_numpy(contributes.copy()), member, weight)
 
 
 def _first(mask: Tensor) -> Tensor:

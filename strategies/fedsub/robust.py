@@ -46,7 +46,12 @@ def clusters(weights: ClusterWeights) -> Iterator[tuple[int, Tensor, Tensor]]:
 
 
 def mixed(
-    weights: ClusterWeights, rows: Tensor, selected: Tensor, choice: Tensor, mean: RowMean
+    weights: ClusterWeights,
+    rows: Tensor,
+    selected: Tensor,
+    choice: Tensor,
+    mean: RowMean,
+    holders: bool = False,
 ) -> Tensor:
     """Return sum_y choice[u, y] * mean of u's cluster of class y, float32 [n, units, width].
 
@@ -56,13 +61,32 @@ def mixed(
     selected : bool [n, classes, units]; a member that did not select a unit counts as zeros.
     choice : float [n, classes, units], how much each client takes from each of its clusters.
     mean : of a cluster's rows.
+    holders : bool, of each unit those members alone that selected it.
     """
+    centre_of = _of_holders if holders else _of_all
     fused = torch.zeros_like(rows)
     for y, inside, givers in clusters(weights):
         shares = weights.weight[y, inside[0], givers]
-        centre = mean(rows[givers] * selected[givers, y, :, None], shares)
+        centre = centre_of(rows[givers], selected[givers, y], shares, mean)
         fused[inside] += choice[inside, y, :, None].to(rows.dtype) * centre
     return fused
+
+
+def _of_all(rows: Tensor, selected: Tensor, shares: Tensor, mean: RowMean) -> Tensor:
+    """Return the mean of members' rows [m, units, width], zeros where not `selected`."""
+    return mean(rows * selected[:, :, None], shares)
+
+
+def _of_holders(rows: Tensor, selected: Tensor, shares: Tensor, mean: RowMean) -> Tensor:
+    """Return the mean over the members with a weight that selected a unit; zeros if nobody did."""
+    centre = torch.zeros_like(rows[0])
+    # Units that the same members hold are averaged together.
+    together: dict[tuple[bool, ...], list[int]] = {}
+    for unit, holders in enumerate((selected & (shares > 0)[:, None]).T.tolist()):
+        together.setdefault(tuple(holders), []).append(unit)
+    for who, units in ((torch.tensor(key), units) for key, units in together.items() if any(key)):
+        centre[units] = mean(rows[who][:, units], shares[who] / shares[who].sum())
+    return centre
 
 
 def without_outliers(

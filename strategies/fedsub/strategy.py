@@ -111,6 +111,7 @@ class FedSubStrategy(PersonalizedStrategy):
             state["clusters"].numpy(),
             cache.tensors["holds"].numpy(),
             cache.tensors["omega"].numpy(),
+            self.hyper.fusion_reading,
         )
         layers = self.model.affine[: self.hyper.depth or None]
         everybodys = [cache.tensors[f"rows.{layer.name}"] for layer in layers]

@@ -9,14 +9,25 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fedsub_core.methods.fedsub import FUSIONS, READINGS
+
 Array = NDArray[Any]
 #: Rows, masks, clusters, who contributes, scores.
 Round = tuple[Array, Array, Array, Array, Array]
 Fused = tuple[Array, Array]
+#: Fusions that have readings, and every fusion in each of its readings.
+READ = ("leadership", "avg")
+WAYS = [(f, r) for f in FUSIONS for r in (READINGS if f in READ else READINGS[:1])]
 
 
 def reference(
-    fusion: str, rows: Array, masks: Array, clusters: Array, contributes: Array, omega: Array
+    fusion: str,
+    rows: Array,
+    masks: Array,
+    clusters: Array,
+    contributes: Array,
+    omega: Array,
+    reading: str = READINGS[0],
 ) -> Fused:
     """Equations 6-10 (and 6-7 of the first version), element by element, with plain loops."""
     n, units, width = rows.shape
@@ -39,12 +50,33 @@ def reference(
         own = [y for y in range(classes) if contributes[u, y]]
         for j in range(units):
             holding = [y for y, c in of_u.items() if all(masks[v, y, j] for v in c)]
-            if fusion in ("avg", "leadership"):
-                over = list(of_u)
-                replaces = any(
-                    masks[v, y, j] and weight(v, y, c) > 0 for y, c in of_u.items() for v in c
-                )
-            elif fusion == "overlapping":
+            if fusion in READ:
+                givers = {
+                    y: [v for v in c if masks[v, y, j] and weight(v, y, c) > 0]
+                    for y, c in of_u.items()
+                }
+                got = [y for y in of_u if givers[y]]
+                if reading == "own":
+                    got = [y for y in got if masks[u, y, j] or not contributes[u, y]]
+                    if len(got) < len(of_u) and not any(masks[u, y, j] for y in own):
+                        continue
+                if not got:
+                    continue
+                replaced[u, j] = True
+                terms = []
+                for y in of_u:
+                    if y in got:
+                        shares = [weight(v, y, of_u[y]) for v in givers[y]]
+                        whole = sum(shares) if reading in ("own", "held") else 1.0
+                        of_y = zip(givers[y], shares, strict=True)
+                        terms.append(sum(rows[v, j].astype(float) * w for v, w in of_y) / whole)
+                    elif reading == "own":
+                        terms.append(rows[u, j].astype(float))
+                    elif reading == "letter":
+                        terms.append(np.zeros(width))
+                fused[u, j] = np.mean(terms, axis=0)
+                continue
+            if fusion == "overlapping":
                 over = list(of_u)
                 mine = bool(own) and all(masks[u, y, j] for y in own)
                 replaces = mine and bool(of_u) and holding == list(of_u)

@@ -10,16 +10,25 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from fedsub_core.config.settings import RobustSettings
+from fedsub_core.methods.fedsub import READINGS
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.membership import cluster_weights
+from strategies.fedsub.robust import row_mean
+
+from .equations import READ
 
 Array = NDArray[Any]
+#: A unit that is not replaced.
+KEPT = math.nan
 
 
-def run(fusion: str, rows: Array, masks: Array, omega: Array) -> tuple[Array, Array]:
-    """One cluster of everybody, one class."""
-    members = np.ones((len(rows), 1), bool)
-    weights = cluster_weights(fusion, np.zeros((len(rows), 1), np.int64), members, omega)
+def run(
+    fusion: str, rows: Array, masks: Array, omega: Array, reading: str = READINGS[0]
+) -> tuple[Array, Array]:
+    """One cluster of everybody in every class, which all have."""
+    clusters, all_have = np.zeros(omega.shape, np.int64), np.ones(omega.shape, bool)
+    weights = cluster_weights(fusion, clusters, all_have, omega, reading)
     fused, replaced = fuse(weights, torch.from_numpy(rows), torch.from_numpy(masks))
     return fused.numpy(), replaced.numpy()
 
@@ -51,9 +60,64 @@ def test_the_five_fusions_by_hand() -> None:
         ("overlapping-any", [[4, 0], [4, 0]], only_first),
         ("overlapping-additive", [[1, 0], [5, 0]], only_first),
     ):
-        fused, replaced = run(fusion, *args)
+        fused, replaced = run(fusion, *args, reading="letter")
         assert replaced.tolist() == where, fusion
         np.testing.assert_allclose(fused[:, :, 0], values, rtol=1e-6, err_msg=fusion)
+
+
+#: Of units 0 to 3 of both clients, after each fusion in each reading.
+BY_HAND: dict[tuple[str, str], list[list[float]]] = {
+    # Class 0: unit 1 is (8 + 3 * 4) / 4 = 5 and unit 3 (2 + 3 * 10) / 4 = 8. Class 1: unit 1 is
+    # 3 * 4 / 4 = 3 with a zero or 4 without, unit 2 6 / 4 or 6, unit 3 2 / 4 or 2.
+    ("avg", "letter"): [[7, 4, 0.75, 4.25]] * 2,
+    ("avg", "within"): [[7, 4, 1.5, 4.25]] * 2,
+    ("avg", "held"): [[7, 4.5, 6, 5]] * 2,
+    # Client 0's own 8 for unit 1 in class 1, client 1's own 10 for unit 3, and it had no unit 2.
+    ("avg", "own"): [[7, 6.5, 6, 5], [7, 4.5, KEPT, 9]],
+    # Client 1 leads: it never has unit 2, and unit 3 in class 0 alone.
+    ("leadership", "letter"): [[8, 4, KEPT, 5]] * 2,
+    ("leadership", "within"): [[8, 4, KEPT, 10]] * 2,
+    ("leadership", "held"): [[8, 4, KEPT, 10]] * 2,
+    # Client 0: (4 + 8) / 2, and (10 + 2) / 2, as the leader has no unit 3 in class 1.
+    ("leadership", "own"): [[8, 6, KEPT, 6], [8, 4, KEPT, 10]],
+}
+
+
+@pytest.mark.parametrize(("fusion", "reading"), BY_HAND)
+def test_the_readings_by_hand(fusion: str, reading: str) -> None:
+    """Two clients, together in each of two classes, four units; omega 1 : 3.
+
+    Unit 0 (4 and 8) both selected for both classes. Unit 1 (8 and 4): client 0 for class 0,
+    client 1 for both. Unit 2 (6): client 0 for class 1. Unit 3 (2 and 10): client 0 for both,
+    client 1 for class 0.
+    """
+    rows = np.array([[4.0, 8, 6, 2], [8, 4, 0, 10]], np.float32)[:, :, None]
+    masks = np.array([[[1, 1, 0, 1], [1, 0, 1, 1]], [[1, 1, 0, 1], [1, 1, 0, 0]]], bool)
+    fused, replaced = run(fusion, rows, masks, np.array([[1.0, 1], [3, 3]]), reading)
+    expected = np.array(BY_HAND[fusion, reading])
+    assert (replaced == ~np.isnan(expected)).all()
+    assert fused[:, :, 0].tolist() == np.nan_to_num(expected).tolist()
+
+
+def test_every_reading_is_worked_out() -> None:
+    assert set(BY_HAND) == {(f, r) for f in READ for r in READINGS}
+
+
+@pytest.mark.parametrize(
+    ("reading", "unit"), [("own", 4), ("held", 4), ("within", 3), ("letter", 3)]
+)
+def test_the_median_is_that_of_holders_alone_where_only_they_count(
+    reading: str, unit: float
+) -> None:
+    """Three of five selected unit 1: the median of 3, 4, 50, or of these and two zeros."""
+    rows = torch.tensor([[1.0, 3], [2, 4], [3, 50], [4, 0], [9, 0]])[:, :, None]
+    masks, ones = (rows > 0).permute(0, 2, 1), np.ones((5, 1))
+    weights = cluster_weights("avg", np.zeros((5, 1), np.int64), ones > 0, ones, reading)
+    median = row_mean(RobustSettings.parse("median", 0.2))
+    fused, replaced = fuse(weights, rows, masks, median)
+    others = [3, 0] if reading == "own" else [3, unit]
+    assert fused[:, :, 0].tolist() == [[3, unit]] * 3 + [others] * 2
+    assert replaced.tolist() == [[True, True]] * 3 + [[True, reading != "own"]] * 2
 
 
 def test_additive_turns_the_row_and_keeps_the_layers_norm() -> None:

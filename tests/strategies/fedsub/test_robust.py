@@ -19,7 +19,7 @@ from strategies.fedsub.membership import ClusterWeights, cluster_weights
 from strategies.fedsub.robust import row_mean, without_outliers
 
 from .by_hand import strategy_of
-from .equations import Round, rounds
+from .equations import WAYS, Round, rounds
 
 MEANS = ("trimmed-mean", "median")
 
@@ -47,12 +47,12 @@ def weighted(rows: Tensor, shares: Tensor) -> Tensor:
     return torch.einsum("m,muw->uw", shares, rows.double()).float()
 
 
-@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize(("fusion", "reading"), WAYS)
 @given(round=rounds)
 @trials(max_examples=60, deadline=None)
-def test_with_the_weighted_mean_nothing_changes(fusion: str, round: Round) -> None:
+def test_with_the_weighted_mean_nothing_changes(fusion: str, reading: str, round: Round) -> None:
     rows, masks, clusters, contributes, omega = round
-    weights = cluster_weights(fusion, clusters, contributes, omega)
+    weights = cluster_weights(fusion, clusters, contributes, omega, reading)
     args = weights, torch.from_numpy(rows), torch.from_numpy(masks)
     for ours, plain in zip(fuse(*args, weighted), fuse(*args), strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
