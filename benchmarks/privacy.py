@@ -166,10 +166,12 @@ def main() -> None:
     print(f"{given.data}: {len(names)} people, {given.rounds} rounds, lr {given.lr:g}")
     print("membership, area under the curve   model sent  personal model   macro F1")
     for name, card in METHODS.items():
-        strategy, grid = trained(people, keys, name)
-        whole = set(card.sends(strategy.model, strategy.hyper)) >= set(
-            strategy.model.parameter_shapes
-        )
+        agreed = {f"{name}.{need}": True for need in card.needs}
+        strategy, grid = trained(people, keys | agreed, name)
+        # Where the server's model goes into the first of a device's, that one is sent, too.
+        ways = (card.sends, card.receives)
+        parameters = set(strategy.model.parameter_shapes)
+        whole = all(parameters <= set(way(strategy.model, strategy.hyper)) for way in ways)
         seen = f"{membership(strategy, grid, sent):.3f}" if whole else "-"
         own = f"{membership(strategy, grid, personal):.3f}"
         print(

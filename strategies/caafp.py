@@ -171,7 +171,7 @@ class CAAFPStrategy(GroupedStrategy):
 
     @staticmethod
     def _gradients(uploads: list[Bundle], name: str) -> Tensor:
-        return torch.stack([torch.from_numpy(u.floats(GRADIENT + name)) for u in uploads])
+        return torch.stack([torch.from_numpy(u.floats(GRADIENT + name).copy()) for u in uploads])
 
     def _masked(self, state: State) -> State:
         """Return the state whose models are zero where masked out; without masks, dense ones."""

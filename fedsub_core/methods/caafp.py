@@ -79,6 +79,8 @@ def adjustments(hyper: CAAFPHyperparameters, rounds: int) -> range:
     if hyper.schedule == "one-shot":
         return range(rounds, rounds + 1)
     first = divides_in(hyper, rounds) + dense_rounds(hyper, rounds) + 1
+    if not (hyper.cluster_round or hyper.dense_rounds):
+        first = min(first, rounds)
     return range(first, rounds + 1, hyper.adjust_every)
 
 

@@ -42,6 +42,7 @@ def zeros(mask: torch.Tensor) -> list[int]:
         ({"schedule": "one-shot"}, 40, 10, [40]),
         ({}, 3, 1, [2]),
         ({}, 2, 1, [2]),
+        ({}, 1, 1, [1]),
     ],
 )
 def test_phases(hyper: dict[str, Any], rounds: int, divided: int, moved: list[int]) -> None:

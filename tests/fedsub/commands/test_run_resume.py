@@ -47,13 +47,15 @@ def metrics(own: Path) -> dict[Row, str]:
 
 
 def test_rounds_of_all_methods_can_be_raised(fedsub: Call, town_folder: Path) -> None:
-    name, *others = METHODS
+    free = [n for n, card in METHODS.items() if not card.fixes_rounds(card.agreed())]
+    name, *others = (n for n in free if not METHODS[n].needs)
+    assert "fedsub" in others and len(others) > 8
     methods = ("--method", name, "--beside", ",".join(others))
     folder = run(fedsub, "raised", "--rounds", 1, *methods)
-    first = {name: metrics(folder / name) for name in METHODS}
+    first = {name: metrics(folder / name) for name in (name, *others)}
     assert fedsub("run", "--resume", folder, "--rounds", 3)[0] == 0
     whole = run(fedsub, "whole", "--rounds", 3, *methods)
-    for name in METHODS:
+    for name in first:
         raised, expected = left_behind(folder / name), left_behind(whole / name)
         assert raised["round"] == expected["round"] == 3
         assert raised == expected, name

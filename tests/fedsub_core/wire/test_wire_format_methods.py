@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from math import sqrt
 from typing import Any, get_args
 
@@ -17,7 +18,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Conv, Linear, Pool
-from fedsub_core.wire.bundles import Bits, Declaration, Declared, Part, dense, most_bytes
+from fedsub_core.wire.bundles import Bits, Declaration, Declared, Part, dense, elements, most_bytes
+from fedsub_core.wire.bundles import rows as part_rows
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 
@@ -30,11 +32,66 @@ def parameters(model: Model, hyper: Any) -> Declaration:
     return {name: dense(shape) for name, shape in model.parameter_shapes.items()}
 
 
-MEANINGS: dict[str, Callable[[Model, Any], Declaration]] = {
-    "every parameter": parameters,
-    "the body's parameters": body,
-    "nothing": lambda model, hyper: {},
+def optional(declared: Declaration, before: str = "") -> Declaration:
+    return {before + name: replace(one, optional=True) for name, one in declared.items()}
+
+
+def gains(model: Model, hyper: Any) -> Declaration:
+    return {**parameters(model, hyper), "gains": dense((hyper.peer_models,), exact=True)}
+
+
+def peers(model: Model, hyper: Any) -> Declaration:
+    own = parameters(model, hyper)
+    each = (optional(own, f"peer{k}.") for k in range(hyper.peer_models))
+    return {name: one for peer in each for name, one in peer.items()}
+
+
+def prototypes(model: Model, hyper: Any) -> Declaration:
+    return {"prototypes": part_rows((model.classes, model.affine[-1].fan_in))}
+
+
+def body_and_prototypes(model: Model, hyper: Any) -> Declaration:
+    return {**body(model, hyper), **prototypes(model, hyper)}
+
+
+def sparse(model: Model, hyper: Any) -> Declaration:
+    """Weights as elements; how many usually travel is no matter of the wire."""
+    return {
+        name: elements(shape) if name.endswith(".weight") else dense(shape)
+        for name, shape in model.parameter_shapes.items()
+    }
+
+
+def sparse_and_gradients(model: Model, hyper: Any) -> Declaration:
+    weights = {n: d for n, d in parameters(model, hyper).items() if n.endswith(".weight")}
+    return {**sparse(model, hyper), **optional(weights, "gradient.")}
+
+
+Meaning = Callable[[Model, Any], Declaration]
+#: Up and down.
+MEANINGS: dict[str, tuple[Meaning, Meaning]] = {
+    "every parameter": (parameters, parameters),
+    "every parameter, until the last rounds": (
+        lambda model, hyper: optional(parameters(model, hyper)),
+        parameters,
+    ),
+    "every parameter, and gains; others' models": (gains, peers),
+    "the body's parameters": (body, body),
+    "prototypes": (
+        prototypes,
+        lambda model, hyper: optional(prototypes(model, hyper)),
+    ),
+    "the body's parameters and prototypes": (
+        body_and_prototypes,
+        lambda model, hyper: {**body(model, hyper), **optional(prototypes(model, hyper))},
+    ),
+    "the sparse model; at times gradients, too": (sparse_and_gradients, sparse),
+    "nothing": (lambda model, hyper: {}, lambda model, hyper: {}),
 }
+
+
+def on_the_wire(declared: Declaration) -> Declaration:
+    return {name: replace(one, share=1.0) for name, one in declared.items()}
 
 
 def stated_methods() -> list[tuple[str, str, list[str]]]:
@@ -53,8 +110,9 @@ def test_methods_declare_what_the_table_says(name: str, tensors: str, report: li
     hyper = card.hyperparameters()
     assert list(card.reports) == report
     if name != "fedsub":
-        assert card.sends(MODEL, hyper) == MEANINGS[tensors](MODEL, hyper)
-        assert card.receives(MODEL, hyper) == MEANINGS[tensors](MODEL, hyper)
+        up, down = MEANINGS[tensors]
+        assert on_the_wire(card.sends(MODEL, hyper)) == up(MODEL, hyper)
+        assert on_the_wire(card.receives(MODEL, hyper)) == down(MODEL, hyper)
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
