@@ -44,7 +44,7 @@ def compare(
     whose file was changed makes only the runs that changed.
     """
     from fedsub.studies.runner import final_tasks, run_study, seconds
-    from fedsub.studies.study import read_study, shortened
+    from fedsub.studies.study_file import read_study, shortened
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
     console = Console()

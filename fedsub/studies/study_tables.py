@@ -1,4 +1,4 @@
-"""A study's tables: a row for every method, over people and seeds; and the runs as CSV.
+"""A study's tables as Markdown, and its runs and people as CSV.
 
 Nothing in them tells when, where or in how many goes the study ran: a study that was killed and
 went on ends in the same bytes.
@@ -10,127 +10,20 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedsub.report.comparing import RESAMPLES, interval
-from fedsub.studies.runner import database_of, final_tasks
-from fedsub.studies.study import Cell, Entry, Study, Task, Values
+from fedsub.report.comparing import RESAMPLES
+from fedsub.studies.study import Cell, Study, Values, shown
+from fedsub.studies.study_file import SUMMARY
+from fedsub.studies.study_results import Row, Run, finished, tables
 from fedsub_core.files import write_whole
-from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
 
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
-#: Of the resamples for intervals.
-SEED = 0
 #: What is left out of ``runs.csv``: what depends on the machine.
 _TIMES = ("seconds",)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One finished run: what it was, what it reached, and everybody's macro F1 at its end."""
-
-    task: Task
-    summary: MethodSummary
-    people: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method in a cell, over seeds.
-
-    Parameters
-    ----------
-    macro_f1, weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
-    interval : the 95 % interval of the macro F1 over people, each person's mean over seeds.
-    gain, gain_interval : mean gain in macro F1 over `local`, and its 95 % interval; None for
-        `local` or without it.
-    worse : share of people with less than `local`, each person's mean over seeds.
-    up, down, evaluation : full models a client and round.
-    """
-
-    entry: Entry
-    tested: str
-    macro_f1: float
-    interval: tuple[float, float] | None
-    weighted_f1: float
-    loss: float
-    p10: float
-    gain: float | None
-    gain_interval: tuple[float, float] | None
-    worse: float | None
-    up: float | None
-    down: float | None
-    evaluation: float | None
-    tuned: Values
-
-
-def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[Run]:
-    """Return all runs of a finished study, in the order of its file."""
-    runs = []
-    for task in final_tasks(study, dict(chosen)):
-        with RunDatabase(database_of(folder, task)) as database:
-            found = summarise_method(database, None)
-            last = found.evaluated_round
-            rows = (row for row in database.metrics("macro_f1") if row.round == last)
-            runs.append(Run(task, found, {row.client: row.value for row in rows}))
-    return runs
-
-
-def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
-    """Return each cell's rows, the greatest macro F1 first."""
-    found = []
-    for cell in study.cells:
-        of = [[r for r in runs if (r.task.cell, r.task.entry) == (cell, e)] for e in study.entries]
-        alone = next((own for own in of if own[0].task.method == "local"), None)
-        rows = [_row(own, alone) for own in of]
-        found.append((cell, sorted(rows, key=lambda row: -row.macro_f1)))
-    return found
-
-
-def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
-    gains = None if alone is None or alone is runs else gains_of(runs, alone)
-    people = sorted(set.intersection(*(set(run.people) for run in runs)))
-    reached = np.array([[run.people[person] for person in people] for run in runs]).mean(axis=0)
-
-    def mean(name: str) -> float:
-        values = [getattr(run.summary, name) for run in runs]
-        return float(np.mean([np.nan if value is None else value for value in values]))
-
-    def sent(name: str) -> float | None:
-        return None if getattr(runs[0].summary, name) is None else mean(name)
-
-    return Row(
-        runs[0].task.entry,
-        runs[0].summary.tested or "-",
-        mean("macro_f1"),
-        interval(reached, SEED),
-        mean("weighted_f1"),
-        mean("loss"),
-        mean("macro_f1_p10"),
-        None if gains is None else float(gains.mean()),
-        None if gains is None else interval(gains, SEED),
-        None if gains is None else float((gains < 0).mean()),
-        sent("full_models_up_sent"),
-        sent("full_models_down_sent"),
-        sent("full_models_evaluation_sent"),
-        runs[0].task.tuned,
-    )
-
-
-def gains_of(runs: Sequence[Run], others: Sequence[Run]) -> NDArray[np.float64]:
-    """Return each person's gain in macro F1 over other runs of the same seeds, mean over seeds."""
-    people = sorted(set.intersection(*(set(run.people) for run in (*runs, *others))))
-    ours, theirs = (
-        np.array([[run.people[person] for person in people] for run in some])
-        for some in (runs, others)
-    )
-    mean: NDArray[np.float64] = (ours - theirs).mean(axis=0)
-    return mean
+#: What every table has, as a study's file spells it.
+_ALWAYS = ("macro-f1", "weighted-f1", "loss", "macro-f1-p10")
 
 
 def write_tables(study: Study, folder: Path, chosen: Mapping[str, Values]) -> str:
@@ -148,8 +41,8 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]]) -> str:
     parts = [f"# {study.title}", *([study.about] if study.about else []), _protocol(study)]
     for cell, rows in found:
         if cell:
-            parts.append("## " + ", ".join(f"{key} {_name(value)}" for key, value in cell))
-        parts.append("\n".join(_lines(study, rows)))
+            parts.append("## " + ", ".join(f"{key} {shown(value)}" for key, value in cell))
+        parts.append("\n".join(_lines(study, cell, rows)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -171,9 +64,20 @@ def _protocol(study: Study) -> str:
     )
 
 
-def _lines(study: Study, rows: Sequence[Row]) -> list[str]:
+def _lines(study: Study, cell: Cell, rows: Sequence[Row]) -> list[str]:
+    printed = {
+        f"{name}: {paper.source}": (name, numbers)
+        for paper in study.papers
+        if paper.of(cell)
+        for name, numbers in paper.numbers.items()
+    }
+    also = [
+        name
+        for name in dict.fromkeys((*study.show, *(name for name, _ in printed.values())))
+        if name not in _ALWAYS
+    ]
     titles = ["method", "tested", "macro F1", "10 %", "gain over local", "worse", "weighted F1"]
-    titles += ["loss", "up / down / to evaluate", *study.tune]
+    titles += ["loss", "up / down / to evaluate", *also, *printed, *study.tune]
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for row in rows:
         gain = "-"
@@ -192,6 +96,8 @@ def _lines(study: Study, rows: Sequence[Row]) -> list[str]:
             f"{row.weighted_f1:.3f}",
             f"{row.loss:.3f}",
             travels,
+            *(_number(row.measures[name]) for name in also),
+            *(_number(numbers.get(row.entry.label)) for _, numbers in printed.values()),
             *(str(row.tuned.get(key, "-")) for key in study.tune),
         ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -202,14 +108,19 @@ def _ends(interval: tuple[float, float] | None, form: str) -> str:
     return "" if interval is None else f" ({interval[0]:{form}} to {interval[1]:{form}})"
 
 
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
     rows = [
         {
             "label": run.task.entry.label,
-            **{key: _name(value) for key, value in run.task.cell},
+            **{key: shown(value) for key, value in run.task.cell},
             "seed": run.task.config.seed,
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
             **{k: v for k, v in asdict(run.summary).items() if k not in _TIMES},
+            **{name: value for name, value in run.measures.items() if name not in SUMMARY},
         }
         for run in runs
     ]
@@ -220,7 +131,7 @@ def _people_csv(study: Study, runs: Sequence[Run]) -> str:
     rows = [
         {
             "label": run.task.entry.label,
-            **{key: _name(value) for key, value in run.task.cell},
+            **{key: shown(value) for key, value in run.task.cell},
             "seed": run.task.config.seed,
             "client": client,
             "macro_f1": value,
@@ -237,8 +148,3 @@ def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
-
-
-def _name(value: object) -> str:
-    """Return a value as people know it: of a federation's path the folder's name."""
-    return Path(value).name if isinstance(value, str) and "/" in value else str(value)

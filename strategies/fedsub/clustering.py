@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances, silhouette_score
+from sklearn.metrics import calinski_harabasz_score, pairwise_distances, silhouette_score
 from threadpoolctl import threadpool_limits
 
 from fedsub_core.errors import ConfigError
@@ -147,6 +147,23 @@ def davies_bouldin(points: Floats, counts: Labels) -> Callable[[Labels], float]:
         return float(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf).max(axis=1).mean())
 
     return index
+
+
+def quality(prototypes: NDArray[np.floating[Any]], labels: Labels) -> dict[str, float]:
+    """Return how well clusters [n] of prototypes [n, d] stand apart; {} where it is not defined.
+
+    ``davies_bouldin`` (less is better) and ``calinski_harabasz`` (more is better), as the paper's
+    Fig. 3 shows them. Both need 2 to n - 1 clusters of distinct centres; the first may be infinite
+    where two centres are one.
+    """
+    if not 1 < labels.max() + 1 < len(labels):
+        return {}
+    points = prototypes.astype(np.float64)
+    each = np.ones(len(points), np.int64)
+    return {
+        "davies_bouldin": davies_bouldin(points, each)(labels),
+        "calinski_harabasz": float(calinski_harabasz_score(points, labels)),
+    }
 
 
 def _silhouette(points: Floats, counts: Labels) -> Callable[[Labels], float]:

@@ -17,7 +17,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Part, Rows
 from strategies.fedsub.bounds import bounded
 from strategies.fedsub.cache import CLIENTS, Cache
-from strategies.fedsub.clustering import cluster_classes
+from strategies.fedsub.clustering import cluster_classes, quality
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.imputation import impute
 from strategies.fedsub.membership import cluster_weights
@@ -82,6 +82,7 @@ class FedSubStrategy(PersonalizedStrategy):
         old = _aligned(state, before.roster, cache.roster, model.classes, size)
         clusters = torch.full(present.shape, -1, dtype=torch.int64)
         stale: list[int] = []
+        apart: list[MetricRow] = []
         for y in range(model.classes):
             same = torch.equal(present[:, y], old["clusters"][:, y] >= 0) and torch.equal(
                 prototypes[present[:, y], y], old["clustered"][present[:, y], y]
@@ -96,8 +97,10 @@ class FedSubStrategy(PersonalizedStrategy):
             found = cluster_classes(points, self.hyper.k_selection, seeds, self.settings.workers)
             for y, labels in found.items():
                 clusters[present[:, y], y] = torch.from_numpy(labels)
+                for name, value in quality(points[y], labels).items():
+                    apart.append(MetricRow(turn.round, "", y, name, value))
         new = cache.state() | {"clusters": clusters, "clustered": prototypes}
-        return new, [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round)]
+        return new, [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Fuse for every client at once; send only rows that differ from the client's own."""

@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 from fedsub.studies.runner import choose, cost, run_study, run_tasks
-from fedsub.studies.study import Entry, Study, Task, read_study, shortened, task_of, tuning_tasks
-from fedsub.studies.study_tables import finished, tables, write_tables
+from fedsub.studies.study import Entry, Study, Task, task_of, tuning_tasks
+from fedsub.studies.study_file import read_study, shortened
+from fedsub.studies.study_results import finished, tables
+from fedsub.studies.study_tables import write_tables
 from fedsub.studies.tuning import training_part, tuning_config
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
@@ -140,7 +142,7 @@ def test_equal_compute_gives_costly_methods_fewer_rounds(place: Path) -> None:
 
 def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) -> None:
     study = shortened(read_study(place / "small.toml"), "0", 1)
-    study = replace(study, vary={}, tune={"lr": [0.01, 0.05]})
+    study = replace(study, cells=((),), tune={"lr": [0.01, 0.05]})
     out = place / "out"
     chosen = run_study(study, out, 2, nothing)
     text = write_tables(study, out, chosen)
@@ -173,7 +175,7 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
 
 def test_a_run_that_fails_is_named_and_the_others_are_kept(place: Path) -> None:
     study = shortened(read_study(place / "small.toml"), "0", 1)
-    study = replace(study, vary={}, tune={})
+    study = replace(study, cells=((),), tune={})
     good = [task_of(study, entry, (), 0, {}) for entry in study.entries[:2]]
     bad = task_of(study, Entry("deep", "fedper", {"head-layers": 9}), (), 0, {})
     with pytest.raises(RunError, match=r"1 of 3 runs failed.*\ndeep-seed0-.*head: got 9 layers"):
@@ -193,7 +195,7 @@ def test_long_runs_come_first(place: Path) -> None:
 
 
 def test_of_a_diverged_run_nothing_is_chosen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = replace(shortened(read_study(place / "small.toml"), "0", 1), vary={})
+    study = replace(shortened(read_study(place / "small.toml"), "0", 1), cells=((),))
     reached = {0.01: float("nan"), 0.05: 0.2}
 
     class Reached:

@@ -22,6 +22,7 @@ from strategies.fedsub.clustering import (
     cluster,
     cluster_classes,
     davies_bouldin,
+    quality,
 )
 
 Array = NDArray[Any]
@@ -98,6 +99,16 @@ def test_davies_bouldin_is_scikit_learns(seed: int, m: int, d: int) -> None:
     expected = davies_bouldin_score(np.repeat(points, counts, axis=0), np.repeat(labels, counts))
     # scikit-learn's distance of a lone point to itself is 1e-8, ours 0; centroids may be close.
     assert davies_bouldin(points, counts)(labels) == pytest.approx(expected, rel=1e-6, abs=1e-5)
+
+
+def test_quality_is_what_the_papers_figure_shows() -> None:
+    """Two pairs, 1 wide and 10 apart: spreads .5 and .5; sums of squares 100 between, 1 within."""
+    points, labels = np.array([[0.0], [1.0], [10.0], [11.0]]), np.array([0, 0, 1, 1])
+    assert quality(points, labels) == pytest.approx(
+        {"davies_bouldin": (0.5 + 0.5) / 10, "calinski_harabasz": 100 / (1 / 2)}
+    )
+    for labels in (np.zeros(4, np.int64), np.arange(4)):
+        assert quality(points, labels) == {}
 
 
 def test_davies_bouldin_by_hand() -> None:

@@ -1,0 +1,174 @@
+"""Reads a study from its TOML file; ``studies/README.md`` says what a file holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fedsub.studies.study import BUDGETS, Cell, Entry, Printed, Study, task_of, tasks
+from fedsub_core.config.toml import flatten, read_toml
+from fedsub_core.data.sources import WATCH, absolute_source
+from fedsub_core.errors import ConfigError
+from fedsub_core.options import suggestion
+from fedsub_server.summaries import MethodSummary
+
+_KEYS = (
+    "title", "about", "seeds", "budget", "run", "vary", "methods", "tune", "show", "paper"
+)  # fmt: skip
+#: Keys of a run that a study says elsewhere.
+_DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
+_MEASURE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+#: What a summary holds, as files spell it.
+SUMMARY = {f.name.replace("_", "-"): f.name for f in fields(MethodSummary)}
+
+
+def read_study(path: Path, data: Path | None = None) -> Study:
+    """Return the study in a file; federations it names lie in the folder `data`, or beside it.
+
+    Raises
+    ------
+    ConfigError
+        Where the file cannot be read, or a key or value is none; it names the file and the key.
+    """
+    table = read_toml(path)
+    for key in table:
+        if key not in _KEYS:
+            raise ConfigError(
+                f"{path}: unknown key {key!r}.{suggestion(key, _KEYS)} Known: {', '.join(_KEYS)}"
+            )
+    seeds = table.get("seeds", [0])
+    if (
+        not seeds
+        or not all(type(s) is int and s >= 0 for s in seeds)
+        or len(set(seeds)) < len(seeds)
+    ):
+        raise ConfigError(f"{path}: seeds: got {seeds!r}, expected whole numbers >= 0, each once")
+    budget = table.get("budget", BUDGETS[0])
+    if budget not in BUDGETS:
+        raise ConfigError(f"{path}: budget: got {budget!r}, expected {' or '.join(BUDGETS)}")
+    places = [folder for folder in (data, path.parent) if folder is not None]
+    study = Study(
+        str(table.get("title", path.stem)),
+        str(table.get("about", "")).strip(),
+        tuple(seeds),
+        budget,
+        {k: _absolute(k, v, places) for k, v in _keys_of_runs(path, "run", table.get("run", {}))},
+        _cells(path, table.get("vary", {}), places),
+        entries := tuple(_entries(path, table.get("methods", {}))),
+        {k: _listed(path, "tune", k, v) for k, v in flatten(table.get("tune", {}))},
+        tuple(_measure(path, name) for name in table.get("show", ())),
+        tuple(_printed(path, one, entries) for one in table.get("paper", ())),
+    )
+    for printed in study.papers:
+        if not any(printed.of(cell) for cell in study.cells):
+            raise ConfigError(
+                f"{path}: paper: where: got {dict(printed.where)!r}, expected what [vary] has"
+            )
+    for task in tasks(study, lambda entry, cell: study.candidates(entry)[0]):
+        del task  # each was checked when it was made
+    for entry in study.entries:
+        for tuned in study.candidates(entry):
+            task_of(study, entry, study.cells[0], study.seeds[0], tuned, tuning=True)
+    return study
+
+
+def shortened(study: Study, seeds: str | None, rounds: int | None) -> Study:
+    """Return the study with other seeds, such as ``0,1,2``, or another number of rounds."""
+    if seeds is not None:
+        numbers = [text.strip() for text in seeds.split(",")]
+        if not all(text.isascii() and text.isdigit() for text in numbers):
+            raise ConfigError(f"seeds: got {seeds!r}, expected whole numbers, such as 0,1,2")
+        study = replace(study, seeds=tuple(dict.fromkeys(map(int, numbers))))
+    if rounds is not None:
+        study = replace(study, run={**study.run, "rounds": rounds})
+    return study
+
+
+def _entries(path: Path, table: Mapping[str, Any]) -> Iterator[Entry]:
+    if not table:
+        raise ConfigError(
+            f"{path}: methods: got none, expected at least one, such as [methods.local]"
+        )
+    for label, given in table.items():
+        if not _LABEL.fullmatch(label) or not isinstance(given, dict):
+            raise ConfigError(
+                f"{path}: methods: got {label!r}, expected a table of a name of letters, digits, "
+                "blanks and . : + -"
+            )
+        hyper = dict(given)
+        yield Entry(label, str(hyper.pop("method", label)), hyper)
+
+
+def _cells(path: Path, given: Any, places: Sequence[Path]) -> tuple[Cell, ...]:
+    """Return all combinations of a table of lists, the first key slowest; or of each of several."""
+    several = isinstance(given, list)
+    found: list[Cell] = []
+    for table in given if several else [given]:
+        lists = {}
+        for key, values in _keys_of_runs(path, "vary", table):
+            if several and not isinstance(values, list):
+                values = [values]
+            listed = _listed(path, "vary", key, values)
+            lists[key] = [_absolute(key, value, places) for value in listed]
+        found += [tuple(zip(lists, one, strict=True)) for one in product(*lists.values())]
+    return tuple(found)
+
+
+def _keys_of_runs(path: Path, name: str, table: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: {name}: got {table!r}, expected a table")
+    for key in _DECIDED.keys() & table.keys():
+        got, place = table[key], _DECIDED[key]
+        raise ConfigError(f"{path}: {name}: {key}: got {got!r}, expected it among {place}")
+    yield from flatten(table)
+
+
+def _printed(path: Path, given: Mapping[str, Any], entries: Sequence[Entry]) -> Printed:
+    """Return what a [[paper]] says."""
+    labels = {entry.label for entry in entries}
+    numbers = {key: value for key, value in given.items() if key not in ("source", "where")}
+    for name, values in numbers.items():
+        _measure(path, name)
+        if not isinstance(values, dict) or not all(
+            label in labels and type(value) in (int, float) for label, value in values.items()
+        ):
+            raise ConfigError(
+                f"{path}: paper: {name}: got {values!r}, expected numbers by name of [methods]"
+            )
+    if not numbers or not isinstance(given.get("source"), str):
+        raise ConfigError(
+            f"{path}: paper: got {dict(given)!r}, expected a source and numbers, such as "
+            'source = "Fig. 4", macro-f1 = { fedavg = 0.5 }'
+        )
+    return Printed(given["source"], dict(flatten(given.get("where", {}))), numbers)
+
+
+def _measure(path: Path, name: Any) -> str:
+    """Return the name of a number of a summary, or of a metric that methods report."""
+    if not isinstance(name, str) or not _MEASURE.fullmatch(name):
+        raise ConfigError(
+            f"{path}: got the measure {name!r}, expected one of {', '.join(SUMMARY)} or a metric "
+            "of a method, such as davies-bouldin"
+        )
+    return name
+
+
+def _listed(path: Path, table: str, key: str, values: Any) -> list[Any]:
+    if not isinstance(values, list) or not values or len(set(map(repr, values))) < len(values):
+        raise ConfigError(
+            f"{path}: {table}: {key}: got {values!r}, expected a list of values, each once"
+        )
+    return values
+
+
+def _absolute(key: str, value: Any, places: Sequence[Path]) -> Any:
+    """Return a federation's folder as found in one of `places`; other values as they are."""
+    if key != "data" or not isinstance(value, str) or value == WATCH:
+        return value
+    near = (str((place / value).resolve()) for place in places if (place / value).is_dir())
+    return next(near, absolute_source(value))

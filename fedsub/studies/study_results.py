@@ -1,0 +1,147 @@
+"""What a finished study found: a row for every method, over people and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub.report.comparing import interval
+from fedsub.studies.runner import database_of, final_tasks
+from fedsub.studies.study import Cell, Entry, Study, Task, Values
+from fedsub.studies.study_file import SUMMARY
+from fedsub_server.rundb import RunDatabase
+from fedsub_server.summaries import MethodSummary, summarise_method
+
+#: Of the resamples for intervals.
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run: what it was and reached, everybody's macro F1, what else is shown."""
+
+    task: Task
+    summary: MethodSummary
+    people: Mapping[str, float]
+    measures: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method in a cell, over seeds.
+
+    Parameters
+    ----------
+    macro_f1, weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
+    interval : the 95 % interval of the macro F1 over people, each person's mean over seeds.
+    gain, gain_interval : mean gain in macro F1 over `local`, and its 95 % interval; None for
+        `local` or without it.
+    worse : share of people with less than `local`, each person's mean over seeds.
+    up, down, evaluation : full models a client and round.
+    measures : what the study shows besides, and what papers print, means over seeds.
+    """
+
+    entry: Entry
+    tested: str
+    macro_f1: float
+    interval: tuple[float, float] | None
+    weighted_f1: float
+    loss: float
+    p10: float
+    gain: float | None
+    gain_interval: tuple[float, float] | None
+    worse: float | None
+    up: float | None
+    down: float | None
+    evaluation: float | None
+    tuned: Values
+    measures: Mapping[str, float | None]
+
+
+def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[Run]:
+    """Return all runs of a finished study, in the order of its file."""
+    names = (*study.show, *(name for printed in study.papers for name in printed.numbers))
+    wanted = tuple(dict.fromkeys(names))
+    runs = []
+    for task in final_tasks(study, dict(chosen)):
+        with RunDatabase(database_of(folder, task)) as database:
+            found = summarise_method(database, None)
+            last = found.evaluated_round
+            rows = (row for row in database.metrics("macro_f1") if row.round == last)
+            people = {row.client: row.value for row in rows}
+            measures = {name: _measured(database, found, name) for name in wanted}
+            runs.append(Run(task, found, people, measures))
+    return runs
+
+
+def _measured(database: RunDatabase, found: MethodSummary, name: str) -> float | None:
+    """Return a number of the summary, or a metric's mean in the last round that has it."""
+    if name in SUMMARY:
+        value = getattr(found, SUMMARY[name])
+        return None if value is None else float(value)
+    rows = list(database.metrics(name.replace("-", "_")))
+    last = [row.value for row in rows if row.round == rows[-1].round]
+    return float(np.mean(last)) if last else None
+
+
+def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
+    """Return each cell's rows, the greatest macro F1 first."""
+    found = []
+    for cell in study.cells:
+        of = [[r for r in runs if (r.task.cell, r.task.entry) == (cell, e)] for e in study.entries]
+        alone = next((own for own in of if own[0].task.method == "local"), None)
+        rows = [_row(own, alone) for own in of]
+        found.append((cell, sorted(rows, key=lambda row: -row.macro_f1)))
+    return found
+
+
+def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
+    gains = None if alone is None or alone is runs else gains_of(runs, alone)
+    people = sorted(set.intersection(*(set(run.people) for run in runs)))
+    reached = np.array([[run.people[person] for person in people] for run in runs]).mean(axis=0)
+
+    def mean(name: str) -> float:
+        values = [getattr(run.summary, name) for run in runs]
+        return float(np.mean([np.nan if value is None else value for value in values]))
+
+    def sent(name: str) -> float | None:
+        return None if getattr(runs[0].summary, name) is None else mean(name)
+
+    return Row(
+        runs[0].task.entry,
+        runs[0].summary.tested or "-",
+        mean("macro_f1"),
+        interval(reached, SEED),
+        mean("weighted_f1"),
+        mean("loss"),
+        mean("macro_f1_p10"),
+        None if gains is None else float(gains.mean()),
+        None if gains is None else interval(gains, SEED),
+        None if gains is None else float((gains < 0).mean()),
+        sent("full_models_up_sent"),
+        sent("full_models_down_sent"),
+        sent("full_models_evaluation_sent"),
+        runs[0].task.tuned,
+        {name: _mean([run.measures[name] for run in runs]) for name in runs[0].measures},
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean, None where a value is missing."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
+
+
+def gains_of(runs: Sequence[Run], others: Sequence[Run]) -> NDArray[np.float64]:
+    """Return each person's gain in macro F1 over other runs of the same seeds, mean over seeds."""
+    people = sorted(set.intersection(*(set(run.people) for run in (*runs, *others))))
+    ours, theirs = (
+        np.array([[run.people[person] for person in people] for run in some])
+        for some in (runs, others)
+    )
+    mean: NDArray[np.float64] = (ours - theirs).mean(axis=0)
+    return mean
