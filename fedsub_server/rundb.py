@@ -25,6 +25,8 @@ from fedsub_server.rundb_file import connect, database_errors, transaction
 State = dict[str, dict[str, Tensor]]
 #: In `meta`: how many clients were forgotten.
 _FORGOTTEN = "forgotten"
+#: In `meta`: the most memory that the run's processes held, bytes.
+_MEMORY = "peak_memory"
 
 
 class RunDatabase:
@@ -192,10 +194,24 @@ class RunDatabase:
             row = self._connection.execute("SELECT total(seconds) FROM rounds").fetchone()
         return float(row[0])
 
+    def note_memory(self, peak: int) -> None:
+        """Keep the most memory that the process held, bytes, if it is more than was kept."""
+        most = max(peak, self.memory() or 0)
+        with database_errors(self.path, "written"), transaction(self._connection):
+            self._connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MEMORY, str(most))
+            )
+
+    def memory(self) -> int | None:
+        """Return the most memory that the run's processes held, bytes; None where not known."""
+        kept = self.meta().get(_MEMORY)
+        return None if kept is None else int(kept)
+
     def meta(self) -> dict[str, str]:
         """Return ``schema``, package ``version``, ``config`` (JSON) of the run's start, ``run``.
 
-        ``run`` is a name drawn for the run, by which devices tell it from others.
+        ``run`` is a name drawn for the run, by which devices tell it from others. ``forgotten``
+        and ``peak_memory`` are there once there is something to count.
         """
         with database_errors(self.path, "read"):
             return dict(self._connection.execute("SELECT key, value FROM meta").fetchall())

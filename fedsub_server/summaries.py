@@ -85,6 +85,10 @@ class MethodSummary:
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
     )
     seconds: float = _unit("seconds, sum over rounds")
+    memory: int | None = _unit(
+        "bytes, the most that the process that simulated the run held, its data, its libraries and "
+        "what methods before it left included"
+    )
 
 
 def summarise(values: Sequence[float]) -> OverClients:
@@ -169,6 +173,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
             else _share_worse(macro_f1, _by_round(local, "macro_f1"))
         ),
         seconds=db.seconds(),
+        memory=db.memory(),
     )
 
 

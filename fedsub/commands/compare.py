@@ -44,13 +44,16 @@ def compare(
     whose file was changed makes only the runs that changed.
     """
     from fedsub.studies.runner import final_tasks, run_study, seconds
-    from fedsub.studies.study_file import read_study, shortened
+    from fedsub.studies.study_file import keep_study, read_study, shortened
+    from fedsub.studies.study_page import write_study_page
+    from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
     console = Console()
     wanted = shortened(read_study(study, data), seeds, rounds)
     folder = (out or Path("runs") / study.stem).resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    keep_study(folder, study, data, {"seeds": seeds, "rounds": rounds})
     columns = (
         TextColumn("{task.description:>8}"),
         BarColumn(),
@@ -69,10 +72,13 @@ def compare(
             bar.update(lines[stage], completed=done)  # type: ignore[arg-type]
 
         chosen = run_study(wanted, folder, jobs, progress)
-    console.print(write_tables(wanted, folder, chosen), markup=False, soft_wrap=True)
+    runs = finished(wanted, folder, chosen)
+    console.print(write_tables(wanted, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}
     for task in final_tasks(wanted, chosen):
         times[task.entry.label] = times.get(task.entry.label, 0) + seconds(folder, task)
     took = ", ".join(f"{label} {time:.0f}" for label, time in times.items())
     console.print(f"Seconds, tuning left out: {took}", markup=False)
     console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)
+    report = write_study_page(wanted, folder, runs)
+    console.print(f"Report: {report}", soft_wrap=True, markup=False)

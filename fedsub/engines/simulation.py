@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors.torch import save
 
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
@@ -80,6 +81,7 @@ def train_method(
     Writes ``state.db`` and ``models/<client>.safetensors`` (the personal models) into `folder`.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    forget_peak()
     grid = build_grid(config, name, federation)
     strategy = build_strategy(config, name)
     try:
@@ -91,6 +93,8 @@ def train_method(
             progress(finished)
             strategy.on_round = Checkpoints(database, grid, config, progress)
             strategy.start(grid)
+            if finished < config.rounds and (peak := peak_bytes()) is not None:
+                database.note_memory(peak)
         save_models(grid, strategy, folder / MODELS)
     finally:
         grid.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -32,8 +32,11 @@ def styles(methods: Sequence[str]) -> dict[str, tuple[str, object]]:
     return found
 
 
-def curves(frame: Frame, metric: str) -> Drawn | None:
-    """Draw a metric's mean by round with its 95 % band; None where no round was evaluated."""
+def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None) -> Drawn | None:
+    """Draw a metric's mean by round with its 95 % band; None where no round was evaluated.
+
+    `printed` are end points that a paper prints, by method: thin lines that end in a triangle.
+    """
     grids = {name: frame.units(name, metric) for name in frame.methods}
     grids = {name: grid for name, grid in grids.items() if np.isfinite(grid.means).any()}
     if not grids:
@@ -62,7 +65,12 @@ def curves(frame: Frame, metric: str) -> Drawn | None:
             elif np.isfinite(low[-1]):
                 beside = last + max(last, 4) * 0.02 * (place + 1)
                 axes.plot([beside, beside], [low[-1], high[-1]], color=colour, linewidth=1.4)
-        _scale(axes, metric, [grid.means for grid in grids.values()])
+        ends = {name: end for name, end in (printed or {}).items() if name in grids}
+        for name, end in ends.items():
+            axes.plot([1, last], [end, end], color=look[name][0], linewidth=0.7, alpha=0.7)
+            axes.plot([last], [end], color=look[name][0], marker="<", markersize=5)
+        means = [grid.means for grid in grids.values()]
+        _scale(axes, metric, [*means, np.array(list(ends.values()))])
         # None under the bars at the right, where there are no rounds.
         ticks = MaxNLocator(6, integer=True).tick_values(1, max(last, 2))
         axes.set_xticks([tick for tick in ticks if 1 <= tick <= last])
@@ -70,7 +78,11 @@ def curves(frame: Frame, metric: str) -> Drawn | None:
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
-    return drawn(metric, _TITLES[metric], _said(frame, metric), figure)
+    said = _said(frame, metric)
+    if ends:
+        each = ", ".join(f"{name} {end:.2f}" for name, end in ends.items())
+        said += f" Thin lines that end in a triangle are what the paper prints: {each}."
+    return drawn(frame.key + metric, _TITLES[metric], said, figure)
 
 
 def _scale(axes: Axes, metric: str, means: list[Floats]) -> None:
@@ -126,4 +138,4 @@ def gain_strip(frame: Frame) -> Drawn | None:
         f"{min(each.values()):+.3f} to {max(each.values()):+.3f}"
         for name, each in found.items()
     ]
-    return drawn("gains", "Everybody's gain over local", f"{'; '.join(said)}.", figure)
+    return drawn(f"{frame.key}gains", "Everybody's gain over local", f"{'; '.join(said)}.", figure)

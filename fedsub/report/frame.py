@@ -109,11 +109,13 @@ class Frame:
     traces : at least one; a method and seed at most once.
     classes : names, where the data's card could be read; else empty.
     missing : methods of the configuration that have not begun.
+    key : what its figures' names begin with, where a page has several frames.
     """
 
     traces: Sequence[Trace]
     classes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    key: str = ""
 
     @property
     def methods(self) -> tuple[str, ...]:

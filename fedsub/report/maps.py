@@ -33,26 +33,40 @@ def last_f1(trace: Trace) -> tuple[tuple[str, ...], list[int], Floats]:
 
 
 def class_means(frame: Frame) -> tuple[list[int], Floats]:
-    """Return labels and mean F1 [classes, methods] over people who have or are given the class."""
-    traces = [frame.of(name)[0] for name in frame.methods]
-    labels = sorted({label for trace in traces for label in trace.f1})
-    values = np.full((len(labels), len(traces)), np.nan)
-    for column, trace in enumerate(traces):
-        _, own, f1 = last_f1(trace)
-        for place, label in enumerate(own):
-            known = f1[:, place][np.isfinite(f1[:, place])]
-            values[labels.index(label), column] = known.mean() if len(known) else np.nan
+    """Return labels and mean F1 [classes, methods] over people who have or are given the class.
+
+    Of several seeds, the mean of these.
+    """
+    labels = sorted({label for trace in frame.traces for label in trace.f1})
+    values = np.full((len(labels), len(frame.methods)), np.nan)
+    for column, name in enumerate(frame.methods):
+        found: dict[int, list[float]] = {}
+        for trace in frame.of(name):
+            _, own, f1 = last_f1(trace)
+            for place, label in enumerate(own):
+                known = f1[:, place][np.isfinite(f1[:, place])]
+                if len(known):
+                    found.setdefault(label, []).append(float(known.mean()))
+        for label, means in found.items():
+            values[labels.index(label), column] = np.mean(means)
     return labels, values
 
 
 def people_scores(frame: Frame) -> tuple[list[str], Floats]:
-    """Return people and macro F1 [people, methods] of the last evaluated round, nan for none."""
-    last = []
+    """Return people and macro F1 [people, methods] of the last evaluated round, nan for none.
+
+    Of several seeds, the mean of those in which a person was tested.
+    """
+    last: list[dict[str, list[float]]] = []
     for name in frame.methods:
-        grid = frame.of(name)[0].people["macro_f1"]
-        last.append(grid.at(grid.rounds[-1]) if grid.rounds else {})
+        found: dict[str, list[float]] = {}
+        for trace in frame.of(name):
+            grid = trace.people["macro_f1"]
+            for person, value in (grid.at(grid.rounds[-1]) if grid.rounds else {}).items():
+                found.setdefault(person, []).append(value)
+        last.append(found)
     people = sorted(set().union(*last))
-    values = [[cells.get(person, math.nan) for cells in last] for person in people]
+    values = [[np.mean(cells.get(person, math.nan)) for cells in last] for person in people]
     return people, np.array(values).reshape(len(people), len(last))
 
 
@@ -60,11 +74,14 @@ def score_maps(frame: Frame) -> Iterator[Drawn]:
     """Draw people x methods and classes x methods, where anything was evaluated."""
     people, scores = people_scores(frame)
     if people:
-        yield _f1_map("people", "Macro F1 of every person", people, frame.methods, scores)
+        yield _f1_map(
+            f"{frame.key}people", "Macro F1 of every person", people, frame.methods, scores
+        )
     labels, means = class_means(frame)
     if labels:
         names = [frame.class_name(label) for label in labels]
-        yield _f1_map("classes", "F1 of every class, mean over people", names, frame.methods, means)
+        title = "F1 of every class, mean over people"
+        yield _f1_map(f"{frame.key}classes", title, names, frame.methods, means)
 
 
 def person_class_maps(frame: Frame) -> Iterator[Drawn]:
@@ -78,18 +95,22 @@ def person_class_maps(frame: Frame) -> Iterator[Drawn]:
 
 
 def group_maps(frame: Frame) -> Iterator[Drawn]:
-    """Draw clusters of each class and groups of people over rounds, where a method has them."""
+    """Draw clusters of each class and groups of people over rounds, where a method has them.
+
+    Of several seeds, the first's.
+    """
+    of = f", seed {frame.seeds[0]}" if len(frame.seeds) > 1 else ""
     for place, name in enumerate(frame.methods):
         trace = frame.of(name)[0]
         if trace.clusters.rounds:
             grid = trace.clusters
             names = [frame.class_name(int(column)) for column in grid.columns]
-            title = f"{name}: clusters of each class by round"
+            title = f"{name}: clusters of each class by round{of}"
             ends = zip(names, grid.values[-1], strict=True)
             said = "; ".join(f"{one} {end:.0f}" for one, end in ends if np.isfinite(end))
             words = f"Clusters in round {grid.rounds[-1]}: {said}."
             figure = _by_round(grid, names, "Purples", "clusters")
-            yield drawn(f"clusters_{place + 1}", title, words, figure)
+            yield drawn(f"{frame.key}clusters_{place + 1}", title, words, figure)
         grid = trace.people.get("group", Grid.of({}))
         if grid.rounds:
             sizes = sorted(np.unique(grid.values[-1][grid.there[-1]], return_counts=True)[1])
@@ -99,7 +120,8 @@ def group_maps(frame: Frame) -> Iterator[Drawn]:
                 "group."
             )
             figure = _by_round(grid, grid.columns, "tab20", "")
-            yield drawn(f"groups_{place + 1}", f"{name}: who is with whom by round", words, figure)
+            title = f"{name}: who is with whom by round{of}"
+            yield drawn(f"{frame.key}groups_{place + 1}", title, words, figure)
 
 
 def _f1_map(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,19 +42,34 @@ def write_report(folder: Path, again: int | None = None) -> tuple[Path, bool]:
     compared = pairs(frame)
     came = [one for trace in frame.traces for one in recoveries(trace)]
     parts = _sections(frame, config, compared, came)
+    again = None if frame.finished else again
+    html = page(f"Run {folder.resolve().name}", lead(frame, compared), parts, again)
+    figures = [figure for part in parts for figure in part.figures]
+    path = write_files(folder, html, figures, csv_files(frame, compared, came))
+    return path, frame.finished
+
+
+def write_files(
+    folder: Path, html: str, figures: Iterable[Drawn], tables: Mapping[str, str]
+) -> Path:
+    """Write a page, its figures as PNG and its tables as CSV, by name; return the page's path.
+
+    Raises
+    ------
+    RunError
+        If the folder cannot be written.
+    """
     for name in (FIGURES, TABLES):
         try:
             (folder / name).mkdir(exist_ok=True)
         except OSError as error:
             raise RunError(f"{folder / name}: cannot be made ({error})") from error
-    for figure in (figure for part in parts for figure in part.figures):
+    for figure in figures:
         write_whole(folder / FIGURES / f"{figure.name}.png", figure.png)
-    for name, text in csv_files(frame, compared, came).items():
+    for name, text in tables.items():
         write_whole(folder / TABLES / name, text.encode())
-    again = None if frame.finished else again
-    html = page(f"Run {folder.resolve().name}", lead(frame, compared), parts, again)
     write_whole(folder / REPORT_FILE, html.encode())
-    return folder / REPORT_FILE, frame.finished
+    return folder / REPORT_FILE
 
 
 def remove_report(folder: Path) -> bool:

@@ -83,14 +83,15 @@ def costs(frame: Frame) -> Rows:
                 *sent,
                 *map(number, models),
                 f"{trace.summary.seconds:,.1f}",
+                memory(trace.summary.memory),
                 f"{trace.rounds} of {trace.wanted}",
             )
         )
     head = ("method", "bytes up", "bytes down", "down to evaluate", "models up", "models down",
-            "seconds", "rounds done")  # fmt: skip
+            "seconds", "memory", "rounds done")  # fmt: skip
     caption = (
         "Bytes of a client in a round, on average, and the same in full float32 models; seconds "
-        "of all rounds together"
+        "of all rounds together; the most memory that the process held, data and libraries included"
     )
     return Rows(caption, head, rows)
 
@@ -148,6 +149,11 @@ def recovered(found: Sequence[Recovery]) -> Rows:
     head = ("method", "round", "people with more data", "macro F1 before", "drop",
             "rounds until it is back")  # fmt: skip
     return Rows("Rounds in which people were tested on more data than before", head, rows)
+
+
+def memory(most: float | None) -> str:
+    """Return memory in MB, a dash for none."""
+    return _NONE if most is None else f"{most / 1e6:,.0f} MB"
 
 
 def number(value: float | None) -> str:

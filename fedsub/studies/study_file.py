@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -12,7 +13,8 @@ from typing import Any
 from fedsub.studies.study import BUDGETS, Cell, Entry, Printed, Study, task_of, tasks
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.sources import WATCH, absolute_source
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.files import write_whole
 from fedsub_core.options import suggestion
 from fedsub_server.summaries import MethodSummary
 
@@ -21,10 +23,35 @@ _KEYS = (
 )  # fmt: skip
 #: Keys of a run that a study says elsewhere.
 _DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
+#: In a study's folder.
+STUDY_FILE, ASKED_FILE = "study.toml", "asked.json"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
 _MEASURE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 #: What a summary holds, as files spell it.
 SUMMARY = {f.name.replace("_", "-"): f.name for f in fields(MethodSummary)}
+
+
+def keep_study(folder: Path, file: Path, data: Path | None, asked: Mapping[str, Any]) -> None:
+    """Keep in a study's folder what it was started with, for :func:`kept_study`."""
+    places = [str(place.resolve()) for place in (data, file.parent) if place is not None]
+    write_whole(folder / STUDY_FILE, file.read_bytes())
+    write_whole(folder / ASKED_FILE, (json.dumps({"places": places, **asked}) + "\n").encode())
+
+
+def kept_study(folder: Path) -> Study:
+    """Return the study whose folder this is.
+
+    Raises
+    ------
+    ConfigError, RunError
+        If its file is no study any more, or what it was started with cannot be read.
+    """
+    try:
+        asked = json.loads((folder / ASKED_FILE).read_text("utf-8"))
+        places = [Path(place) for place in asked.pop("places")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{folder / ASKED_FILE}: cannot be read ({error})") from error
+    return shortened(_read(folder / STUDY_FILE, places), **asked)
 
 
 def read_study(path: Path, data: Path | None = None) -> Study:
@@ -35,6 +62,10 @@ def read_study(path: Path, data: Path | None = None) -> Study:
     ConfigError
         Where the file cannot be read, or a key or value is none; it names the file and the key.
     """
+    return _read(path, [folder for folder in (data, path.parent) if folder is not None])
+
+
+def _read(path: Path, places: Sequence[Path]) -> Study:
     table = read_toml(path)
     for key in table:
         if key not in _KEYS:
@@ -51,7 +82,6 @@ def read_study(path: Path, data: Path | None = None) -> Study:
     budget = table.get("budget", BUDGETS[0])
     if budget not in BUDGETS:
         raise ConfigError(f"{path}: budget: got {budget!r}, expected {' or '.join(BUDGETS)}")
-    places = [folder for folder in (data, path.parent) if folder is not None]
     study = Study(
         str(table.get("title", path.stem)),
         str(table.get("about", "")).strip(),

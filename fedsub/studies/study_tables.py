@@ -14,21 +14,20 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fedsub.report.comparing import RESAMPLES
-from fedsub.studies.study import Cell, Study, Values, shown
+from fedsub.studies.study import Cell, Study, shown
 from fedsub.studies.study_file import SUMMARY
-from fedsub.studies.study_results import Row, Run, finished, tables
+from fedsub.studies.study_results import Row, Run, tables
 from fedsub_core.files import write_whole
 
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
 #: What is left out of ``runs.csv``: what depends on the machine.
-_TIMES = ("seconds",)
+_TIMES = ("seconds", "memory")
 #: What every table has, as a study's file spells it.
 _ALWAYS = ("macro-f1", "weighted-f1", "loss", "macro-f1-p10")
 
 
-def write_tables(study: Study, folder: Path, chosen: Mapping[str, Values]) -> str:
+def write_tables(study: Study, folder: Path, runs: Sequence[Run]) -> str:
     """Write ``tables.md``, ``runs.csv`` and ``people.csv``; return the first."""
-    runs = finished(study, folder, chosen)
     text = markdown(study, tables(study, runs))
     write_whole(folder / TABLES_FILE, text.encode())
     write_whole(folder / RUNS_FILE, _runs_csv(study, runs).encode())
@@ -38,15 +37,23 @@ def write_tables(study: Study, folder: Path, chosen: Mapping[str, Values]) -> st
 
 def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]]) -> str:
     """Return the tables as Markdown."""
-    parts = [f"# {study.title}", *([study.about] if study.about else []), _protocol(study)]
+    parts = [f"# {study.title}", *([study.about] if study.about else []), *how_measured(study)]
     for cell, rows in found:
         if cell:
-            parts.append("## " + ", ".join(f"{key} {shown(value)}" for key, value in cell))
-        parts.append("\n".join(_lines(study, cell, rows)))
+            parts.append(f"## {name_of(cell)}")
+        titles, lines = table(study, cell, rows)
+        head = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+        parts.append("\n".join([*head, *(f"| {' | '.join(line)} |" for line in lines)]))
     return "\n\n".join(parts) + "\n"
 
 
-def _protocol(study: Study) -> str:
+def name_of(cell: Cell) -> str:
+    """Return what a table is of, in words; "" of a study's only one."""
+    return ", ".join(f"{key} {shown(value)}" for key, value in cell)
+
+
+def how_measured(study: Study) -> list[str]:
+    """Return what the tables' numbers are, in words."""
     tuned = "; nothing was tuned"
     if study.tune:
         values = "; ".join(f"{k} from {', '.join(map(str, v))}" for k, v in study.tune.items())
@@ -55,16 +62,19 @@ def _protocol(study: Study) -> str:
         "rounds": "all train for as many rounds",
         "compute": "all compute as many epochs in all, so that costly methods have fewer rounds",
     }[study.budget]
-    return (
+    return [
         f"Seeds {', '.join(map(str, study.seeds))}; {budget}{tuned}. Macro F1 is the mean over "
         "people and seeds of each person's own test part after the last round, with the 95 % "
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds); 10 %: the "
         "10th percentile over people; gain: over `local`; worse: people below `local`. "
         "Up, down, to evaluate: full models in float32 a client and round, as really sent."
-    )
+    ]
 
 
-def _lines(study: Study, cell: Cell, rows: Sequence[Row]) -> list[str]:
+def table(
+    study: Study, cell: Cell, rows: Sequence[Row], travels: bool = True
+) -> tuple[list[str], list[list[str]]]:
+    """Return the titles of a table's columns and its lines; `travels`: with what is sent."""
     printed = {
         f"{name}: {paper.source}": (name, numbers)
         for paper in study.papers
@@ -77,15 +87,15 @@ def _lines(study: Study, cell: Cell, rows: Sequence[Row]) -> list[str]:
         if name not in _ALWAYS
     ]
     titles = ["method", "tested", "macro F1", "10 %", "gain over local", "worse", "weighted F1"]
-    titles += ["loss", "up / down / to evaluate", *also, *printed, *study.tune]
-    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    titles += ["loss", *(["up / down / to evaluate"] * travels)]
+    titles += [*also, *printed, *study.tune]
+    lines = []
     for row in rows:
         gain = "-"
         if row.gain is not None:
             gain = f"{row.gain:+.3f}{_ends(row.gain_interval, '+.3f')}"
-        travels = " / ".join(
-            "-" if x is None else f"{x:.2f}" for x in (row.up, row.down, row.evaluation)
-        )
+        ways = (row.up, row.down, row.evaluation)
+        sent = " / ".join("-" if way is None else f"{way:.2f}" for way in ways)
         cells = [
             row.entry.label,
             row.tested,
@@ -95,13 +105,13 @@ def _lines(study: Study, cell: Cell, rows: Sequence[Row]) -> list[str]:
             "-" if row.worse is None else f"{row.worse:.0%}",
             f"{row.weighted_f1:.3f}",
             f"{row.loss:.3f}",
-            travels,
+            *([sent] * travels),
             *(_number(row.measures[name]) for name in also),
             *(_number(numbers.get(row.entry.label)) for _, numbers in printed.values()),
             *(str(row.tuned.get(key, "-")) for key in study.tune),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        lines.append(cells)
+    return titles, lines
 
 
 def _ends(interval: tuple[float, float] | None, form: str) -> str:

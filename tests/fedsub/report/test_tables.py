@@ -46,6 +46,7 @@ FEDSUB = MethodSummary(
     full_models_evaluation_flower=7.1,
     worse_than_local=0.4,
     seconds=3.0,
+    memory=250_000_000,
 )
 LOCAL = replace(
     FEDSUB,

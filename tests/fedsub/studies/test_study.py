@@ -145,16 +145,17 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
     study = replace(study, cells=((),), tune={"lr": [0.01, 0.05]})
     out = place / "out"
     chosen = run_study(study, out, 2, nothing)
-    text = write_tables(study, out, chosen)
+    runs = finished(study, out, chosen)
+    text = write_tables(study, out, runs)
     files = {p.parent.name: p.stat().st_mtime_ns for p in out.glob("runs/*/summary.json")}
     assert len(files) == 4 * 2 + 4
     assert (
         run_study(study, out, 2, nothing) == chosen == json.loads((out / "chosen.json").read_text())
     )
-    assert write_tables(study, out, chosen) == text == (out / "tables.md").read_text()
+    assert write_tables(study, out, runs) == text == (out / "tables.md").read_text()
     for label in ("local", "fedavg", "ditto 0.5", "ditto"):
         assert f"\n| {label} |" in text
-    ((_, rows),) = tables(study, runs := finished(study, out, chosen))
+    ((_, rows),) = tables(study, runs)
     assert [row.gain for row in rows if row.entry.method == "local"] == [None]
     for row in rows:
         assert row.interval is not None

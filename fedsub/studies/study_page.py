@@ -1,0 +1,155 @@
+"""The page of a study: a part for each of its tables, with curves, people, classes and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fedsub.report import rows
+from fedsub.report.comparing import LOCAL, Pair, pairs
+from fedsub.report.csv_tables import csv_files
+from fedsub.report.curves import curves, gain_strip
+from fedsub.report.frame import Frame
+from fedsub.report.maps import group_maps, score_maps
+from fedsub.report.page import Section, how_compared, page
+from fedsub.report.protocol import protocol
+from fedsub.report.reading import read_run, run_config
+from fedsub.report.recovery import recoveries
+from fedsub.report.report import write_files
+from fedsub.studies.runner import RUNS
+from fedsub.studies.study import Cell, Study
+from fedsub.studies.study_results import Row, Run, tables
+from fedsub.studies.study_tables import how_measured, name_of, table
+
+_NAMED = 3  # people whom a row names who are worse off; all stand in a folded table
+#: What only one run of a study has.
+_OF_A_RUN = frozenset({"data", "seed", "rounds", "other than the defaults", "learning", "split"})
+
+
+def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
+    """Write report.html, figures/ and tables/ into a finished study's folder; return the first.
+
+    Raises
+    ------
+    RunError
+        If a run cannot be read, or the page cannot be written.
+    """
+    parts: list[Section] = []
+    leads: list[str] = []
+    files: dict[str, str] = {}
+    for place, (cell, found) in enumerate(tables(study, runs), start=1):
+        order = [row.entry for row in found]
+        mine = [run for run in runs if run.task.cell == cell]
+        mine.sort(key=lambda run: order.index(run.task.entry))
+        frame = _frame(folder, mine, f"{place:02d}_" if len(study.cells) > 1 else "")
+        compared = pairs(frame)
+        came = [one for trace in frame.traces for one in recoveries(trace)]
+        parts.append(_part(study, cell, found, mine, frame, compared))
+        leads.append(_lead(cell, found, compared))
+        for name, text in csv_files(frame, compared, came).items():
+            files[f"{frame.key}{name}"] = text
+    first = runs[0].task
+    facts = protocol(frame, run_config(folder / RUNS / first.name))
+    kept = [fact for fact in facts if fact[0] not in _OF_A_RUN]
+    parts.append(Section("protocol", "How it was done", how_measured(study), facts=kept))
+    html = page(study.title, [text for text in (study.about, *leads) if text], parts, None)
+    return write_files(folder, html, [one for part in parts for one in part.figures], files)
+
+
+def _frame(folder: Path, runs: Sequence[Run], key: str) -> Frame:
+    """Return the runs of a table as a frame, methods called as the study's file calls them."""
+    traces = []
+    classes: tuple[str, ...] = ()
+    for run in runs:
+        read = read_run(folder / RUNS / run.task.name)
+        traces.append(
+            replace(read.traces[0], method=run.task.entry.label, seed=run.task.config.seed)
+        )
+        classes = classes or read.classes
+    return Frame(traces, classes, key=key)
+
+
+def _part(
+    study: Study,
+    cell: Cell,
+    found: Sequence[Row],
+    runs: Sequence[Run],
+    frame: Frame,
+    compared: Sequence[Pair],
+) -> Section:
+    best = found[0].entry.label
+    head, cells = table(study, cell, found, travels=False)
+    reached = rows.Rows(f"What methods reached, {_whose(runs)}", head, cells, (1,))
+    printed = {
+        metric: {
+            label: number
+            for paper in study.papers
+            if paper.of(cell)
+            for label, number in paper.numbers.get(metric.replace("_", "-"), {}).items()
+        }
+        for metric in ("macro_f1", "loss")
+    }
+    rounds = {r for trace in frame.traces for r in trace.people["macro_f1"].rounds}
+    drawn = [curves(frame, metric, printed[metric]) for metric in printed if len(rounds) > 1]
+    drawn += [gain_strip(frame), *score_maps(frame), *group_maps(frame)]
+    worse, everybody = rows.against_local(frame, _NAMED), rows.against_local(frame)
+    came = [one for name in frame.methods for one in recoveries(frame.of(name)[0])]
+    with_best = [pair for pair in compared if best in (pair.first, pair.second)]
+    shown = [
+        reached,
+        _costs(found, runs),
+        rows.compared(with_best, best) if with_best else None,
+        worse,
+        rows.recovered(came) if came else None,
+    ]
+    folded = [rows.people(frame), rows.classes(frame), rows.compared(compared), everybody]
+    return Section(
+        f"{frame.key}results",
+        name_of(cell) or "Results",
+        how_compared(compared),
+        [one for one in shown if one],
+        [one for one in drawn if one],
+        [one for one in folded if one and one.rows],
+    )
+
+
+def _whose(runs: Sequence[Run]) -> str:
+    seeds, people = {run.task.config.seed for run in runs}, max(len(run.people) for run in runs)
+    return f"{people} people, {len(seeds)} seed{'s' * (len(seeds) > 1)}, the best first"
+
+
+def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
+    """Return bytes, time and memory, means over seeds."""
+    cells = []
+    for row in found:
+        mine = [run.summary for run in runs if run.task.entry == row.entry]
+        most = [one.memory for one in mine if one.memory is not None]
+        sent = (rows.number(value) for value in (row.up, row.down, row.evaluation))
+        seconds = f"{np.mean([one.seconds for one in mine]):,.1f}"
+        cells.append((row.entry.label, *sent, seconds, rows.memory(max(most, default=None))))
+    head = ("method", "models up", "models down", "down to evaluate", "seconds", "memory")
+    caption = (
+        "What it costs: full float32 models of a client in a round, as really sent; seconds of a "
+        "run's rounds, which depend on what else the machine did; the most memory of its process"
+    )
+    return rows.Rows(caption, head, cells)
+
+
+def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair]) -> str:
+    """Return which method came first, and which are told from local training."""
+    best = found[0]
+    said = f"greatest macro F1: {best.entry.label}, {best.macro_f1:.3f}"
+    over = {
+        pair.first if pair.second == LOCAL else pair.second: pair
+        for pair in compared
+        if LOCAL in (pair.first, pair.second)
+    }
+    if over:
+        better = [name for name, pair in over.items() if pair.better == name]
+        lower = [name for name, pair in over.items() if pair.better == LOCAL]
+        said += f"; better than local, by the interval: {', '.join(better) or 'none'}"
+        said += f"; worse: {', '.join(lower) or 'none'}"
+    return f"{name_of(cell)}: {said}." if cell else f"{said[0].upper()}{said[1:]}."

@@ -1,0 +1,132 @@
+"""The page of a study: a part for each table, everything in it, from runs with chosen numbers."""
+
+from __future__ import annotations
+
+import csv
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fedsub.studies.runner import RUNS, final_tasks, row_key
+from fedsub.studies.study import Study, Values
+from fedsub.studies.study_file import keep_study, kept_study, read_study
+from fedsub.studies.study_page import write_study_page
+from fedsub.studies.study_results import finished, tables
+from fedsub.studies.study_tables import markdown
+from fedsub_core.errors import ConfigError, RunError
+
+from ..report.html_checks import checked
+from ..report.made_runs import PEOPLE, make_run
+
+STUDY = """
+title = "Two <tables>"
+about = "What is known before."
+seeds = [0, 1]
+show = ["clusters", "accuracy"]
+[run]
+rounds = 3
+[[vary]]
+data = "watch"
+lr = 0.05
+[[vary]]
+data = "watch"
+epochs = [2]
+[methods]
+local = {}
+"fedsub mixing" = { method = "fedsub", k-selection = "dbi-capped" }
+fedavg = {}
+[[paper]]
+source = "Fig. 4"
+where = { lr = 0.05 }
+macro-f1 = { "fedsub mixing" = 0.87, fedavg = 0.5 }
+"""
+#: By method and seed: what the person at a place reaches.
+REACHED = {"local": (0.5, 0.5), "fedsub": (0.7, 0.8), "fedavg": (0.3, 0.2)}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    (tmp_path / "two.toml").write_text(STUDY)
+    return read_study(tmp_path / "two.toml")
+
+
+def made(study: Study, folder: Path) -> None:
+    for task in final_tasks(study, nothing_tuned(study)):
+        base = REACHED[task.method][task.config.seed]
+        score = partial(lambda base, r, i: base + 0.01 * i * r, base)
+        make_run(folder / RUNS / task.name, {task.method: score})
+
+
+def nothing_tuned(study: Study) -> dict[str, Values]:
+    return {row_key(entry, cell): {} for cell in study.cells for entry in study.entries}
+
+
+def test_the_page_has_a_part_for_each_table(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    page = write_study_page(study, tmp_path, runs).read_text("utf-8")
+    checked(page)
+    assert "Two &lt;tables&gt;" in page and "What is known before." in page
+    assert page.count("<section") == 3  # two tables, and how it was done
+    assert "data watch, lr 0.05: greatest macro F1: fedsub mixing, 0.795" in page
+    assert "better than local, by the interval: fedsub mixing; worse: fedavg" in page
+    # Curves with the paper's end points where it prints any, the strip, two maps, clusters.
+    for key in ("01_", "02_"):
+        names = {"macro_f1", "loss", "gains", "people", "classes", "clusters_1"}
+        assert {path.stem for path in (tmp_path / "figures").glob(f"{key}*")} == {
+            key + name for name in names
+        }
+    assert page.count("what the paper prints: fedsub mixing 0.87, fedavg 0.50") == 1
+    with (tmp_path / "tables" / "01_people.csv").open() as file:
+        people = {row["person"]: row for row in csv.DictReader(file)}
+    # Means over both seeds, of the last round.
+    for place, person in enumerate(PEOPLE):
+        assert float(people[person]["fedsub mixing"]) == pytest.approx(0.75 + 0.03 * place)
+
+
+def test_papers_and_other_measures_stand_beside_what_came_out(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    first, second = markdown(study, tables(study, runs)).split("## ")[1:]
+    heads, lines = (
+        [part.splitlines()[2].split(" | ") for part in (first, second)],
+        first.split("\n"),
+    )
+    assert heads[0][-3:] == ["clusters", "accuracy", "macro-f1: Fig. 4 |"]
+    assert heads[1][-2:] == ["clusters", "accuracy |"]
+    (mixing,) = (line for line in lines if line.startswith("| fedsub mixing |"))
+    (alone,) = (line for line in lines if line.startswith("| local |"))
+    assert mixing.endswith("| 2.500 | 0.795 | 0.870 |")  # 2 and 3 clusters of two classes
+    assert alone.endswith("| - | 0.545 | - |")
+
+
+def test_a_studys_folder_knows_its_study(study: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    keep_study(folder, tmp_path / "two.toml", None, {"seeds": "4", "rounds": 2})
+    (tmp_path / "two.toml").unlink()
+    kept = kept_study(folder)
+    assert (kept.title, kept.seeds, kept.run["rounds"]) == (study.title, (4,), 2)
+    assert kept.cells == study.cells and kept.entries == study.entries
+    (folder / "asked.json").write_text("[]")
+    with pytest.raises(RunError, match=r"asked\.json: cannot be read"):
+        kept_study(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"clusters"', '"Clusters!"', "got the measure 'Clusters!'"),
+        ("lr = 0.05 }", "lr = 0.1 }", "where: got {'lr': 0.1}, expected what"),
+        ("fedavg = 0.5 }", "fedavgg = 0.5 }", "paper: macro-f1: got .*expected numbers by name"),
+        ('source = "Fig. 4"', "", "expected a source and numbers"),
+        ("epochs = [2]", "epochs = [2, 2]", "vary: epochs: got .2, 2., expected a list"),
+        ("epochs = [2]", "seed = 2", "vary: seed: got 2, expected it among seeds"),
+    ],
+)
+def test_what_no_paper_can_say_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in STUDY
+    (tmp_path / "two.toml").write_text(STUDY.replace(old, new))
+    with pytest.raises(ConfigError, match=said):
+        read_study(tmp_path / "two.toml")
