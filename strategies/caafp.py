@@ -15,7 +15,8 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.grouping import MEMBERS, GroupedStrategy, Labels, divided_into
+from strategies.dividing import Labels, divided_into
+from strategies.grouping import MEMBERS, GroupedStrategy
 from strategies.pruning import START, Weights, entropy, moved, moves, scores, target_sparsity
 from strategies.roster import Roster
 from strategies.rounds.server_half import State

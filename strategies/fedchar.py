@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.methods.fedchar import divides_in
 from fedsub_core.turn import Turn
-from strategies.grouping import GroupedStrategy, Labels, divided_into
+from strategies.dividing import Labels, divided_into
+from strategies.grouping import GroupedStrategy
 
 
 class FedCHARStrategy(GroupedStrategy):

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from fedsub_core.methods.fedclar import divides_in
 from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
-from strategies.grouping import GroupedStrategy, Labels, divided_below
+from strategies.dividing import Labels, divided_below
+from strategies.grouping import GroupedStrategy
 from strategies.rounds.server_half import State
 
 

@@ -14,10 +14,6 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import cut_tree, fcluster
-from scipy.cluster.hierarchy import linkage as hierarchy
-from scipy.spatial.distance import squareform
-from sklearn.metrics import silhouette_score
 from torch import Tensor
 
 from fedsub_core.config.settings import ServerSettings
@@ -28,62 +24,20 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Dense
 from strategies.averaging import robust_mean
 from strategies.distances import cosine_distances, flattened
+from strategies.dividing import Labels
 from strategies.roster import Roster, RosterMemory
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
 
 log = logging.getLogger("fedsub")
 
-Labels = NDArray[np.int64]
 #: Names in the state: who was divided, everybody's group, what each group was found by.
 MEMBERS, GROUPS, CENTRES = "members", "groups", "centres"
 _MODEL = "model."
 
 
-def divided_below(distances: NDArray[np.float64], linkage: str, threshold: float) -> Labels:
-    """Return groups that are no farther apart than `threshold`, int64 [n], 0 for the first client.
-
-    Agglomerative clustering: the two nearest groups are joined until the nearest are farther apart.
-
-    Parameters
-    ----------
-    distances : [n, n], symmetric, 0 on the diagonal.
-    linkage : ``average``, ``complete`` or ``single``: what the distance of two groups is.
-    """
-    if len(distances) < 2:
-        return np.zeros(len(distances), np.int64)
-    tree = hierarchy(squareform(distances, checks=False), linkage)
-    return _by_first_appearance(fcluster(tree, threshold, "distance"))
-
-
-def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -> Labels:
-    """Return ``fixed:K`` groups, or as many as have the greatest mean ``silhouette``.
-
-    K is at most n. The silhouette is tried for K = 2 to n - 1, ties go to the smallest; of two
-    clients each is alone, unless they are equal. See :func:`divided_below`.
-    """
-    n = len(distances)
-    if n < 2:
-        return np.zeros(n, np.int64)
-    tree = hierarchy(squareform(distances, checks=False), linkage)
-    rule, _, number = selection.partition(":")
-    if rule == "fixed":
-        return _by_first_appearance(cut_tree(tree, min(int(number), n))[:, 0])
-    if n == 2:
-        return np.arange(2) if distances[0, 1] > 0 else np.zeros(2, np.int64)
-    cuts = [cut_tree(tree, k)[:, 0] for k in range(2, n)]
-    scores = [silhouette_score(distances, labels, metric="precomputed") for labels in cuts]
-    return _by_first_appearance(cuts[int(np.argmax(np.round(scores, 12)))])
-
-
 def _named(models: State) -> State:
     return {_MODEL + name: tensor for name, tensor in models.items()}
-
-
-def _by_first_appearance(labels: NDArray[np.integer]) -> Labels:
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    order = np.argsort(np.argsort(first))
-    return order[inverse].astype(np.int64)
 
 
 class GroupedStrategy(PersonalizedStrategy):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from strategies.distances import cosine_distances
-from strategies.grouping import divided_below, divided_into
+from strategies.dividing import divided_below, divided_into
 
 #: Two that point one way, and one that points another.
 UPDATES = cosine_distances(torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])).numpy()
