@@ -19,7 +19,7 @@ RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint constr
     --requirement requirements.txt
 COPY . .
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \
-    ".[server,zstd]"
+    ".[run]"
 
 FROM ${PYTHON_IMAGE}
 # Any user may run this. No account goes with it, so HOME and USER, which libraries ask for, are

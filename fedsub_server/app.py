@@ -14,6 +14,7 @@ from fedsub_core.files import stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_server.personal_models import collect_models
+from fedsub_server.reports import write_reports
 from fedsub_server.results import (
     DATABASE_FILE,
     METRICS_FILE,
@@ -43,7 +44,8 @@ def main(grid: Grid, context: Context) -> None:
 
     The folder is ``folder`` of the configuration, or ``<out>/flower-<time>``. It gets what
     `fedsub run` leaves: ``run.toml``, ``summary.json``, and for each method ``state.db`` (written
-    in one transaction a round), ``metrics.csv`` and, of simulated people, ``models/``.
+    in one transaction a round), ``metrics.csv`` and, of simulated people, ``models/``; and
+    ``report.html``, where what it takes is installed.
     """
     config = from_flat(context.run_config)
     folder = run_folder(config)
@@ -60,6 +62,8 @@ def main(grid: Grid, context: Context) -> None:
         log.warning("\n%s", text_table(summaries, columns))
     log.warning("encoding: %s", encodings(summaries))
     log.warning("run folder: %s", folder.resolve())
+    # Last, so that nothing of what was trained and logged depends on it.
+    write_reports(folder.resolve())
 
 
 def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:

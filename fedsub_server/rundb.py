@@ -190,9 +190,13 @@ class RunDatabase:
 
     def seconds(self) -> float:
         """Return the time all rounds took, s: each from the commit before it, or the start."""
+        return sum(self.seconds_by_round().values(), 0.0)
+
+    def seconds_by_round(self) -> dict[int, float]:
+        """Return each commit's time, s, by the last round in it, ascending."""
         with database_errors(self.path, "read"):
-            row = self._connection.execute("SELECT total(seconds) FROM rounds").fetchone()
-        return float(row[0])
+            found = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
+            return dict(found.fetchall())
 
     def note_memory(self, peak: int) -> None:
         """Keep the most memory that the process held, bytes, if it is more than was kept."""

@@ -52,6 +52,7 @@ def local(
     from fedsub.commands.progress import rounds_progress
     from fedsub.deploy.signals import Interrupted
     from fedsub.engines.rehearsal import Rehearsal
+    from fedsub.report.report import REPORT_FILE
     from fedsub.report.tables import print_results
     from fedsub_server.results import method_summaries
 
@@ -74,6 +75,8 @@ def local(
             sys.exit(128 + interrupted.number)
     print_results(console, method_summaries(folder))
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+    if (report := folder / REPORT_FILE).is_file():
+        console.print(f"Report: {report}", soft_wrap=True, markup=False)
 
 
 _FOLDER = click.option(

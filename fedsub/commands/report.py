@@ -6,18 +6,41 @@ from pathlib import Path
 
 import click
 
+from fedsub.commands.tracking import tracking
+
 
 @click.command(short_help="Write a page on what a run reached.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--watch", is_flag=True, help="write it anew while the run goes on, until it is done")
-def report(folder: Path, watch: bool) -> None:
+@tracking
+def report(folder: Path, watch: bool, tensorboard: bool, mlflow: str | None) -> None:
     """Write report.html into the run's folder FOLDER: curves, tables, who gains and who does not.
 
     One file to read offline; figures/ has its figures as PNG, tables/ its numbers as CSV. The run
-    may still be going on, or have been interrupted.
+    may still be going on, or have been interrupted. Of a study's folder it writes the study's.
+
+    TensorBoard and MLflow get the means over people of every round, and no names. Once more
+    changes nothing there; with --watch they keep up with the run.
     """
     from fedsub.report.report import write_report
     from fedsub.report.watching import watch_report
+    from fedsub.studies.study_file import STUDY_FILE
+    from fedsub.studies.study_page import renew_study_page
+    from fedsub.trackers.following import trackers
 
-    path = watch_report(folder, click.echo) if watch else write_report(folder)[0]
-    click.echo(f"Report: {path}")
+    if (folder / STUDY_FILE).is_file():
+        if watch:
+            raise click.UsageError("--watch: expected the folder of a run, got a study's")
+        path, runs = renew_study_page(folder)
+        for run in runs if tensorboard or mlflow else ():
+            with trackers(run, tensorboard, mlflow) as following:
+                following.update()
+        click.echo(f"Report: {path}")
+        return
+    with trackers(folder, tensorboard, mlflow) as following:
+        if watch:
+            path = watch_report(folder, click.echo, sleep=following.pause)
+        else:
+            path, _ = write_report(folder)
+        following.update()
+    click.echo("\n".join([f"Report: {path}", *following.places()]))

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from fedsub.commands.progress import rounds_progress
+from fedsub.commands.tracking import check_tracking, tracking
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.sources import absolute_source
 from fedsub_core.errors import ConfigError
@@ -54,12 +55,15 @@ def _metavar(option: Option) -> str:
     default=True,
     help="write report.html into the run's folder at the end",
 )
+@tracking
 @_config_options
 def run(
     config: str | None,
     resume: Path | None,
     settings: tuple[str, ...],
     with_report: bool,
+    tensorboard: bool,
+    mlflow: str | None,
     **options: str | None,
 ) -> None:
     """Train a method, and others beside it, on a federation in this process.
@@ -71,6 +75,7 @@ def run(
     from fedsub.studies.comparison import compare, go_on, load_data, new_folder, resumed_config
     from fedsub_server.results import method_summaries
 
+    check_tracking(tensorboard, mlflow)
     console = Console()
     overrides: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in options.items() if value is not None
@@ -102,3 +107,10 @@ def run(
 
         # Last, so that nothing of what was trained and printed depends on it.
         console.print(f"Report: {write_report(folder)[0]}", soft_wrap=True, markup=False)
+    if tensorboard or mlflow:
+        from fedsub.trackers.following import trackers
+
+        with trackers(folder, tensorboard, mlflow) as following:
+            following.update()
+        for place in following.places():
+            console.print(place, soft_wrap=True, markup=False)

@@ -4,6 +4,9 @@ A reply lists the objects that it is made of. Flower 1.39 takes any number of th
 in one transaction: 30,000, which are 2 MB, keep everybody else from the database until they give up
 and the run has failed. It also takes requests of 2 GB. Here both have bounds, far above what
 devices need: a model's numbers travel in objects of 5 MiB.
+
+Who writes waits for who writes already. Flower waits 5 s, then says "database is locked", on which
+its SuperExec ends and the run fails: a slow disk under load is enough. Here it waits a minute.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from fedsub_core.errors import RunError
 MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
 #: Bytes of one request of a device.
 MOST_BYTES = 2**25
+#: Seconds that a write to the SuperLink's database waits for others.
+LOCK_SECONDS = 60
 
 
 def count_objects(trees: Iterable[Any], most: int) -> int:
@@ -72,12 +77,47 @@ class GuardedServicer(FleetServicer):
         return super().PushMessages(request, context)
 
 
+def wait_for_locks() -> None:
+    """Have the SuperLink's databases that are opened from now on wait LOCK_SECONDS for a lock.
+
+    Raises
+    ------
+    RunError
+        If Flower no longer opens them as it did.
+    """
+    sql = _flower("flwr.supercore.sql_mixin", "SQLITE_PRAGMAS", "create_engine")
+    pragmas = dict(sql.SQLITE_PRAGMAS)
+    if "busy_timeout" not in pragmas:
+        raise RunError(f"flwr: got pragmas {pragmas} without a busy_timeout; expected flwr 1.39")
+    pragmas["busy_timeout"] = str(LOCK_SECONDS * 1000)
+    sql.SQLITE_PRAGMAS = tuple(pragmas.items())
+    create_engine = sql.create_engine
+
+    def patient_engine(url: str, **keys: Any) -> Any:
+        # Those who wait hold the few connections there are: who needs one must wait as long. A
+        # database in memory has one connection, and nothing to wait for.
+        if "poolclass" not in keys:
+            keys["pool_timeout"] = LOCK_SECONDS
+        return create_engine(url, **keys)
+
+    sql.create_engine = patient_engine
+
+
 def main() -> None:
     """Run Flower's SuperLink, with its own options."""
-    # Its package gives the name of this module to a function in it.
-    flower = import_module("flwr.superlink.cli.flower_superlink")
-    for name, ours in (("FleetServicer", GuardedServicer), ("GRPC_MAX_MESSAGE_LENGTH", MOST_BYTES)):
-        if not hasattr(flower, name):
-            raise RunError(f"flwr: its SuperLink has no {name} to guard; expected flwr 1.39")
-        setattr(flower, name, ours)
+    ours = {"FleetServicer": GuardedServicer, "GRPC_MAX_MESSAGE_LENGTH": MOST_BYTES}
+    flower = _flower("flwr.superlink.cli.flower_superlink", *ours)
+    for name, guard in ours.items():
+        setattr(flower, name, guard)
+    wait_for_locks()
     flower.flower_superlink()
+
+
+def _flower(module: str, *names: str) -> Any:
+    """Return a module of Flower's that has these names, which are to be replaced."""
+    # A package can give a module's name to a function in it: no import statement.
+    found = import_module(module)
+    for name in names:
+        if not hasattr(found, name):
+            raise RunError(f"flwr: its {module} has no {name} to guard; expected flwr 1.39")
+    return found

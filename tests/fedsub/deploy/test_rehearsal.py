@@ -134,6 +134,9 @@ def test_a_deployment_runs_over_tls_and_leaves_nothing(
     assert rows == {(round, client) for round in (1, 2) for client in ("p1", "p2", "p3")}
     assert (run / "fedsub" / "metrics.csv").read_text().count(",macro_f1,") == 6
     assert '"macro_f1"' in (run / "summary.json").read_text()
+    # Its ServerApp's process wrote it.
+    page = run / "report.html"
+    assert f"Report: {page}" in rehearsal.said and "Not finished" not in page.read_text("utf-8")
     for client in ("p1", "p2", "p3"):
         files = [p.name for p in (rehearsal.folder / "devices" / client / "clients").iterdir()]
         assert files == [f"{client}.npz"]

@@ -123,6 +123,12 @@ class Devices(PartialGrid):
         return dict(zip(self.clients, map(Saved.of_bytes, blocks), strict=True))
 
 
+@pytest.fixture(autouse=True)
+def _no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs end without a report, which takes seconds, unless a test wants it."""
+    monkeypatch.setattr("fedsub_server.app.write_reports", lambda folder: None)
+
+
 @pytest.fixture
 def devices() -> type[Devices]:
     """The devices' class."""

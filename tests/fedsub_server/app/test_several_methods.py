@@ -11,6 +11,7 @@ import pytest
 
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
+from fedsub_server.reports import write_reports
 from fedsub_server.results import TABLES, encodings, method_summaries, text_table
 
 METHODS = ["fedsub", "local", "fedavg-finetune"]
@@ -25,7 +26,9 @@ def test_methods_run_one_after_another_into_one_folder(
     serve: Any,
     devices: Any,
     result: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("fedsub_server.app.write_reports", write_reports)
     folder = tmp_path / "run"
     config = configuration(data, folder, **TWO)
     grid = devices(config)
@@ -34,7 +37,7 @@ def test_methods_run_one_after_another_into_one_folder(
     assert [method for _, method in order] == METHODS, "none begins before the last has ended"
     assert len({run for run, _ in order}) == 3, "devices tell them apart by a name for each"
     assert sorted(p.name for p in folder.iterdir()) == sorted(
-        [*METHODS, "run.toml", "summary.json"]
+        [*METHODS, "run.toml", "summary.json", "report.html", "figures", "tables"]
     )
     assert read_config(folder / "run.toml") == config
     for method in METHODS:
@@ -56,6 +59,9 @@ def test_methods_run_one_after_another_into_one_folder(
         assert text_table(summaries, columns) in caplog.text
     assert f"encoding: {encodings(summaries)}" in caplog.text
     assert f"run folder: {folder}" in caplog.text
+    assert caplog.messages[-1] == f"report: {folder / 'report.html'}"
+    page = (folder / "report.html").read_text("utf-8")
+    assert "fedavg-finetune" in page and "Not finished" not in page
 
 
 def test_a_method_gives_beside_others_what_it_gives_alone(
