@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedsub.studies.study import BUDGETS, Cell, Entry, Printed, Study, task_of, tasks
+from fedsub.studies.study import BUDGETS, Cell, Entry, Printed, Study, shown, task_of, tasks
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import ConfigError, RunError
@@ -107,15 +107,29 @@ def _read(path: Path, places: Sequence[Path]) -> Study:
     return study
 
 
-def shortened(study: Study, seeds: str | None, rounds: int | None) -> Study:
-    """Return the study with other seeds, such as ``0,1,2``, or another number of rounds."""
+def shortened(
+    study: Study, seeds: str | None, rounds: int | None, only: Sequence[str] = ()
+) -> Study:
+    """Return the study with other seeds, such as ``0,1,2``, another number of rounds, fewer tables.
+
+    `only` are keys of [vary] with a value, such as ``data=wisdm``.
+    """
     if seeds is not None:
         numbers = [text.strip() for text in seeds.split(",")]
         if not all(text.isascii() and text.isdigit() for text in numbers):
             raise ConfigError(f"seeds: got {seeds!r}, expected whole numbers, such as 0,1,2")
         study = replace(study, seeds=tuple(dict.fromkeys(map(int, numbers))))
     if rounds is not None:
-        study = replace(study, run={**study.run, "rounds": rounds})
+        others = (tuple(pair for pair in cell if pair[0] != "rounds") for cell in study.cells)
+        run = {**study.run, "rounds": rounds}
+        study = replace(study, run=run, cells=tuple(dict.fromkeys(others)))
+    for text in only:
+        has = {cell: [f"{key}={shown(value)}" for key, value in cell] for cell in study.cells}
+        kept = tuple(cell for cell in study.cells if text in has[cell])
+        if not kept:
+            there = ", ".join(dict.fromkeys(one for each in has.values() for one in each))
+            raise ConfigError(f"only: got {text!r}, expected one of {there or 'none'}")
+        study = replace(study, cells=kept)
     return study
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,12 @@ from fedsub.report.protocol import protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
-from fedsub.studies.runner import RUNS
+from fedsub.studies.runner import CHOSEN_FILE, RUNS
 from fedsub.studies.study import Cell, Study
-from fedsub.studies.study_results import Row, Run, tables
+from fedsub.studies.study_file import kept_study
+from fedsub.studies.study_results import Row, Run, finished, tables
 from fedsub.studies.study_tables import how_measured, name_of, table
+from fedsub_core.errors import RunError
 
 _NAMED = 3  # people whom a row names who are worse off; all stand in a folded table
 #: What only one run of a study has.
@@ -57,6 +60,26 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     parts.append(Section("protocol", "How it was done", how_measured(study), facts=kept))
     html = page(study.title, [text for text in (study.about, *leads) if text], parts, None)
     return write_files(folder, html, [one for part in parts for one in part.figures], files)
+
+
+def renew_study_page(folder: Path) -> tuple[Path, list[Path]]:
+    """Write the page of the study whose folder this is; return its path, and all its runs'.
+
+    Raises
+    ------
+    RunError
+        If the study has not finished, or what it left cannot be read.
+    """
+    study = kept_study(folder)
+    try:
+        runs = finished(study, folder, json.loads((folder / CHOSEN_FILE).read_text("utf-8")))
+    except (OSError, ValueError, KeyError, RunError) as error:
+        raise RunError(
+            f"{folder}: the study has runs to do ({error}); expected a finished one: start it "
+            "again, it goes on where it was"
+        ) from error
+    folders = [folder / RUNS / run.task.name for run in runs]
+    return write_study_page(study, folder, runs), folders
 
 
 def _frame(folder: Path, runs: Sequence[Run], key: str) -> Frame:

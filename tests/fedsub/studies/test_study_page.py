@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 
 from fedsub.studies.runner import RUNS, final_tasks, row_key
 from fedsub.studies.study import Study, Values
-from fedsub.studies.study_file import keep_study, kept_study, read_study
-from fedsub.studies.study_page import write_study_page
+from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
+from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, tables
 from fedsub.studies.study_tables import markdown
 from fedsub_core.errors import ConfigError, RunError
@@ -104,11 +105,12 @@ def test_papers_and_other_measures_stand_beside_what_came_out(study: Study, tmp_
 def test_a_studys_folder_knows_its_study(study: Study, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
-    keep_study(folder, tmp_path / "two.toml", None, {"seeds": "4", "rounds": 2})
+    asked = {"seeds": "4", "rounds": 2, "only": ["lr=0.05"]}
+    keep_study(folder, tmp_path / "two.toml", None, asked)
     (tmp_path / "two.toml").unlink()
     kept = kept_study(folder)
     assert (kept.title, kept.seeds, kept.run["rounds"]) == (study.title, (4,), 2)
-    assert kept.cells == study.cells and kept.entries == study.entries
+    assert kept.cells == study.cells[:1] and kept.entries == study.entries
     (folder / "asked.json").write_text("[]")
     with pytest.raises(RunError, match=r"asked\.json: cannot be read"):
         kept_study(folder)
@@ -130,3 +132,23 @@ def test_what_no_paper_can_say_is_refused(tmp_path: Path, old: str, new: str, sa
     (tmp_path / "two.toml").write_text(STUDY.replace(old, new))
     with pytest.raises(ConfigError, match=said):
         read_study(tmp_path / "two.toml")
+
+
+def test_some_tables_of_a_study(study: Study) -> None:
+    assert shortened(study, None, None, ["epochs=2"]).cells == study.cells[1:]
+    with pytest.raises(
+        ConfigError, match=r"got 'epochs=3', expected one of data=watch, lr=0\.05, e"
+    ):
+        shortened(study, None, None, ["epochs=3"])
+
+
+def test_the_page_can_be_written_again_once_all_is_done(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    keep_study(tmp_path, tmp_path / "two.toml", None, {"seeds": None, "rounds": None})
+    chosen = nothing_tuned(study)
+    first = write_study_page(study, tmp_path, finished(study, tmp_path, chosen)).read_bytes()
+    with pytest.raises(RunError, match="the study has runs to do"):
+        renew_study_page(tmp_path)
+    (tmp_path / "chosen.json").write_text(json.dumps(chosen))
+    page, runs = renew_study_page(tmp_path)
+    assert page.read_bytes() == first and len(runs) == 2 * 3 * 2
