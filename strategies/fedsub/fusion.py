@@ -2,12 +2,13 @@
 
 Source: FedSub (Campana and Delmastro, journal version), eq. 6-10, and eq. 6-7 of its first
 version for ``overlapping-additive``. All five fusions are one formula: unit j of client u becomes
-sum_v B[j, u, v] * rows[v, j]. They differ in the coefficients B and in which units they replace.
+sum_y choice[u, y, j] * (sum of the rows in its cluster of class y, each by its weight), so that a
+cluster's sum is made once. They differ in what is chosen and in which units they replace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -15,8 +16,8 @@ from torch import Tensor
 from strategies.fedsub.membership import ClusterWeights
 from strategies.fedsub.robust import RowMean, mixed
 
-# Coefficients of one chunk of units, [units, n, n] float64, stay below this many bytes.
-CHUNK_BYTES = 2**26
+# Rows of one chunk of units, float32 [n, units, width], stay below this many bytes.
+CHUNK_BYTES = 2**21
 
 
 def fuse(
@@ -73,13 +74,13 @@ def fuse(
 def _averaged(
     weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """Eq. 6-8: B[j, u, v] = sum_y choice[u, y, j] * weight[y, u, v] * selected[v, y, j].
+    """Eq. 6-8: u takes sum_y choice[u, y, j] * sum_v weight[v, y] * selected[v, y, j] * row.
 
     Which clusters the choice is over, and whether the weights sum to 1 over all members or over
     those that hold the unit, is what the readings differ in. Under ``own`` the client's own row
     takes the place of the clusters that are not chosen.
     """
-    share = torch.bmm(weights.weight, selected.transpose(0, 1).double()).transpose(0, 1)
+    share = weights.summed(weights.weight[:, :, None] * selected)
     held, replaced = share > 0, (share > 0).any(1)
     everywhere = weights.reading in ("own", "letter")
     over = weights.in_cluster[:, :, None].expand_as(held) if everywhere else held
@@ -98,51 +99,29 @@ def _averaged(
     else:
         if holders:
             choice = torch.where(held, choice / share, 0.0)
-
-        def coefficients(units: slice) -> Tensor:
-            takes_of, gives_of = (t[:, :, units].permute(1, 2, 0) for t in (choice, selected))
-            b = choice.new_zeros(takes_of.shape[1], len(rows), len(rows))
-            for weight, takes, gives in zip(weights.weight, takes_of, gives_of, strict=True):
-                b.addcmul_(weight * takes[:, :, None], gives[:, None].to(b.dtype))
-            # In float64, so that who is alone gets exactly 1 of its own row.
-            b.diagonal(dim1=1, dim2=2).add_(own[:, units].T)
-            return b
-
-        fused, _ = _weighted_rows(coefficients, rows)
+        fused = _taken(weights, rows, choice, selected, own)
     return fused.mul_(replaced[:, :, None]), replaced
 
 
 def _overlapping(
     weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """Eq. 9, 10: B is the same for every unit, so one product of matrices fuses the layer."""
-    held = _held(weights, selected) | ~weights.in_cluster[:, :, None]
+    """Eq. 9, 10: where all of u's clusters hold a unit, the mean over these is that over all."""
+    held = _held(weights, selected)
     own = selected | ~weights.contributes[:, :, None]
     # A client that selected nothing shares no relevant unit with anyone.
     taking_part = weights.contributes.any(1) & weights.in_cluster.any(1)
-    replaced = held.all(1) & own.all(1) & taking_part[:, None]
-    if mean is not None:
-        fused = mixed(weights, rows, selected, _evenly(weights, rows.shape[1]), mean)
-    else:
-        shares = weights.weight.sum(0) / weights.clusters_of.clamp(min=1)[:, None]
-        fused = (shares.to(rows.dtype) @ rows.flatten(1)).view_as(rows)
-    return fused.mul_(replaced[:, :, None]), replaced
+    replaced = (held | ~weights.in_cluster[:, :, None]).all(1) & own.all(1) & taking_part[:, None]
+    return _held_mean(weights, rows, selected, held, replaced, mean), replaced
 
 
 def _overlapping_any(
     weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """B[j, u, v] = mean of weight[y, u, v] over the clusters of u that hold unit j."""
+    """Take the mean over the clusters of u that hold unit j."""
     held = _held(weights, selected)
-    shares = weights.weight.transpose(0, 1)
-    choice = (held / held.sum(1, keepdim=True).clamp(min=1)).to(shares.dtype).transpose(1, 2)
-    if mean is not None:
-        return mixed(weights, rows, selected, choice.transpose(1, 2), mean), held.any(1)
-
-    def coefficients(units: slice) -> Tensor:
-        return torch.bmm(choice[:, units], shares).transpose(0, 1)
-
-    return _weighted_rows(coefficients, rows)
+    replaced = held.any(1)
+    return _held_mean(weights, rows, selected, held, replaced, mean), replaced
 
 
 def _overlapping_additive(
@@ -163,34 +142,90 @@ def _overlapping_additive(
     return after.mul_(factor[:, None, None]), replaced
 
 
-def _evenly(weights: ClusterWeights, units: int) -> Tensor:
-    """Return [n, classes, units]: a client takes the same of every cluster that it is in."""
-    shares = weights.in_cluster / weights.clusters_of.clamp(min=1)[:, None]
-    return shares[:, :, None].expand(-1, -1, units)
-
-
 def _held(weights: ClusterWeights, selected: Tensor) -> Tensor:
     """Return bool [n, classes, units]: does the cluster of class y that u is in hold unit j."""
     # A sum of exact ones and zeros: zero contributing members did without the unit. float32
     # counts whole numbers up to 2**24 members.
-    lacks = (weights.contributes[:, :, None] & ~selected).transpose(0, 1).float()
-    missing = torch.bmm(weights.member.float(), lacks).transpose(0, 1)
+    missing = weights.summed((weights.contributes[:, :, None] & ~selected).float())
     return (missing == 0) & weights.in_cluster[:, :, None]
 
 
-def _weighted_rows(coefficients: Callable[[slice], Tensor], rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return sum_v B[j, u, v] * rows[v, j] and where any B is above zero, in chunks of units."""
-    n, units, _ = rows.shape
-    fused = torch.empty_like(rows)
-    replaced = torch.empty(n, units, dtype=torch.bool, device=rows.device)
-    step = max(1, CHUNK_BYTES // (8 * n * n))
-    for start in range(0, units, step):
-        chunk = slice(start, start + step)
-        b = coefficients(chunk)
-        replaced[:, chunk] = (b.amax(2) > 0).T
-        product = torch.bmm(b.to(rows.dtype), rows[:, chunk].transpose(0, 1))
-        fused[:, chunk] = product.transpose(0, 1)
-    return fused, replaced
+def _held_mean(
+    weights: ClusterWeights,
+    rows: Tensor,
+    selected: Tensor,
+    held: Tensor,
+    wanted: Tensor,
+    mean: RowMean | None,
+) -> Tensor:
+    """Return the mean over those of u's clusters that hold a unit, zeros where not `wanted`.
+
+    `held` is what :func:`_held` returns, `wanted` bool [n, units].
+    """
+    share = wanted / held.sum(1).clamp(min=1).double()
+    if mean is not None:
+        return mixed(weights, rows, selected, held * share[:, None], mean)
+    fused = _alone(weights, held * share[:, None], rows)
+    sums, takes, who = weights.products
+    if not len(who):
+        return fused
+    taken_by = share[who, :, None].to(rows.dtype)
+    holds = torch.cat([held[c.heads, y] for y, c in enumerate(weights.shared)])
+    for units in _chunks(rows):
+        sum_ = torch.from_numpy(sums @ rows[:, units].flatten(1).numpy())
+        sum_ = sum_.view(len(holds), -1, rows.shape[2]).mul_(holds[:, units, None])
+        taken = torch.from_numpy(takes @ sum_.flatten(1).numpy())
+        fused[who, units] += taken.view(len(who), -1, rows.shape[2]).mul_(taken_by[:, units])
+    return fused
+
+
+def _taken(
+    weights: ClusterWeights, rows: Tensor, choice: Tensor, gives: Tensor, own: Tensor
+) -> Tensor:
+    """Return own * row + sum_y choice * sum of the rows in u's cluster, float32 [n, units, width].
+
+    Parameters
+    ----------
+    rows : float32 [n, units, width].
+    choice : float64 [n, classes, units].
+    gives : bool [n, classes, units], whose rows count in the sum.
+    own : float64 [n, units].
+    """
+    fused = _alone(weights, choice * gives, rows, own)
+    for y, c in enumerate(weights.shared):
+        who = c.members
+        weight = weights.weight[who, y, None].to(rows.dtype) * gives[who, y]
+        share = choice[who, y, :, None].to(rows.dtype)
+        for units in _chunks(rows) if len(who) else ():
+            sum_ = c.sums(rows[who, units].mul_(weight[:, units, None]))
+            fused[who, units] += sum_[c.label].mul_(share[:, units])
+    return fused
+
+
+def _alone(
+    weights: ClusterWeights,
+    choice: Tensor,
+    rows: Tensor,
+    own: Tensor | None = None,
+) -> Tensor:
+    """Return what each client takes of its own row, float32 [n, units, width].
+
+    `own` of it, and its `choice` [n, classes, units] of every cluster in which it is alone. Added
+    up in float64, so that who is alone in all gets exactly 1 of its row.
+    """
+    mine = torch.zeros(rows.shape[:2], dtype=torch.float64) if own is None else own.clone()
+    for y, together in enumerate(weights.shared):
+        alone = weights.cluster[:, y] >= 0
+        alone[together.members] = False
+        mine[alone] += choice[alone, y] * weights.weight[alone, y, None]
+    return mine[:, :, None].to(rows.dtype) * rows
+
+
+def _chunks(rows: Tensor) -> Iterator[slice]:
+    """Yield slices of units so that rows [n, units of one, width] stay below CHUNK_BYTES."""
+    n, units, width = rows.shape
+    step = max(1, CHUNK_BYTES // (4 * n * width))
+    yield from (slice(start, start + step) for start in range(0, units, step))
 
 
 _Fusion = Callable[[ClusterWeights, Tensor, Tensor, RowMean | None], tuple[Tensor, Tensor]]

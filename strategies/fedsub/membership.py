@@ -1,16 +1,20 @@
-"""Who counts how much for whom: a round's clusters and scores as matrices over clients.
+"""Who counts how much for whom: a round's clusters and scores.
 
-Source: FedSub (Campana and Delmastro, journal version), the weights of eq. 6, 8 and 9.
+Source: FedSub (Campana and Delmastro, journal version), the weights of eq. 6, 8 and 9. A client is
+in one cluster of a class at most and counts the same for all in it, so what the papers write as a
+matrix over clients is here a number for each client: time and memory grow with the clients.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack, vstack
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
@@ -28,30 +32,104 @@ class ClusterWeights:
         One of ``fedsub_core.methods.fedsub.FUSIONS``, and of ``READINGS``.
     contributes : bool [n, classes]
         Does client v have a subnetwork of its own for class y.
-    member : bool [classes, n, n]
-        Is v a contributing member of the cluster of class y that u is in.
-    weight : float64 [classes, n, n]
-        How much v counts in that cluster; row u sums to 1, or is all 0 where `member` is.
+    cluster : int64 [n, classes]
+        Cluster of client u in class y, numbered from 0 in each class; -1 where it is in none.
+    weight : float64 [n, classes]
+        How much v counts in its cluster of class y: 0 where it does not contribute, else such that
+        a cluster's weights sum to 1.
     """
 
     fusion: str
     reading: str
     contributes: Tensor
-    member: Tensor
+    cluster: Tensor
     weight: Tensor
 
-    @property
+    @cached_property
+    def classes(self) -> tuple[Clusters, ...]:
+        """The clusters of each class."""
+        return tuple(Clusters(label) for label in self.cluster.unbind(1))
+
+    @cached_property
+    def shared(self) -> tuple[Clusters, ...]:
+        """Those clusters of each class that have more than one member."""
+        return tuple(Clusters(label, shared=True) for label in self.cluster.unbind(1))
+
+    @cached_property
+    def products(self) -> tuple[csr_array, csr_array, NDArray[np.int64]]:
+        """Sums of shared clusters [clusters of all classes, n], who takes them [m, clusters], who.
+
+        float32; `who` are the clients in any of them, int64 [m], ascending.
+        """
+        each = enumerate(self.shared)
+        sums = vstack([one.matrix(self.weight[one.members, y].float()) for y, one in each])
+        takes = [one.matrix(torch.ones(len(one.members))).T for one in self.shared]
+        takes = hstack(takes, format="csr")
+        who = np.flatnonzero(np.diff(takes.indptr))
+        return sums, takes[who], who
+
+    @cached_property
     def in_cluster(self) -> Tensor:
         """Is u in a cluster of class y that somebody contributes to, bool [n, classes].
 
         A cluster of imputed members alone has no subnetwork to give and counts as none.
         """
-        return self.member.any(2).T
+        givers = self.contributes & (self.cluster >= 0)
+        return self.summed(givers.double()) > 0
 
-    @property
+    @cached_property
     def clusters_of(self) -> Tensor:
         """Clusters that u is in, int64 [n]: the size of C^u in eq. 7, 8 and 10."""
         return self.in_cluster.sum(1)
+
+    def summed(self, values: Tensor) -> Tensor:
+        """Return what u's clusters sum up to of values [n, classes, ...]; 0 where in none."""
+        found = torch.zeros_like(values)
+        for y, inside in enumerate(self.classes):
+            found[inside.members, y] = inside.sums(values[inside.members, y])[inside.label]
+        return found
+
+
+class Clusters:
+    """The clusters of one class.
+
+    Parameters
+    ----------
+    cluster : int64 [n], -1 where a client is in none.
+    shared : whether only clusters of at least two are meant.
+
+    Attributes
+    ----------
+    members : int64 [m], clients in them, ascending.
+    label : int64 [m], the cluster of each, from 0.
+    heads : int64 [clusters], a member of each.
+    """
+
+    def __init__(self, cluster: Tensor, shared: bool = False) -> None:
+        members = (cluster >= 0).nonzero().flatten()
+        _, label, size = torch.unique(cluster[members], return_inverse=True, return_counts=True)
+        if shared:
+            kept = size[label] > 1
+            members = members[kept]
+            _, label = torch.unique(label[kept], return_inverse=True)
+        self.members, self.label, self._clients = members, label, len(cluster)
+        count = int(label.max()) + 1 if len(label) else 0
+        self.heads = torch.zeros(count, dtype=torch.int64).scatter_(0, label, members)
+        self._order = label.argsort(stable=True)
+        self._ends = np.append(0, torch.bincount(label, minlength=count).cumsum(0).numpy())
+        ones = np.ones(len(label), np.float32)
+        shape = count, len(label)
+        self._adds = csr_array((ones, self._order.numpy(), self._ends), shape=shape)
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Return the members' values [m, ...] summed in each cluster, [clusters, ...]."""
+        found = torch.from_numpy(self._adds @ values[:, None].flatten(1).numpy())
+        return found.view(len(self.heads), *values.shape[1:])
+
+    def matrix(self, weight: Tensor) -> csr_array:
+        """Return [clusters, n], by which a product sums clients by the members' weight [m]."""
+        data, who = weight[self._order].numpy(), self.members[self._order].numpy()
+        return csr_array((data, who, self._ends), shape=(len(self.heads), self._clients))
 
 
 def cluster_weights(
@@ -89,20 +167,29 @@ def cluster_weights(
         names = ", ".join(FUSIONS)
         hint = suggestion(fusion, FUSIONS)
         raise ConfigError(f"fusion: got {fusion!r}, expected one of {names}.{hint}")
-    label, gives = torch.from_numpy(clusters.T.copy()), torch.from_numpy(contributes.T.copy())
-    score = torch.from_numpy(omega.T.astype(np.float64))
-    member = (label[:, :, None] == label[:, None, :]) & (label >= 0)[:, :, None] & gives[:, None]
-    scores = torch.where(member, score[:, None, :], 0.0)
-    greatest = scores.amax(2, keepdim=True)
-    if fusion == "leadership":
-        weight = _first(member & (scores == greatest)).double()
-    else:
-        # Dividing by the maximum first, as the paper does, also keeps tiny scores from vanishing.
-        relative = torch.where(greatest > 0, scores / greatest, member.double())
-        weight = relative / relative.sum(2, keepdim=True).clamp(min=1.0)
-    return ClusterWeights(fusion, reading, torch.from_numpy(contributes.copy()), member, weight)
+    label = torch.from_numpy(clusters.copy())
+    gives = torch.from_numpy(contributes.copy()) & (label >= 0)
+    scores = torch.where(gives, torch.from_numpy(omega.astype(np.float64)), 0.0)
+    weight = torch.zeros_like(scores)
+    for y in range(label.shape[1]):
+        inside = Clusters(label[:, y])
+        given, score = gives[inside.members, y], scores[inside.members, y]
+        k = inside.label
+        greatest = score.new_zeros(len(k)).scatter_reduce(0, k, score, "amax")[k]
+        if fusion == "leadership":
+            own = _first_of_each(k, given & (score == greatest))
+        else:
+            # Dividing by the maximum first, as the paper does, keeps tiny scores from vanishing.
+            relative = torch.where(greatest > 0, score / greatest, given.double())
+            own = relative / inside.sums(relative)[k].clamp(min=1.0)
+        weight[inside.members, y] = own
+        label[inside.members, y] = k
+    return ClusterWeights(fusion, reading, torch.from_numpy(contributes.copy()), label, weight)
 
 
-def _first(mask: Tensor) -> Tensor:
-    """Keep the first true entry of each row of a bool tensor."""
-    return mask & (mask.cumsum(-1) == 1)
+def _first_of_each(label: Tensor, mask: Tensor) -> Tensor:
+    """Return 1.0 at the first of each label that is in `mask`, 0.0 elsewhere."""
+    place = torch.arange(len(label))
+    late = torch.where(mask, place, len(label))
+    first = torch.full_like(place, len(label)).scatter_reduce(0, label, late, "amin")[label]
+    return (mask & (place == first)).double()

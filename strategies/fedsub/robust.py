@@ -35,14 +35,13 @@ def row_mean(settings: RobustSettings) -> RowMean | None:
 
 
 def clusters(weights: ClusterWeights) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Yield every cluster: its class, who is in it, and who of them gives rows; indices."""
-    for y, member in enumerate(weights.member):
-        todo = weights.in_cluster[:, y].clone()
-        while todo.any():
-            givers = member[todo.nonzero()[0, 0]]
-            inside = (member == givers).all(1) & todo
-            todo &= ~inside
-            yield y, inside.nonzero().flatten(), givers.nonzero().flatten()
+    """Yield every cluster that gives: its class, who is in it, and who of them gives; indices."""
+    for y, inside in enumerate(weights.classes):
+        ordered = inside.members[inside.label.argsort(stable=True)]
+        for members in torch.split(ordered, torch.bincount(inside.label).tolist()):
+            givers = members[weights.contributes[members, y]]
+            if len(givers):
+                yield y, members, givers
 
 
 def mixed(
@@ -66,7 +65,7 @@ def mixed(
     centre_of = _of_holders if holders else _of_all
     fused = torch.zeros_like(rows)
     for y, inside, givers in clusters(weights):
-        shares = weights.weight[y, inside[0], givers]
+        shares = weights.weight[givers, y]
         centre = centre_of(rows[givers], selected[givers, y], shares, mean)
         fused[inside] += choice[inside, y, :, None].to(rows.dtype) * centre
     return fused
@@ -103,20 +102,15 @@ def without_outliers(
     """
     if not settings.multi_krum:
         return weights
-    points = torch.cat([layer.flatten(1) for layer in rows], dim=1).double()
-    distances = torch.cdist(points, points)
-    member, weight = weights.member.clone(), weights.weight.clone()
-    contributes = weights.contributes.clone()
-    for y, inside, givers in clusters(weights):
+    weight, contributes = weights.weight.clone(), weights.contributes.clone()
+    for y, _, givers in clusters(weights):
         if len(givers) < FEWEST:
             continue
-        kept = givers[krum(distances[givers][:, givers], malicious(settings, len(givers)))]
-        out = givers[~torch.isin(givers, kept)]
-        contributes[out, y] = False
-        member[y, :, out] = False
-        left = weights.weight[y, inside[0], kept]
+        points = torch.cat([layer[givers].flatten(1) for layer in rows], dim=1).double()
+        kept = givers[krum(torch.cdist(points, points), malicious(settings, len(givers)))]
+        contributes[givers, y], contributes[kept, y] = False, True
+        left = weights.weight[kept, y]
         total = left.sum()
-        shares = left / total if total > 0 else torch.full_like(left, 1 / len(kept))
-        weight[y, :, out] = 0.0
-        weight[y, inside[:, None], kept] = shares
-    return replace(weights, contributes=contributes, member=member, weight=weight)
+        weight[givers, y] = 0.0
+        weight[kept, y] = left / total if total > 0 else torch.full_like(left, 1 / len(kept))
+    return replace(weights, contributes=contributes, weight=weight)

@@ -16,8 +16,8 @@ def test_members_and_weights_by_hand() -> None:
     contributes = np.array([[True], [True], [False], [False]])
     omega = np.array([[1.0], [3], [np.nan], [np.nan]])
     weights = cluster_weights("overlapping", clusters, contributes, omega)
-    assert weights.weight[0].tolist() == [[0.25, 0.75, 0, 0]] * 2 + [[0] * 4, [0.25, 0.75, 0, 0]]
-    assert (weights.member == (weights.weight > 0)).all()
+    assert weights.weight[:, 0].tolist() == [0.25, 0.75, 0, 0]
+    assert weights.cluster[:, 0].tolist() == [0, 0, -1, 0]
     assert weights.in_cluster[:, 0].tolist() == [True, True, False, True]
     assert weights.clusters_of.tolist() == [1, 1, 0, 1]
 
@@ -27,20 +27,20 @@ def test_only_the_ratio_of_scores_counts(scale: float) -> None:
     rng = np.random.default_rng(9)
     clusters, members = rng.integers(0, 3, (5, 3)), np.ones((5, 3), bool)
     omega = rng.integers(0, 4, (5, 3)).astype(float)
-    weights = cluster_weights("avg", clusters, members, omega * scale).weight
+    weights = cluster_weights("avg", clusters, members, omega * scale)
     expected = cluster_weights("avg", clusters, members, omega).weight
-    torch.testing.assert_close(weights, expected, rtol=1e-9, atol=1e-12)
-    assert weights.sum(2).numpy() == pytest.approx(1.0)
+    torch.testing.assert_close(weights.weight, expected, rtol=1e-9, atol=1e-12)
+    assert weights.summed(weights.weight).numpy() == pytest.approx(1.0)
 
 
 def test_scores_of_zero_weigh_equally_and_lead_by_index() -> None:
     clusters, ones = np.zeros((3, 1), np.int64), np.ones((3, 1), bool)
     zero = np.zeros((3, 1))
-    assert cluster_weights("avg", clusters, ones, zero).weight[0, 0].numpy() == pytest.approx(1 / 3)
-    leader = cluster_weights("leadership", clusters, ones, zero).weight[0]
-    assert leader.tolist() == [[1.0, 0.0, 0.0]] * 3
-    tie = cluster_weights("leadership", clusters, ones, np.array([[1.0], [2], [2]])).weight[0]
-    assert tie.tolist() == [[0.0, 1.0, 0.0]] * 3
+    assert cluster_weights("avg", clusters, ones, zero).weight.numpy() == pytest.approx(1 / 3)
+    leader = cluster_weights("leadership", clusters, ones, zero).weight[:, 0]
+    assert leader.tolist() == [1.0, 0.0, 0.0]
+    tie = cluster_weights("leadership", clusters, ones, np.array([[1.0], [2], [2]])).weight[:, 0]
+    assert tie.tolist() == [0.0, 1.0, 0.0]
 
 
 def test_a_wrong_fusion_is_refused_with_the_nearest() -> None:
