@@ -18,6 +18,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import davies_bouldin_score, silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from strategies.fedsub import clustering
 from strategies.fedsub.clustering import (
     cluster,
     cluster_classes,
@@ -227,3 +228,30 @@ def test_threads_are_given_back() -> None:
 
 def test_no_classes_is_no_work() -> None:
     assert cluster_classes({}, "dbi", {}, workers=2) == {}
+
+
+@pytest.mark.parametrize("rule", ["dbi", "dbi-capped", "silhouette"])
+def test_a_few_k_are_tried_and_the_choice_is_that_of_all(
+    wisdm: Points, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = np.random.default_rng(0)
+    towns = np.concatenate([stream.normal(at, 0.1, (9, 2)) for at in (0, 3, 6, 20)])
+    for points in (*wisdm.values(), towns):
+        with monkeypatch.context() as patched:
+            patched.setattr(clustering, "FITTED", {rule: 10**6})
+            expected = cluster(points, rule, 1)
+        assert np.array_equal(cluster(points, rule, 1), expected)
+
+
+def test_of_very_many_prototypes_some_k_are_tried(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = np.random.default_rng(0)
+    towns = np.concatenate([stream.normal(at, 0.1, (100, 2)) for at in (0, 3, 20)])
+    monkeypatch.setattr(clustering, "MOST", 200)
+    labels = cluster(towns, "dbi-capped", 0)
+    assert np.array_equal(labels, np.repeat([0, 1, 2], 100)) and not caplog.records
+    few = stream.normal(size=(30, 1))
+    monkeypatch.setattr(clustering, "MOST", 20)
+    assert cluster(few, "dbi", 0).max() > 3
+    assert "of 28 numbers of clusters only 12 are tried" in caplog.text
