@@ -8,6 +8,7 @@ from statistics import NormalDist
 import pytest
 import torch
 
+from fedsub_client.learners.fedsub import noise as noise_module
 from fedsub_client.learners.fedsub.noise import (
     RELEASES,
     SECRET,
@@ -69,6 +70,20 @@ def test_laplace_spending_is_the_ratio_of_sensitivity_to_scale() -> None:
     assert spent_epsilon(noise, 1, 1e-9) == pytest.approx(2 * 0.5 / 2.0, abs=1e-3)
     assert spent_epsilon(noise, 3, 1e-9) == pytest.approx(3 * 2 * 0.5 / 2.0, abs=1e-3)
     assert spent_epsilon(noise, 0, 1e-5) == 0
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_weak_noise_has_a_bound_a_little_above(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the border both ways are there; far below it, memory for the exact one is not."""
+    scale = 1.0 if kind == "gaussian" else sqrt(2)
+    border = PrototypeNoise(kind, 0.5, 0.31 * scale)
+    spent_epsilon.cache_clear()
+    exact = spent_epsilon(border, 1, 1e-5)
+    monkeypatch.setattr(noise_module, "WEAK", 1.0)
+    spent_epsilon.cache_clear()
+    assert exact <= spent_epsilon(border, 1, 1e-5) < 1.15 * exact
+    assert spent_epsilon(PrototypeNoise(kind, 4.0, 0.01), 100, 1e-5) > 1e4
+    spent_epsilon.cache_clear()
 
 
 def test_settings_without_a_guarantee_are_refused() -> None:
