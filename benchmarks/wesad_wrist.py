@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from fedsub_core.data.federation import write_federation
+from fedsub_data.preparing.options import WESADOptions
 from fedsub_data.preparing.preparation import each_person
-from fedsub_data.preparing.wesad.preparer import Options, together, windows_of
+from fedsub_data.preparing.wesad.preparer import together, windows_of
 from fedsub_data.preparing.wesad.recording import Recording, Signal, Windows
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
@@ -60,7 +61,7 @@ def recordings(folder: Path) -> dict[int, Recording]:
     }
 
 
-def timed(recording: Recording, options: Options) -> tuple[Windows, float]:
+def timed(recording: Recording, options: WESADOptions) -> tuple[Windows, float]:
     start = time.perf_counter()
     return windows_of(recording, options), time.perf_counter() - start
 
@@ -78,7 +79,7 @@ def read_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = read_arguments()
-    options = Options(signals="wrist")
+    options = WESADOptions(signals="wrist")
     people = dict(list(recordings(arguments.data).items())[: arguments.clients or None])
     hours = sum(len(r.label) / r.label_rate_hz for r in people.values()) / 3600
     start = time.perf_counter()

@@ -27,7 +27,7 @@ from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
-from fedsub_core.models.kinds import resolve_kind
+from fedsub_core.models.names import resolve_kind
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.exchange import Instructions
 

@@ -54,7 +54,7 @@ def list_data_sets() -> None:
 def show(name: str) -> None:
     """Say where data set NAME comes from, on which terms, and how it is prepared."""
     from fedsub_data.catalogue.catalogue import read_dataset_card
-    from fedsub_data.preparing.preparers import preparer
+    from fedsub_data.preparing.options import OPTIONS
 
     card = read_dataset_card(name)
     console.print(f"[bold]{card.name}[/bold]: {card.task}, {card.people} people", highlight=False)
@@ -82,7 +82,7 @@ def show(name: str) -> None:
             console.print(f"  {text}", highlight=False, soft_wrap=True)
         else:
             console.print(Padding(text, (0, 0, 0, 2)), highlight=False)
-    print_options(f"Options of `fedsub data prepare {name} --set`", preparer(name).Options)
+    print_options(f"Options of `fedsub data prepare {name} --set`", OPTIONS[name])
 
 
 @data.command()
@@ -121,11 +121,11 @@ def prepare(
     """
     from fedsub_core.config.run_config import RunConfig
     from fedsub_data.catalogue.catalogue import read_dataset_card
+    from fedsub_data.preparing.options import OPTIONS
     from fedsub_data.preparing.preparers import prepare as write_prepared
-    from fedsub_data.preparing.preparers import preparer
 
     card = read_dataset_card(name)
-    options = read_options(preparer(name).Options, settings_of(settings), f"data set {name}")
+    options = read_options(OPTIONS[name], settings_of(settings), f"data set {name}")
     if source is None:
         if card.source.access != "installed":
             wanted = card.prepare.source if card.prepare is not None else "its official files"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,11 +16,12 @@ from fedsub.commands.terminal import (
     print_federation,
     settings_of,
 )
-from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import DataError
 from fedsub_core.files import check_new_folder
 from fedsub_core.options import option_values, read_options
-from fedsub_data.preparing.preparation import REPORT_FILE, Counts, Prepared
+
+if TYPE_CHECKING:
+    from fedsub_data.preparing.preparation import Prepared
 
 
 def add_derived(group: click.Group) -> None:
@@ -67,6 +68,7 @@ def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None
     from fedsub_core.data.sources import load_federation
     from fedsub_data.evolution import EvolutionOptions, arrivals
     from fedsub_data.evolution import evolve as lose_classes
+    from fedsub_data.preparing.preparation import Counts, Prepared
 
     options = read_options(EvolutionOptions, settings_of(settings), "evolve")
     check_new_folder(out, DataError)
@@ -80,6 +82,9 @@ def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None
 def _write_derived(
     out: Path, made: Prepared, folder: str, how: str, options: Any, seed: int
 ) -> None:
+    from fedsub_core.data.federation import write_federation
+    from fedsub_data.preparing.preparation import REPORT_FILE
+
     report = {
         "from": Path(folder).name,
         "made by": how,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
 from fedsub_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _STATE = click.option(
     "--state",
@@ -108,6 +111,8 @@ def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:
 
 
 def _npz(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> bytes:
+    import numpy as np
+
     file = io.BytesIO()
     np.savez(
         file,

@@ -13,7 +13,6 @@ from rich.console import Console
 from fedsub.commands.progress import rounds_progress
 from fedsub.commands.tracking import check_tracking, tracking
 from fedsub_core.config.run_config import RunConfig, read_config
-from fedsub_core.data.sources import absolute_source
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import Option, describe, key_values
 
@@ -73,6 +72,7 @@ def run(
     """
     from fedsub.report.tables import print_results
     from fedsub.studies.comparison import compare, go_on, load_data, new_folder, resumed_config
+    from fedsub_core.data.sources import absolute_source
     from fedsub_server.results import method_summaries
 
     check_tracking(tensorboard, mlflow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -13,8 +13,10 @@ from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsub_core.data.federation import Federation
 from fedsub_core.options import describe, key_values
+
+if TYPE_CHECKING:
+    from fedsub_core.data.federation import Federation
 
 console = Console()
 FOLDER = click.Path(path_type=Path)

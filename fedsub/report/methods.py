@@ -7,12 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.models.kinds import mlp
+from fedsub_core.models.architecture import Architecture, FullyConnected
 from fedsub_core.options import Option, describe
 from fedsub_core.wire.bundles import Bits, Declaration, Declared, Dense, Elements
 
-#: Of which shares are given: the papers' model for activity recognition.
-EXAMPLE = mlp(3, 6)
+#: Of which shares are given: the papers' model for activity recognition, 3-128-512-6.
+EXAMPLE = Architecture(
+    (
+        FullyConnected("linear1", 128, 3),
+        FullyConnected("linear2", 512, 128),
+        FullyConnected("linear3", 6, 512),
+    ),
+    (3,),
+)
 #: Columns of the page's paragraphs.
 WIDTH = 118
 

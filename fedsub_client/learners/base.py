@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.training.batches import Step, each_batch
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import CE, Objective, Term
-from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Dense
 

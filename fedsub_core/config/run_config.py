@@ -21,12 +21,13 @@ from fedsub_core.config.settings import (
     RoundSettings,
     ServerSettings,
     SplitSettings,
+    TrainingSettings,
     UnseenSettings,
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
-from fedsub_core.models.kinds import check_kind
+from fedsub_core.models.names import check_kind
 from fedsub_core.options import (
     Option,
     Value,
@@ -37,7 +38,6 @@ from fedsub_core.options import (
     option_values,
     suggestion,
 )
-from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.wire.encoding import WireSettings
 
 _TEXT = r"\S(.*\S)?"

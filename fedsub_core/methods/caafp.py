@@ -13,7 +13,7 @@ from fedsub_core.methods.parts import (
     sparse_model,
     sparse_model_and_gradients,
 )
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
 
@@ -95,7 +95,7 @@ def check(hyper: CAAFPHyperparameters, rounds: int) -> None:
         )
 
 
-def sends(model: Model, hyper: CAAFPHyperparameters) -> Declaration:
+def sends(model: Architecture, hyper: CAAFPHyperparameters) -> Declaration:
     """Return the sparse model, in some rounds gradients, and once label counts if agreed to."""
     counts = {LABELS: dense((model.classes,), optional=True, exact=True)}
     return {**sparse_model_and_gradients(model, hyper), **(counts if hyper.label_counts else {})}

@@ -1,7 +1,8 @@
 """A method's card: what it is called, who published it, where its halves live, what travels.
 
 A method is a card, a learner (device half) and a strategy (server half). The halves are named by
-import path and loaded on use, so the device never imports server code.
+import path and loaded on use, so the device never imports server code. Nor does a card import what
+computes: `fedsub --help` reads them all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice
 from fedsub_core.wire.bundles import Declaration, dense
 
@@ -62,12 +63,12 @@ class Cost:
     evaluation: float = 0.0
 
 
-def whole_model(model: Model, hyper: Any) -> Declaration:
+def whole_model(model: Architecture, hyper: Any) -> Declaration:
     """Declare every parameter of the model."""
     return {name: dense(shape) for name, shape in model.parameter_shapes.items()}
 
 
-def nothing(model: Model, hyper: Any) -> Declaration:
+def nothing(model: Architecture, hyper: Any) -> Declaration:
     """Declare no tensor."""
     return {}
 
@@ -115,8 +116,8 @@ class MethodCard:
     hyperparameters: type[Any] = Hyperparameters
     up: str = "the model"
     down: str = "the model"
-    sends: Callable[[Model, Any], Declaration] = whole_model
-    receives: Callable[[Model, Any], Declaration] = whole_model
+    sends: Callable[[Architecture, Any], Declaration] = whole_model
+    receives: Callable[[Architecture, Any], Declaration] = whole_model
     cost: Callable[[Any, int], Cost] = plain_cost
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False

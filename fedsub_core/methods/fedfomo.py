@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import option
 from fedsub_core.wire.bundles import Declaration, dense
 
@@ -35,13 +35,13 @@ def peer(k: int, name: str) -> str:
     return f"peer{k}.{name}"
 
 
-def sends(model: Model, hyper: FedFomoHyperparameters) -> Declaration:
+def sends(model: Architecture, hyper: FedFomoHyperparameters) -> Declaration:
     """Declare the model, and a gain for every peer, 0 where none was sent."""
     shapes = {name: dense(shape) for name, shape in model.parameter_shapes.items()}
     return {**shapes, GAINS: dense((hyper.peer_models,), exact=True)}
 
 
-def receives(model: Model, hyper: FedFomoHyperparameters) -> Declaration:
+def receives(model: Architecture, hyper: FedFomoHyperparameters) -> Declaration:
     """Declare as many models; there are fewer where fewer people have sent one."""
     return {
         peer(k, name): dense(shape, optional=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from fedsub_core.methods.card import MethodCard, whole_model
 from fedsub_core.methods.parts import HeadHyperparameters, phase, require_within
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Declaration
@@ -38,7 +38,7 @@ def trains_heads(hyper: FedHomeHyperparameters, turn: Turn) -> bool:
     return turn.round > turn.rounds - phase(hyper.head_rounds, turn.rounds, SHARE)
 
 
-def sends(model: Model, hyper: FedHomeHyperparameters) -> Declaration:
+def sends(model: Architecture, hyper: FedHomeHyperparameters) -> Declaration:
     """Declare the model, which does not travel in the last rounds."""
     return {name: replace(one, optional=True) for name, one in whole_model(model, hyper).items()}
 

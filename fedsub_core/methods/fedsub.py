@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, bits, dense, rows
 
@@ -57,13 +57,13 @@ class FedSubHyperparameters(Hyperparameters):
     prototype_delta: float = option(1e-5, "delta at which epsilon is reported", above=0, below=1)
 
 
-def prototype_size(model: Model, hyper: FedSubHyperparameters) -> int:
+def prototype_size(model: Architecture, hyper: FedSubHyperparameters) -> int:
     """Features of a sample, or of the last hidden layer for ``prototype = "embedding"``."""
     embedding = hyper.prototype == "embedding"
     return model.embedding_size if embedding else prod(model.input_shape)
 
 
-def sends(model: Model, hyper: FedSubHyperparameters) -> Declaration:
+def sends(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
     """Return what a device sends: see ``docs/wire-format.md``.
 
     A layer's tensor holds rows, ``[units, fan_in + 1]``: a unit's weights and its bias side by
@@ -81,7 +81,7 @@ def sends(model: Model, hyper: FedSubHyperparameters) -> Declaration:
     return declared
 
 
-def receives(model: Model, hyper: FedSubHyperparameters) -> Declaration:
+def receives(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
     """Return what the server sends: rows to replace, of layers that have some."""
     return {
         layer.name: rows((layer.units, layer.fan_in + 1), optional=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import option
 from fedsub_core.wire.bundles import Declaration, dense, elements
 
@@ -24,7 +24,7 @@ class HeadHyperparameters(ReceivedHyperparameters):
     head_layers: int = option(1, "last layers with units that are the head", minimum=1)
 
 
-def body(model: Model, hyper: Any) -> Declaration:
+def body(model: Architecture, hyper: Any) -> Declaration:
     """Declare the parameters of the layers before the head."""
     names = model.parameters_of(model.body(hyper.head_layers))
     return {name: dense(model.parameter_shapes[name]) for name in names}
@@ -57,7 +57,7 @@ def group_count(default: str) -> Any:
 GRADIENT = "gradient."
 
 
-def sparse_model(model: Model, hyper: Any) -> Declaration:
+def sparse_model(model: Architecture, hyper: Any) -> Declaration:
     """Declare the model, of each weight the numbers that are not masked out, and all biases."""
     share = 1 - float(getattr(hyper, "sparsity_at_first", 0.0))
     return {
@@ -66,7 +66,7 @@ def sparse_model(model: Model, hyper: Any) -> Declaration:
     }
 
 
-def sparse_model_and_gradients(model: Model, hyper: Any) -> Declaration:
+def sparse_model_and_gradients(model: Architecture, hyper: Any) -> Declaration:
     """Declare the sparse model, and in some rounds the whole gradient of every weight."""
     weights = {n: s for n, s in model.parameter_shapes.items() if n.endswith(".weight")}
     gradients = {GRADIENT + name: dense(shape, optional=True) for name, shape in weights.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
 from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration
 
@@ -25,12 +25,12 @@ class ProtoHARHyperparameters(HeadHyperparameters):
     head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
 
 
-def sends(model: Model, hyper: ProtoHARHyperparameters) -> Declaration:
+def sends(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration:
     """Declare the body and prototypes."""
     return {**body(model, hyper), **sent_prototypes(model, hyper)}
 
 
-def receives(model: Model, hyper: ProtoHARHyperparameters) -> Declaration:
+def receives(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration:
     """Declare the body and the means of prototypes."""
     return {**body(model, hyper), **received_prototypes(model, hyper)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedsub_core.models.chain import Model
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice
 from fedsub_core.wire.bundles import Declaration, dense, rows
 
@@ -22,7 +22,7 @@ def weights() -> Any:
     )
 
 
-def sent_prototypes(model: Model, hyper: Any) -> Declaration:
+def sent_prototypes(model: Architecture, hyper: Any) -> Declaration:
     """Declare the prototypes of the classes that a device holds, and their samples if they count.
 
     Counts, float32 whole numbers ``[classes]``, are 0 for other classes.
@@ -33,6 +33,6 @@ def sent_prototypes(model: Model, hyper: Any) -> Declaration:
     return declared
 
 
-def received_prototypes(model: Model, hyper: Any) -> Declaration:
+def received_prototypes(model: Architecture, hyper: Any) -> Declaration:
     """Declare the prototypes of the classes that the server has some of."""
     return {PROTOTYPES: rows((model.classes, model.embedding_size), optional=True)}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod, sqrt
+from math import sqrt
 
 import torch
 from torch import Tensor
 
-from fedsub_core.errors import ConfigError
-from fedsub_core.models.layers import Affine, Layer, Shape
+from fedsub_core.models.architecture import Architecture, Shape
+from fedsub_core.models.layers import Affine, Layer
 from fedsub_core.seeds import generator
 
 Params = dict[str, Tensor]
@@ -27,7 +27,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Architecture):
     """A chain of layers for inputs of shape `input_shape`; it holds no parameters itself.
 
     Parameters of a stack of clients are a dict: ``"<layer>.weight" [clients, units, *kernel]`` and
@@ -43,57 +43,9 @@ class Model:
         return tuple(layer for layer in self.layers if isinstance(layer, Affine))
 
     @cached_property
-    def classes(self) -> int:
-        """Outputs of the last layer."""
-        return self.affine[-1].units
-
-    @cached_property
-    def embedding_size(self) -> int:
-        """Length of an embedding: the input of the last layer with units."""
-        return self.affine[-1].fan_in
-
-    @cached_property
     def embedding_at(self) -> int:
         """Place in the chain of the layer whose input is the embedding."""
         return self.layers.index(self.affine[-1])
-
-    def head(self, layers: int = 1) -> tuple[str, ...]:
-        """Names of the last `layers` layers with units: the head; the others are the body.
-
-        Raises
-        ------
-        ConfigError
-            If either would be empty.
-        """
-        if not 0 < layers < len(self.affine):
-            raise ConfigError(
-                f"head: got {layers} layers, expected 1 to {len(self.affine) - 1} of the model's "
-                f"{len(self.affine)} with units: body and head both need one"
-            )
-        return tuple(layer.name for layer in self.affine[-layers:])
-
-    def body(self, head_layers: int = 1) -> tuple[str, ...]:
-        """Names of the layers with units before the head; raises as :meth:`head`."""
-        head = self.head(head_layers)
-        return tuple(layer.name for layer in self.affine if layer.name not in head)
-
-    def parameters_of(self, layers: Collection[str]) -> tuple[str, ...]:
-        """Names of the parameters of some layers, in the order of the model."""
-        return tuple(name for name in self.parameter_shapes if name.rpartition(".")[0] in layers)
-
-    @cached_property
-    def parameter_shapes(self) -> dict[str, Shape]:
-        """Shape of every parameter of one client."""
-        shapes: dict[str, Shape] = {}
-        for layer in self.affine:
-            shapes[f"{layer.name}.weight"] = layer.weight_shape
-            shapes[f"{layer.name}.bias"] = (layer.units,)
-        return shapes
-
-    @cached_property
-    def full_bytes(self) -> int:
-        """Bytes of one client's parameters in float32: the papers' "Full Model"."""
-        return 4 * sum(prod(shape) for shape in self.parameter_shapes.values())
 
     def init(self, clients: int, seed: int) -> Params:
         """Draw one model and give every client a copy of it.

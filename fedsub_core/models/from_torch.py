@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU, Shape
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 
 SUPPORTED = (
     "Linear, Conv1d, Conv2d, BatchNorm1d, BatchNorm2d, ReLU, MaxPool, AvgPool and "

@@ -1,14 +1,12 @@
-"""Kinds of models by name: ours, and those of installed packages.
+"""Kinds of models, built: ours, and those of installed packages.
 
-A package offers models of its own under the entry point group ``fedsub.models``: a function of
-``(input_shape, classes)`` that returns a ``torch.nn.Sequential`` or a :class:`Model`.
+What a package offers (:mod:`fedsub_core.models.names`) is a function of ``(input_shape, classes)``
+that returns a ``torch.nn.Sequential`` or a :class:`Model`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
 from math import prod
 
@@ -16,13 +14,11 @@ import torch
 from torch import nn
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model
 from fedsub_core.models.from_torch import from_torch
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU, Shape
-from fedsub_core.options import suggestion
-
-AUTO = "auto"
-GROUP = "fedsub.models"
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
+from fedsub_core.models.names import CNN1D, MLP, check_kind, installed, resolve_kind
 
 
 def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Model:
@@ -55,22 +51,6 @@ def cnn1d(channels: int, samples: int, classes: int) -> Model:
     )
 
 
-def resolve_kind(kind: str, input_shape: Shape) -> str:
-    """Return the kind that is meant: ``auto`` is ``mlp`` for features, ``cnn1d`` for windows."""
-    if kind == AUTO:
-        return "mlp" if len(input_shape) == 1 else "cnn1d"
-    return kind
-
-
-def check_kind(kind: str) -> None:
-    """Raise a ConfigError that suggests the nearest if there is no model called `kind`."""
-    names = [AUTO, *BUILDERS, *_installed()]
-    if kind not in names:
-        raise ConfigError(
-            f"unknown model {kind!r}.{suggestion(kind, names)} Known models: {', '.join(names)}."
-        )
-
-
 def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
     """Return the model called `kind` for samples of `input_shape`.
 
@@ -84,7 +64,7 @@ def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
     kind = resolve_kind(kind, input_shape)
     if kind in BUILDERS:
         return BUILDERS[kind](input_shape, classes)
-    builder = _installed()[kind].load()
+    builder = installed()[kind].load()
     # Without storage: nothing is drawn from PyTorch's global stream. What the module was
     # initialised with does not count; all clients start from the run's seed.
     with torch.device("meta"):
@@ -98,11 +78,6 @@ def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
             f"{classes} classes"
         )
     return built
-
-
-@cache
-def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def _mlp(input_shape: Shape, classes: int) -> Model:
@@ -119,4 +94,4 @@ def _cnn1d(input_shape: Shape, classes: int) -> Model:
     return cnn1d(*input_shape, classes)
 
 
-BUILDERS: dict[str, Callable[[Shape, int], Model]] = {"mlp": _mlp, "cnn1d": _cnn1d}
+BUILDERS: dict[str, Callable[[Shape, int], Model]] = {MLP: _mlp, CNN1D: _cnn1d}

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Shape = tuple[int, ...]
+from fedsub_core.models.architecture import FullyConnected, LayerWithUnits, Shape
 
 
 class Layer(ABC):
@@ -112,21 +112,8 @@ _POOLS: dict[tuple[str, int], Callable[..., Tensor]] = {
 
 
 @dataclass(frozen=True)
-class Affine(ABC):
+class Affine(LayerWithUnits):
     """A layer with units: ``out = patches(x) @ weight.T + bias``, one matrix product a client."""
-
-    name: str
-    units: int
-
-    @property
-    @abstractmethod
-    def weight_shape(self) -> Shape:
-        """``[units, *kernel]`` of one client."""
-
-    @property
-    def fan_in(self) -> int:
-        """Weights of one unit."""
-        return prod(self.weight_shape[1:])
 
     @abstractmethod
     def output_shape(self, shape: Shape) -> Shape:
@@ -153,15 +140,8 @@ class Affine(ABC):
 
 
 @dataclass(frozen=True)
-class Linear(Affine):
+class Linear(FullyConnected, Affine):
     """A fully connected layer; its units are its output neurons."""
-
-    inputs: int
-
-    @property
-    def weight_shape(self) -> Shape:
-        """``[units, inputs]``."""
-        return (self.units, self.inputs)
 
     def output_shape(self, shape: Shape) -> Shape:
         """``[units]``."""

@@ -1,5 +1,6 @@
 """Local training over stacks of clients: a loop, objectives that add up, optimisers."""
 
+from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.training.batches import Batch, Batches, Met, each_batch
 from fedsub_core.training.gradients import Gradient, Own, batch_gradient
 from fedsub_core.training.loop import Trained, train
@@ -14,7 +15,6 @@ from fedsub_core.training.objectives import (
     Term,
 )
 from fedsub_core.training.optimisers import Descent
-from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.turn import Turn
 
 __all__ = [

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.layers import Affine
@@ -21,7 +22,6 @@ from fedsub_core.training.batches import Batches, Met, each_batch
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
-from fedsub_core.training.settings import TrainingSettings
 from fedsub_core.turn import Turn
 
 

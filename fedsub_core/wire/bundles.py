@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # methods' cards declare tensors, and are read where nothing is computed
+    import numpy as np
+    from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float32]
-BoolArray = NDArray[np.bool_]
+FloatArray: TypeAlias = "NDArray[np.float32]"
+BoolArray: TypeAlias = "NDArray[np.bool_]"
 Shape = tuple[int, ...]
 
 
@@ -169,7 +171,8 @@ def place(part: FloatPart) -> tuple[NDArray[np.generic] | slice, ...]:
     if isinstance(part, Rows):
         return (part.units,)
     if isinstance(part, Sliced):
-        return np.ix_(part.units, part.inputs)
+        (units,), (inputs,) = part.units.nonzero(), part.inputs.nonzero()
+        return units[:, None], inputs
     return (part.mask,)
 
 

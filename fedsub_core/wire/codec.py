@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from fedsub_core.wire.bundles import Bundle, Declaration, Part, Sliced
-from fedsub_core.wire.encoding import Encoding
+from fedsub_core.wire.encoding import FORMATS, Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, is_frame, open_frame, open_whole
-from fedsub_core.wire.numbers import FORMATS
 from fedsub_core.wire.references import Reference
 from fedsub_core.wire.tensors import decode_tensor, encode_tensor, followed_inputs
 from fedsub_core.wire.v2 import exchange_pb2 as pb

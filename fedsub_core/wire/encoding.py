@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import suggestion
-from fedsub_core.wire.numbers import FORMATS
 
+#: Number formats, in the order of the schema; how they are written: ``fedsub_core.wire.numbers``.
+FORMATS = ("float32", "bfloat16", "int8")
 FILTERS = (*FORMATS, "delta", "top-k:SHARE", "zstd")
 
 

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from fedsub_core.wire.bundles import FloatArray
 
-FORMATS = ("float32", "bfloat16", "int8")
 FLOAT = np.dtype("<f4")
 WIDTH = {"float32": 4, "bfloat16": 2, "int8": 1}
 

@@ -8,7 +8,6 @@ access). Read is ``data_64Hz``: the signals of an Empatica E4 and the stage that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_core.options import choice, option
 from fedsub_data.preparing.clock import Clock
 from fedsub_data.preparing.members import Member, find_members
+from fedsub_data.preparing.options import DREAMTOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person, refused
 from fedsub_data.preparing.tables import Rows, Table, read_table
 from fedsub_data.preparing.windows import stretches, window_starts
@@ -47,18 +46,7 @@ _FILES = r"(?:.*/)?S\d{3}_whole_df\.csv"
 _EXPECTED = "DREAMT's folder data_64Hz with S002_whole_df.csv and so on, or what holds it"
 
 
-@dataclass(frozen=True)
-class Options:
-    """How nights become windows."""
-
-    window_s: float = option(30.0, "length of a window, in seconds", minimum=1.0, maximum=3600.0)
-    overlap: float = option(
-        0.5, "share of a window that the next one repeats", minimum=0.0, maximum=0.99
-    )
-    labels: str = choice("sleep-wake", "stages", doc="classes: Sleep and Wake, or the five stages")
-
-
-def prepare(source: Path, options: Options, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: DREAMTOptions, workers: int, progress: Progress) -> Prepared:
     """Return DREAMT as a federation, x [n, 8]: means of the signals over windows.
 
     Windows lie inside stretches without pause or unscored row, the first at a stretch's start, as
@@ -89,7 +77,7 @@ def prepare(source: Path, options: Options, workers: int, progress: Progress) ->
     return Prepared(Federation(card, clients), counts)
 
 
-def _person(night: Member, options: Options) -> tuple[ClientData, Counts]:
+def _person(night: Member, options: DREAMTOptions) -> tuple[ClientData, Counts]:
     windows = _Windows(night, options)
     with night.open() as file:
         for rows in read_table(file, night, TABLE):
@@ -108,7 +96,7 @@ def _person(night: Member, options: Options) -> tuple[ClientData, Counts]:
 class _Windows:
     """The windows of a night; keeps of the rows only those that the next window needs."""
 
-    def __init__(self, night: Member, options: Options) -> None:
+    def __init__(self, night: Member, options: DREAMTOptions) -> None:
         self.width = round(options.window_s * RATE_HZ)
         self.step = max(1, round(self.width * (1 - options.overlap)))
         self.class_of = np.array(CLASSES[options.labels][1])

@@ -8,7 +8,6 @@ used: the 6 g scale saturates and the orientation is invalid, as the data set's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_core.options import choice, option
 from fedsub_data.preparing.clock import Clock
 from fedsub_data.preparing.members import Member, find_members
+from fedsub_data.preparing.options import PAMAP2Options
 from fedsub_data.preparing.packets import Held, interpolate_gaps
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person, refused
 from fedsub_data.preparing.tables import Rows, Table, read_table
@@ -57,22 +56,7 @@ _FILES = r"(?:.*/)?Protocol/subject1\d\d\.dat"
 _EXPECTED = "PAMAP2_Dataset.zip, or a folder with Protocol/subject101.dat and so on"
 
 
-@dataclass(frozen=True)
-class Options:
-    """How recordings become windows."""
-
-    features: str = choice("raw", "stats", doc="the signals, or mean, std, min and max of each")
-    window_s: float = option(5.12, "length of a window, in seconds", minimum=0.1, maximum=600.0)
-    overlap: float = option(
-        0.5, "share of a window that the next one repeats", minimum=0.0, maximum=0.99
-    )
-    heart_rate: bool = option(False, "whether the heart rate is a channel, too")
-    repair_s: float = option(
-        0.1, "longest gap of lost packets that is interpolated, in seconds", minimum=0.0
-    )
-
-
-def prepare(source: Path, options: Options, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: PAMAP2Options, workers: int, progress: Progress) -> Prepared:
     """Return PAMAP2 as a federation: x [n, 27, 512] raw, or [n, 108] statistics, m/s^2, rad/s, uT.
 
     Windows lie inside stretches of one activity; transient rows (activity 0) are dropped. Gaps of
@@ -106,7 +90,7 @@ def prepare(source: Path, options: Options, workers: int, progress: Progress) ->
     return Prepared(Federation(card, clients), counts)
 
 
-def _person(recording: Member, options: Options) -> tuple[ClientData, Counts]:
+def _person(recording: Member, options: PAMAP2Options) -> tuple[ClientData, Counts]:
     windows = _Windows(recording, options)
     with recording.open() as file:
         for rows in read_table(file, recording, TABLE):
@@ -125,7 +109,7 @@ def _person(recording: Member, options: Options) -> tuple[ClientData, Counts]:
 class _Windows:
     """The windows of a recording; keeps the rows of the stretch that is being read."""
 
-    def __init__(self, recording: Member, options: Options) -> None:
+    def __init__(self, recording: Member, options: PAMAP2Options) -> None:
         self.options = options
         self.width = round(options.window_s * RATE_HZ)
         self.step = max(1, round(self.width * (1 - options.overlap)))

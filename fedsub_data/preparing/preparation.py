@@ -1,8 +1,8 @@
 """What every preparer shares: its signature, its counts, people side by side, honest errors.
 
-A preparer is a module with ``Options`` (a frozen dataclass of ``fedsub_core.options``) and
-``prepare(source, options, workers, progress) -> Prepared``. It reads a data set's official files,
-never writes, and refuses what it does not understand with the file, the line and what was expected.
+A preparer is a module with ``prepare(source, options, workers, progress) -> Prepared``; its options
+stand in :mod:`fedsub_data.preparing.options`. It reads a data set's official files, never writes,
+and refuses what it does not understand with the file, the line and what was expected.
 """
 
 from __future__ import annotations

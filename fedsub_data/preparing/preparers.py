@@ -31,8 +31,6 @@ PREPARERS = {
 class Preparer(Protocol):
     """What a preparer's module has."""
 
-    Options: type[Any]
-
     def prepare(self, source: Path, options: Any, workers: int, progress: Progress) -> Prepared:
         """Return the federation in the official files at `source`."""
         ...

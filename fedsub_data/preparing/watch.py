@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedsub_core.data.watch import watch_federation
+from fedsub_data.preparing.options import WatchOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress
 
 
-@dataclass(frozen=True)
-class Options:
-    """There are none: the windows are those of ``fedsub run``."""
-
-
-def prepare(source: Path, options: Options, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: WatchOptions, workers: int, progress: Progress) -> Prepared:
     """Return what ``data = "watch"`` trains on; `source` is not needed, pip installed the file."""
     federation = watch_federation()
     counts = Counts()

@@ -9,7 +9,6 @@ Read is ``Phones_accelerometer.csv``. Phones record at 50 to 200 Hz, so windows 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import DataError
-from fedsub_core.options import choice, option
 from fedsub_data.preparing.hhar.windows import Samples, Windows, split, whole
 from fedsub_data.preparing.members import find_members
+from fedsub_data.preparing.options import HHAROptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
 from fedsub_data.preparing.tables import Rows, Table, read_table
 
@@ -53,21 +52,7 @@ _FILES = r"(?:.*/)?Phones_accelerometer\.csv"
 _EXPECTED = "'Activity recognition exp.zip', or a folder with Phones_accelerometer.csv"
 
 
-@dataclass(frozen=True)
-class Options:
-    """How recordings become windows, and who is a client."""
-
-    features: str = choice(
-        "mean", "stats", "raw", doc="means of the axes; mean, std, min and max; or signals at 50 Hz"
-    )
-    clients: str = choice("person", "device", doc="a client is a person, or a person's phone")
-    window_s: float = option(1.0, "length of a window, in seconds", minimum=0.1, maximum=60.0)
-    gap_s: float = option(
-        0.5, "longest time without a row inside a window, in seconds", above=0.0, maximum=60.0
-    )
-
-
-def prepare(source: Path, options: Options, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: HHAROptions, workers: int, progress: Progress) -> Prepared:
     """Return HHAR as a federation: x [n, 3] means, [n, 12] statistics or [n, 3, 50] raw, m/s^2.
 
     Rows without an activity are dropped. Windows are whole seconds (multiples of ``window_s``) of
@@ -110,7 +95,7 @@ def _names(features: str) -> tuple[str, ...]:
 class _Phones:
     """The windows of every phone of every person; keeps the rows of each one's open window."""
 
-    def __init__(self, path: str, options: Options) -> None:
+    def __init__(self, path: str, options: HHAROptions) -> None:
         self.path, self.options = path, options
         self.least = max(1, int(_LEAST_HZ * options.window_s))
         self.at = np.arange(round(options.window_s * RAW_HZ)) / RAW_HZ

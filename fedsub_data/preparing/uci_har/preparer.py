@@ -7,14 +7,13 @@ already divided by person into train and test; here every person is a client.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_core.options import choice
+from fedsub_data.preparing.options import UCIHAROptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
 from fedsub_data.preparing.uci_har.files import Folder, opened, read_lines, read_table
 
@@ -28,19 +27,7 @@ _PARTS = ("train", "test")
 _FEATURES = 561
 
 
-@dataclass(frozen=True)
-class Options:
-    """How UCI-HAR becomes a federation."""
-
-    features: str = choice(
-        "signals",
-        "561",
-        doc="the 9 signals of each window, or the 561 official features, which were scaled to "
-        "-1 .. 1 over all people together",
-    )
-
-
-def prepare(source: Path, options: Options, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: UCIHAROptions, workers: int, progress: Progress) -> Prepared:
     """Return UCI-HAR as a federation of 30 people: x [n, 9, 128], g and rad/s, or x [n, 561].
 
     The order of the recordings in the files is not documented, so `time_ordered` is False. But
@@ -51,7 +38,7 @@ def prepare(source: Path, options: Options, workers: int, progress: Progress) ->
     ----------
     source : Path
         As for :func:`fedsub_data.preparing.uci_har.files.opened`.
-    options : Options
+    options : UCIHAROptions
     workers : int
         Unused: reading takes seconds.
     progress : Progress
@@ -116,7 +103,7 @@ def starts(windows: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _federation(
-    options: Options,
+    options: UCIHAROptions,
     names: tuple[str, ...],
     people: NDArray[np.int64],
     labels: NDArray[np.int64],

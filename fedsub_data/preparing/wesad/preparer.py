@@ -11,12 +11,11 @@ dropped. Overlapping windows share samples, so only a blocked split keeps test a
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError
-from fedsub_core.options import choice, option
+from fedsub_data.preparing.options import WESADOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person
 from fedsub_data.preparing.wesad.pickled import PEOPLE, Person, find_people, read_recording
 from fedsub_data.preparing.wesad.recording import (
@@ -33,23 +32,7 @@ WINDOW_S = {"chest": 10_000 / 700, "wrist": 60.0}
 LEAST_WINDOW_S = 10.0
 
 
-@dataclass(frozen=True)
-class Options:
-    """Which device, and how its recordings are cut into windows."""
-
-    signals: str = choice("chest", "wrist", doc="the device whose signals are used")
-    window_s: float = option(
-        0.0,
-        "seconds in a window; 0: 10,000 samples (14.29 s) on the chest, 60 s on the wrist",
-        minimum=0,
-        maximum=600,
-    )
-    overlap: float = option(
-        0.5, "share of a window that its successor repeats", minimum=0, maximum=0.95
-    )
-
-
-def prepare(source: Path, options: Options, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: WESADOptions, workers: int, progress: Progress) -> Prepared:
     """Return the windows' features of everybody in `source`, the zip or its unpacked folder.
 
     Each of the `workers` holds one person's pickle at a time, which takes about 1.1 GB.
@@ -69,7 +52,7 @@ def prepare(source: Path, options: Options, workers: int, progress: Progress) ->
     return together([person.number for person in people], windows, options, missing)
 
 
-def check(options: Options) -> None:
+def check(options: WESADOptions) -> None:
     """Refuse options that do not fit together, with a ConfigError."""
     if 0 < options.window_s < LEAST_WINDOW_S:
         raise ConfigError(
@@ -78,7 +61,7 @@ def check(options: Options) -> None:
         )
 
 
-def windows_of(recording: Recording, options: Options) -> Windows:
+def windows_of(recording: Recording, options: WESADOptions) -> Windows:
     """Return the windows of one person's recording, as `options` say."""
     features, names, _ = _device(options.signals)
     window_s = options.window_s or WINDOW_S[options.signals]
@@ -87,7 +70,7 @@ def windows_of(recording: Recording, options: Options) -> Windows:
 
 
 def together(
-    numbers: list[int], windows: list[Windows], options: Options, missing: int = 0
+    numbers: list[int], windows: list[Windows], options: WESADOptions, missing: int = 0
 ) -> Prepared:
     """Return the federation of the people with these `numbers` and their `windows`."""
     _, names, units = _device(options.signals)
@@ -111,7 +94,7 @@ def together(
     return Prepared(Federation(card, clients), counts)
 
 
-def _prepared_person(person: Person, options: Options) -> Windows:
+def _prepared_person(person: Person, options: WESADOptions) -> Windows:
     return windows_of(read_recording(person, options.signals), options)
 
 

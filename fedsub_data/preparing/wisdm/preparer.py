@@ -6,7 +6,6 @@ raw rows at 20 Hz windows are cut here; the file of transformed windows can be u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError
-from fedsub_core.options import choice, option
+from fedsub_data.preparing.options import WISDMOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
 from fedsub_data.preparing.wisdm.arff import FEATURES, WINDOW_S, read_windows
 from fedsub_data.preparing.wisdm.files import RAW, TRANSFORMED, opened
@@ -27,40 +26,14 @@ _TRANSFORMED_UNITS = (
 )
 
 
-@dataclass(frozen=True)
-class Options:
-    """How WISDM becomes a federation."""
-
-    features: str = choice(
-        "mean",
-        "stats",
-        "raw",
-        "transformed",
-        doc="mean of each axis (the paper's), also std, min, max (stats), the windows' samples "
-        "(raw), or the official file of features of 10 s (transformed)",
-    )
-    window_s: float = option(
-        1.0, "length of a window in seconds; not for transformed", minimum=0.1, maximum=60
-    )
-    overlap: float = option(
-        0.0,
-        "share of a window that the next one repeats; not for transformed",
-        minimum=0,
-        maximum=0.95,
-    )
-    missing: str = choice(
-        "columns", "rows", doc="what of transformed is dropped where a peak is missing"
-    )
-
-
-def prepare(source: Path, options: Options, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: WISDMOptions, workers: int, progress: Progress) -> Prepared:
     """Return WISDM as a federation of 36 people: x [n, F] or [n, 3, time], m/s^2.
 
     Parameters
     ----------
     source : Path
         ``WISDM_ar_latest.tar.gz``, its unpacked folder, or its raw or transformed file.
-    options : Options
+    options : WISDMOptions
     workers : int
         Unused: one pass over one file takes seconds.
     progress : Progress
@@ -76,7 +49,7 @@ def prepare(source: Path, options: Options, workers: int, progress: Progress) ->
     """
     transformed = options.features == "transformed"
     for name in ("window_s", "overlap") if transformed else ("missing",):
-        if getattr(options, name) != getattr(Options(), name):
+        if getattr(options, name) != getattr(WISDMOptions(), name):
             raise ConfigError(
                 f"{name.replace('_', '-')}: got {getattr(options, name)!r}, but features = "
                 f"{options.features} has no such option. Leave it out."
@@ -87,7 +60,7 @@ def prepare(source: Path, options: Options, workers: int, progress: Progress) ->
     return _windowed(source, options, progress)
 
 
-def _windowed(source: Path, options: Options, progress: Progress) -> Prepared:
+def _windowed(source: Path, options: WISDMOptions, progress: Progress) -> Prepared:
     with opened(source, RAW) as (path, lines):
         rows, counts = read_rows(lines, path)
     windows = cut(rows, options.window_s, options.overlap, counts)
@@ -118,7 +91,7 @@ def _windowed(source: Path, options: Options, progress: Progress) -> Prepared:
     return _prepared(card, clients, counts)
 
 
-def _transformed(source: Path, options: Options, progress: Progress) -> Prepared:
+def _transformed(source: Path, options: WISDMOptions, progress: Progress) -> Prepared:
     with opened(source, TRANSFORMED) as (path, lines):
         users, labels, table, counts = read_windows(lines, path)
     read = users

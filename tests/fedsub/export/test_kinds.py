@@ -13,7 +13,7 @@ from torch import nn
 
 from fedsub.export.formats import export
 from fedsub_client.loaded_model import load_model
-from fedsub_core.models import kinds
+from fedsub_core.models import names
 
 from .trained_devices import device_state
 
@@ -28,12 +28,12 @@ def tiny_conv(shape: tuple[int, ...], classes: int) -> nn.Sequential:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Have `tiny_conv` found as a package's entry point would be."""
-    point = EntryPoint("tiny-conv", f"{__name__}:tiny_conv", kinds.GROUP)
+    point = EntryPoint("tiny-conv", f"{__name__}:tiny_conv", names.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda self: tiny_conv)
-    monkeypatch.setattr(kinds, "entry_points", lambda group: [point])
-    kinds._installed.cache_clear()
+    monkeypatch.setattr(names, "entry_points", lambda group: [point])
+    names.installed.cache_clear()
     yield point.name
-    kinds._installed.cache_clear()
+    names.installed.cache_clear()
 
 
 def metadata(file: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 from fedsub.report.methods import EXAMPLE, facts, longer_facts, markdown, travels
 from fedsub_core.methods.card import Hyperparameters, MethodCard
 from fedsub_core.methods.table import METHODS
+from fedsub_core.models.kinds import mlp
 from fedsub_core.options import option
 from fedsub_core.wire.bundles import Declaration, bits, dense, elements, rows
 
@@ -53,6 +54,15 @@ THEIRS = MethodCard(
 def test_sizes_are_in_full_models(declared: Declaration, said: str) -> None:
     assert EXAMPLE.full_bytes == 4 * N
     assert travels(declared) == said
+
+
+def test_the_example_is_the_papers_model() -> None:
+    model = mlp(3, 6)
+    assert EXAMPLE.parameter_shapes == model.parameter_shapes
+    for card in METHODS.values():
+        hyper = card.agreed()
+        assert card.sends(EXAMPLE, hyper) == card.sends(model, hyper), card.name
+        assert card.receives(EXAMPLE, hyper) == card.receives(model, hyper), card.name
 
 
 def test_what_a_method_needs_is_given_before_it_is_described() -> None:

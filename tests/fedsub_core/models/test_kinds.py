@@ -12,8 +12,9 @@ from torch import nn
 
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import ConfigError
-from fedsub_core.models import kinds
-from fedsub_core.models.kinds import build_model, cnn1d, mlp, resolve_kind
+from fedsub_core.models import kinds, names
+from fedsub_core.models.kinds import build_model, cnn1d, mlp
+from fedsub_core.models.names import resolve_kind
 
 
 def two_layers(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -41,10 +42,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def offer(**builders: Callable[..., Any]) -> None:
         points = {}
         for name, builder in builders.items():
-            point = EntryPoint(name, f"{__name__}:{builder.__name__}", kinds.GROUP)
+            point = EntryPoint(name, f"{__name__}:{builder.__name__}", names.GROUP)
             monkeypatch.setattr(EntryPoint, "load", lambda point: globals()[point.attr])
             points[name] = point
-        monkeypatch.setattr(kinds, "_installed", lambda: points)
+        for module in (names, kinds):
+            monkeypatch.setattr(module, "installed", lambda: points)
 
     return offer
 

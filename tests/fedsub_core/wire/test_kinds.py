@@ -22,9 +22,8 @@ from fedsub_core.wire.bundles import (
     Sliced,
 )
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
-from fedsub_core.wire.encoding import parse_encoding
+from fedsub_core.wire.encoding import FORMATS, parse_encoding
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.numbers import FORMATS
 
 Make = Callable[[str, Declaration], Any]
 Drift = Callable[..., Iterator[Bundle]]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
 from fedsub_core.wire.bundles import FloatArray
-from fedsub_core.wire.numbers import FORMATS, WIDTH, pack, pack_differences, unpack
+from fedsub_core.wire.encoding import FORMATS
+from fedsub_core.wire.numbers import WIDTH, pack, pack_differences, unpack
 from fedsub_core.wire.numbers import unpack_differences as unpack_xor
 
 LARGEST = np.finfo(np.float32).max

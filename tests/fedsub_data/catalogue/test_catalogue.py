@@ -16,11 +16,18 @@ from fedsub_data.catalogue import catalogue
 from fedsub_data.catalogue.catalogue import datasets_folder, names, read_dataset_card
 from fedsub_data.preparing import dreamt, pamap2
 from fedsub_data.preparing.hhar import preparer as hhar
+from fedsub_data.preparing.options import (
+    OPTIONS,
+    DREAMTOptions,
+    HHAROptions,
+    PAMAP2Options,
+    WESADOptions,
+    WISDMOptions,
+)
 from fedsub_data.preparing.preparers import PREPARERS
 from fedsub_data.preparing.uci_har import preparer as uci_har
 from fedsub_data.preparing.wesad import preparer as wesad
 from fedsub_data.preparing.wesad.recording import CLASSES as WESAD_CLASSES
-from fedsub_data.preparing.wisdm import preparer as wisdm
 from fedsub_data.preparing.wisdm.raw import CLASSES as WISDM_CLASSES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,7 +84,7 @@ def test_the_checksums_known() -> None:
 
 
 def test_the_cards_say_what_the_preparers_do() -> None:
-    assert sorted(PREPARERS) == NAMES
+    assert sorted(PREPARERS) == sorted(OPTIONS) == NAMES
     classes: dict[str, tuple[str, ...]] = {
         "dreamt": dreamt.CLASSES["sleep-wake"][0],
         "hhar": hhar.CLASSES,
@@ -87,12 +94,12 @@ def test_the_cards_say_what_the_preparers_do() -> None:
         "wisdm": WISDM_CLASSES,
     }
     windows = {
-        "dreamt": (dreamt.Options().window_s, dreamt.Options().overlap),
-        "hhar": (hhar.Options().window_s, 0.0),
-        "pamap2": (pamap2.Options().window_s, pamap2.Options().overlap),
+        "dreamt": (DREAMTOptions().window_s, DREAMTOptions().overlap),
+        "hhar": (HHAROptions().window_s, 0.0),
+        "pamap2": (PAMAP2Options().window_s, PAMAP2Options().overlap),
         "uci-har": (uci_har.WINDOW / uci_har.RATE_HZ, 0.5),
-        "wesad": (wesad.WINDOW_S[wesad.Options().signals], wesad.Options().overlap),
-        "wisdm": (wisdm.Options().window_s, wisdm.Options().overlap),
+        "wesad": (wesad.WINDOW_S[WESADOptions().signals], WESADOptions().overlap),
+        "wisdm": (WISDMOptions().window_s, WISDMOptions().overlap),
     }
     for name in classes:
         card = read_dataset_card(name)

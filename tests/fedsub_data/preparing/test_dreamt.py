@@ -10,7 +10,8 @@ import pytest
 
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.dreamt import Options, prepare
+from fedsub_data.preparing.dreamt import prepare
+from fedsub_data.preparing.options import DREAMTOptions
 from fedsub_data.preparing.preparation import Prepared
 
 HEADER = (
@@ -18,7 +19,7 @@ HEADER = (
     "Obstructive_Apnea,Central_Apnea,Hypopnea,Multiple_Events\n"
 )
 #: A window of 2 s keeps the files of these tests small: 128 rows, 64 apart.
-SHORT = Options(window_s=2.0)
+SHORT = DREAMTOptions(window_s=2.0)
 
 
 def row(i: int, stage: str, ibi: str = "0.9375", second: float | None = None) -> str:
@@ -40,7 +41,7 @@ def write(folder: Path, person: str, rows: list[str], header: str = HEADER) -> P
     return path
 
 
-def prepared(source: Path, options: Options = SHORT, workers: int = 1) -> Prepared:
+def prepared(source: Path, options: DREAMTOptions = SHORT, workers: int = 1) -> Prepared:
     return prepare(source, options, workers, lambda done, total: None)
 
 
@@ -78,7 +79,7 @@ def test_means_classes_and_times(tmp_path: Path) -> None:
 
 def test_default_windows_are_the_papers(tmp_path: Path) -> None:
     write(tmp_path, "S002", night("W " * 60 + "N1 " * 30))
-    data = prepared(tmp_path, Options()).federation.clients["S002"]
+    data = prepared(tmp_path, DREAMTOptions()).federation.clients["S002"]
     np.testing.assert_array_equal(data.t, [0, 15, 30, 45, 60])
     np.testing.assert_array_equal(data.y, [1, 1, 1, 1, 0])
 
@@ -86,13 +87,13 @@ def test_default_windows_are_the_papers(tmp_path: Path) -> None:
 def test_the_five_stages_and_the_majority(tmp_path: Path) -> None:
     stages = "W W W N1 N1 N1 N2 N2 N2 N3 N3 N3 R R R"
     write(tmp_path, "S002", night(stages))
-    options = Options(window_s=3.0, overlap=0.0, labels="stages")
+    options = DREAMTOptions(window_s=3.0, overlap=0.0, labels="stages")
     result = prepared(tmp_path, options).federation
     assert result.card.classes == ("Wake", "N1", "N2", "N3", "REM")
     np.testing.assert_array_equal(result.clients["S002"].y, [0, 1, 2, 3, 4])
     write(tmp_path, "S002", night("W N1 N1 R R W"))
     np.testing.assert_array_equal(prepared(tmp_path, options).federation.clients["S002"].y, [1, 4])
-    sleep = prepared(tmp_path, Options(window_s=3.0, overlap=0.0)).federation.clients["S002"]
+    sleep = prepared(tmp_path, DREAMTOptions(window_s=3.0, overlap=0.0)).federation.clients["S002"]
     np.testing.assert_array_equal(sleep.y, [0, 0])
 
 
@@ -130,7 +131,7 @@ def test_blocks_do_not_change_the_windows(
     rows = night(stages)
     del rows[1000:1010]
     write(tmp_path, "S002", rows)
-    options = Options(window_s=2.0, overlap=overlap)
+    options = DREAMTOptions(window_s=2.0, overlap=overlap)
     whole = prepared(tmp_path, options)
     from fedsub_data.preparing import dreamt, tables
 
@@ -196,7 +197,7 @@ def test_memory_does_not_grow_with_the_night(tmp_path: Path) -> None:
             for minute in range(minutes):
                 file.writelines(row(i, "N2") for i in range(minute * 3840, minute * 3840 + 3840))
         tracemalloc.start()
-        assert prepared(path, Options()).counts["rows read"] == minutes * 3840
+        assert prepared(path, DREAMTOptions()).counts["rows read"] == minutes * 3840
         _, highest = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return highest

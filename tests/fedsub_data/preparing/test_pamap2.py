@@ -11,11 +11,12 @@ import pytest
 
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.pamap2 import CHANNELS, Options, prepare
+from fedsub_data.preparing.options import PAMAP2Options
+from fedsub_data.preparing.pamap2 import CHANNELS, prepare
 from fedsub_data.preparing.preparation import Prepared
 
 #: 0.2 s: 20 rows, 10 apart.
-SHORT = Options(window_s=0.2)
+SHORT = PAMAP2Options(window_s=0.2)
 UNIT = 17
 #: Where acceleration, gyroscope and magnetometer lie in a unit's 17 columns.
 USED = [1, 2, 3, 7, 8, 9, 10, 11, 12]
@@ -47,11 +48,11 @@ def write(folder: Path, rows: list[str], person: int = 101) -> Path:
     return path
 
 
-def prepared(source: Path, options: Options = SHORT, workers: int = 1) -> Prepared:
+def prepared(source: Path, options: PAMAP2Options = SHORT, workers: int = 1) -> Prepared:
     return prepare(source, options, workers, lambda done, total: None)
 
 
-def refusal(source: Path, options: Options = SHORT) -> str:
+def refusal(source: Path, options: PAMAP2Options = SHORT) -> str:
     with pytest.raises(DataError) as caught:
         prepared(source, options)
     return str(caught.value)
@@ -85,14 +86,14 @@ def test_raw_windows_channels_and_classes(tmp_path: Path) -> None:
 
 def test_default_windows_have_512_rows(tmp_path: Path) -> None:
     write(tmp_path, recording((4, 800)))
-    data = prepared(tmp_path, Options()).federation.clients["101"]
+    data = prepared(tmp_path, PAMAP2Options()).federation.clients["101"]
     assert data.x.shape == (2, 27, 512)
     assert data.t is not None and data.t == pytest.approx([8.38, 8.38 + 2.56])
 
 
 def test_statistics(tmp_path: Path) -> None:
     write(tmp_path, recording((17, 20)))
-    federation = prepared(tmp_path, Options(features="stats", window_s=0.2)).federation
+    federation = prepared(tmp_path, PAMAP2Options(features="stats", window_s=0.2)).federation
     x = federation.clients["101"].x
     assert x.shape == (1, 108)
     assert federation.card.features[27] == "hand acc x std"
@@ -113,7 +114,7 @@ def test_lost_packets_are_repaired_up_to_the_bound(tmp_path: Path) -> None:
     assert data.t is not None
     np.testing.assert_allclose(data.t - 8.38, [0, 0.1, 0.2, 0.6, 0.7], atol=1e-9)
     np.testing.assert_allclose(data.x[0, 9], 1100 + np.arange(20), rtol=1e-6)
-    strict = prepared(tmp_path, Options(window_s=0.2, repair_s=0.0))
+    strict = prepared(tmp_path, PAMAP2Options(window_s=0.2, repair_s=0.0))
     assert strict.counts["rows repaired: lost packets"] == 0
     assert strict.counts["windows kept"] == 3
 
@@ -132,7 +133,7 @@ def test_a_pause_cuts(tmp_path: Path) -> None:
 def test_the_heart_rate_is_carried_forward(tmp_path: Path) -> None:
     rows = [row(i, 3, heart="80" if i == 15 else "NaN") for i in range(300)]
     write(tmp_path, rows)
-    result = prepared(tmp_path, Options(window_s=0.2, overlap=0.0, heart_rate=True))
+    result = prepared(tmp_path, PAMAP2Options(window_s=0.2, overlap=0.0, heart_rate=True))
     data = result.federation.clients["101"]
     assert result.federation.card.features[27] == "heart rate"
     assert result.federation.card.units.endswith("heart rate bpm")
@@ -149,7 +150,7 @@ def test_blocks_do_not_change_the_windows(tmp_path: Path, monkeypatch: pytest.Mo
     for i in [*range(50, 55), *range(120, 150), 331]:
         rows[i] = row(i, 1 if i < 330 else 0, lost=(0, 2))
     write(tmp_path, rows[:400] + rows[420:])
-    options = Options(window_s=0.2, heart_rate=True)
+    options = PAMAP2Options(window_s=0.2, heart_rate=True)
     whole = prepared(tmp_path, options)
     from fedsub_data.preparing import pamap2, tables
 

@@ -14,7 +14,8 @@ from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import DataError
 from fedsub_data.preparing import tables
 from fedsub_data.preparing.hhar import preparer as hhar
-from fedsub_data.preparing.hhar.preparer import Options, prepare
+from fedsub_data.preparing.hhar.preparer import prepare
+from fedsub_data.preparing.options import HHAROptions
 from fedsub_data.preparing.preparation import Prepared
 
 HEADER = "Index,Arrival_Time,Creation_Time,x,y,z,User,Model,Device,gt\n"
@@ -41,8 +42,8 @@ def write(folder: Path, rows: list[str], header: str = HEADER) -> Path:
     return path
 
 
-def prepared(source: Path, options: Options | None = None) -> Prepared:
-    return prepare(source, options or Options(), 1, lambda done, total: None)
+def prepared(source: Path, options: HHAROptions | None = None) -> Prepared:
+    return prepare(source, options or HHAROptions(), 1, lambda done, total: None)
 
 
 def refusal(source: Path) -> str:
@@ -77,7 +78,7 @@ def test_statistics_are_those_of_numpy(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     values = rng.normal(size=120).round(6)
     write(tmp_path, [row(i * 8, "sit", x=v) for i, v in enumerate(values.tolist())])
-    x = prepared(tmp_path, Options(features="stats")).federation.clients["a"].x
+    x = prepared(tmp_path, HHAROptions(features="stats")).federation.clients["a"].x
     assert x.shape == (1, 12)
     expected = [values.mean(), values.std(), values.min(), values.max()]
     np.testing.assert_allclose(x[0, ::3], expected, rtol=1e-5)
@@ -86,7 +87,7 @@ def test_statistics_are_those_of_numpy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("hz", [50, 97, 200])
 def test_raw_windows_are_resampled_to_50_hz(tmp_path: Path, hz: int) -> None:
     write(tmp_path, phone(3, "walk", hz=hz, start=10))
-    federation = prepared(tmp_path, Options(features="raw")).federation
+    federation = prepared(tmp_path, HHAROptions(features="raw")).federation
     data = federation.clients["a"]
     assert data.x.shape == (3, 3, 50) and data.t is not None
     assert federation.card.sampling_rate_hz == 50.0
@@ -114,7 +115,7 @@ def test_windows_with_gaps_two_activities_or_few_rows_are_dropped(tmp_path: Path
     assert result.counts["windows dropped: a gap"] == 3
     assert result.counts["windows dropped: two activities"] == 1
     assert result.counts["windows dropped: too few rows"] == 1
-    wider = prepared(tmp_path, Options(gap_s=0.65))
+    wider = prepared(tmp_path, HHAROptions(gap_s=0.65))
     assert wider.counts["windows kept"] == 5
 
 
@@ -142,7 +143,7 @@ def test_a_client_is_a_person_or_a_phone(tmp_path: Path) -> None:
     times = person.federation.clients["a"].t
     assert times is not None
     np.testing.assert_array_equal(times - START / 1000, [0, 0, 1, 1, 2, 2])
-    device = prepared(tmp_path, Options(clients="device"))
+    device = prepared(tmp_path, HHAROptions(clients="device"))
     assert {c: len(d.y) for c, d in device.federation.clients.items()} == {
         "a-nexus4_1": 3,
         "a-s3mini_2": 3,
@@ -159,7 +160,7 @@ def test_a_client_is_a_person_or_a_phone(tmp_path: Path) -> None:
 def test_interleaved_rows_and_small_blocks_give_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str, block_bytes: int
 ) -> None:
-    options = Options(features=features, clients="device")
+    options = HHAROptions(features=features, clients="device")
     write(tmp_path / "one", list(chain(*people())))
     rng = np.random.default_rng(2)
     queues = people()
@@ -190,7 +191,7 @@ def test_the_archive_and_the_one_around_it_count_bytes(tmp_path: Path) -> None:
     path = tmp_path / "Activity recognition exp.zip"
     path.write_bytes(inner.getvalue())
     seen = []
-    prepare(path, Options(), 1, lambda *done: seen.append(done))
+    prepare(path, HHAROptions(), 1, lambda *done: seen.append(done))
     assert seen[-1] == (len(text), len(text))
     with zipfile.ZipFile(tmp_path / "outer.zip", "w") as archive:
         archive.writestr("Activity recognition exp.zip", inner.getvalue())

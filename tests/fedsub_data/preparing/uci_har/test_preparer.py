@@ -15,6 +15,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import DataError
+from fedsub_data.preparing.options import UCIHAROptions
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.uci_har import preparer as uci_har
 
@@ -71,7 +72,7 @@ def copy(original: Path, tmp_path: Path) -> Path:
 
 
 def prepared(source: Path, features: str = "signals") -> Prepared:
-    chosen = uci_har.Options(features=features)
+    chosen = UCIHAROptions(features=features)
     return uci_har.prepare(source, chosen, 1, lambda done, total: None)
 
 

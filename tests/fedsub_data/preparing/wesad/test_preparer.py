@@ -16,9 +16,10 @@ import pytest
 
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.preparing.options import WESADOptions
 from fedsub_data.preparing.wesad.chest import FEATURES
 from fedsub_data.preparing.wesad.pickled import find_people, read_recording
-from fedsub_data.preparing.wesad.preparer import Options, prepare
+from fedsub_data.preparing.wesad.preparer import prepare
 
 #: Seconds of each label in a short recording, in the protocol's order.
 PROTOCOL = ((0, 5), (1, 40), (0, 3), (2, 40), (6, 4), (4, 30), (3, 30))
@@ -109,7 +110,7 @@ def person_folder(root: Path, raw: bytes) -> Path:
 def test_the_chest_of_two_people_from_the_zip_and_from_the_folder(tmp_path: Path) -> None:
     source = official_zip(tmp_path / "WESAD.zip")
     seen: list[int] = []
-    prepared = prepare(source, Options(), 2, lambda done, total: seen.append(done))
+    prepared = prepare(source, WESADOptions(), 2, lambda done, total: seen.append(done))
     assert seen == [0, 1, 2]
     federation, card = prepared.federation, prepared.federation.card
     assert list(federation.clients) == ["02", "10"]
@@ -140,7 +141,7 @@ def test_the_chest_of_two_people_from_the_zip_and_from_the_folder(tmp_path: Path
 
 
 def test_the_wrist_at_its_rates(tmp_path: Path) -> None:
-    options = Options(signals="wrist", window_s=20.0, overlap=0.75)
+    options = WESADOptions(signals="wrist", window_s=20.0, overlap=0.75)
     folder = person_folder(tmp_path, python2_pickle(content(2)))
     prepared = prepare(folder, options, 1, lambda done, total: None)
     data, names = prepared.federation.clients["02"], prepared.federation.card.features
@@ -182,7 +183,7 @@ def test_a_pickle_that_would_run_a_command_is_refused(
     monkeypatch.setenv("WESAD_PROOF", str(tmp_path / "ran"))
     folder = person_folder(tmp_path, pickle.dumps({"subject": Runs()}, protocol=2))
     with pytest.raises(DataError, match=r"S2\.pkl: got UnpicklingError: .*system"):
-        prepare(folder, Options(), 1, lambda done, total: None)
+        prepare(folder, WESADOptions(), 1, lambda done, total: None)
     assert not (tmp_path / "ran").exists()
 
 
@@ -228,7 +229,7 @@ def test_a_broken_file_is_refused_by_name(tmp_path: Path, fault: str) -> None:
     folder = person_folder(tmp_path, raw)
     where = re.escape(str(folder / "WESAD" / "S2" / "S2.pkl"))
     with pytest.raises(DataError, match=f"{where}: .*{match}"):
-        prepare(folder, Options(), 1, lambda done, total: None)
+        prepare(folder, WESADOptions(), 1, lambda done, total: None)
 
 
 def test_sources_that_are_not_wesad(tmp_path: Path) -> None:
@@ -246,4 +247,4 @@ def test_sources_that_are_not_wesad(tmp_path: Path) -> None:
 
 def test_a_window_too_short_for_beats_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"window-s: got 5, expected 0 or at least 10 s"):
-        prepare(tmp_path, Options(window_s=5.0), 1, lambda done, total: None)
+        prepare(tmp_path, WESADOptions(window_s=5.0), 1, lambda done, total: None)

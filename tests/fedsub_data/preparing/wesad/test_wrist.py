@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub_data.preparing.options import WESADOptions
 from fedsub_data.preparing.preparation import Counts
-from fedsub_data.preparing.wesad.preparer import Options, windows_of
+from fedsub_data.preparing.wesad.preparer import windows_of
 from fedsub_data.preparing.wesad.recording import Recording, Signal, featured_windows
 from fedsub_data.preparing.wesad.wrist import FEATURES, wrist_features
 
@@ -68,7 +69,7 @@ def plausible(x: np.ndarray, y: np.ndarray) -> None:
 
 def test_one_real_person(raw: Path) -> None:
     (recording,) = real_recordings(raw, 1)
-    windows = windows_of(recording, Options(signals="wrist", window_s=120.0, overlap=0.0))
+    windows = windows_of(recording, WESADOptions(signals="wrist", window_s=120.0, overlap=0.0))
     # 1144 s of baseline, 615 of stress, 362 of amusement, 391 + 377 of meditation.
     assert np.bincount(windows.y).tolist() == [9, 5, 3, 6]
     assert windows.t[0] == 306.5
@@ -78,7 +79,7 @@ def test_one_real_person(raw: Path) -> None:
 
 @pytest.mark.slow
 def test_all_real_people(raw: Path) -> None:
-    people = [windows_of(r, Options(signals="wrist")) for r in real_recordings(raw, 15)]
+    people = [windows_of(r, WESADOptions(signals="wrist")) for r in real_recordings(raw, 15)]
     counts = Counts()
     for windows in people:
         counts.merge(windows.counts)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.errors import DataError
+from fedsub_data.preparing.options import WISDMOptions
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.wisdm import preparer as wisdm
 from fedsub_data.preparing.wisdm.arff import FEATURES, read_windows
@@ -47,7 +48,7 @@ def rows() -> list[str]:
 
 
 def prepared(source: Path, **options: Any) -> Prepared:
-    chosen = wisdm.Options(features="transformed", **options)
+    chosen = WISDMOptions(features="transformed", **options)
     return wisdm.prepare(source, chosen, 1, lambda done, total: None)
 
 

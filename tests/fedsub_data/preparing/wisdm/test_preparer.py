@@ -13,6 +13,7 @@ import pytest
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.preparing.options import WISDMOptions
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.wisdm import preparer as wisdm
 
@@ -38,7 +39,7 @@ def raw_text(rows: int = 45) -> str:
 
 
 def prepared(source: Path, **options: Any) -> Prepared:
-    return wisdm.prepare(source, wisdm.Options(**options), 1, lambda done, total: None)
+    return wisdm.prepare(source, WISDMOptions(**options), 1, lambda done, total: None)
 
 
 def written(folder: Path, text: str | bytes) -> Path:

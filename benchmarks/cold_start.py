@@ -1,0 +1,68 @@
+"""What the command line takes before it answers: CPU time, as a share of that of `import torch`.
+
+    python benchmarks/cold_start.py [--repeat 5] ["data list" ...]
+
+Each repetition runs `import torch` and every command (those named, or all that compute nothing), a
+process each; of each the median counts. CPU time is the kernel's, user and system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from statistics import median
+
+import click
+
+from fedsub.cli import cli
+
+TINY = ["--repeat", "1", "methods", "data list"]
+#: What the lines of results begin with.
+LINES = ("import torch ", "fedsub methods ", "fedsub data list ")
+PROGRAM = "from fedsub.cli import main; main()"
+SHOWN = ("methods", "methods fedsub", "data list", "data show watch", "data show wesad")
+
+
+def helps(command: click.Command, before: str = "") -> Iterator[str]:
+    """Yield what asks `command`, and each command in it, for help."""
+    yield f"{before}--help"
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from helps(inner, f"{before}{name} ")
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """Return what Python takes with these arguments."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("commands", nargs="*", default=[*SHOWN, *helps(cli)])
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
+    contenders = {"import torch": ["import torch"]}
+    contenders |= {f"fedsub {words}": [PROGRAM, *words.split()] for words in arguments.commands}
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(arguments.repeat):
+        for name, program in contenders.items():
+            seconds[name].append(cpu_seconds("-c", *program))
+    whole = median(seconds["import torch"])
+    for name, taken in seconds.items():
+        print(f"{name:34}{median(taken):7.3f} s{median(taken) / whole:7.2f} of import torch")
+
+
+if __name__ == "__main__":
+    main()

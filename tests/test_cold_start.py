@@ -1,0 +1,52 @@
+"""What computes nothing loads nothing that computes: the command line answers at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from fedsub.cli import cli
+from fedsub_data.catalogue.catalogue import names
+
+HEAVY = {"torch", "sklearn", "scipy", "flwr", "matplotlib", "pandas", "numpy"}
+PROGRAM = """
+import sys
+from fedsub.cli import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+def helps(command: click.Command, *words: str) -> Iterator[tuple[str, ...]]:
+    """Yield what asks `command`, and each command in it, for help."""
+    yield (*words, "--help")
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from helps(inner, *words, name)
+
+
+COMMANDS = [
+    *helps(cli),
+    ("--version",),
+    ("methods",),
+    ("methods", "fedsub"),
+    ("data", "list"),
+    *(("data", "show", name) for name in names()),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_it_answers_without_what_computes(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stderr.split())
+    assert done.stdout.strip() and "fedsub.cli" in loaded
+    assert not HEAVY & loaded
