@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from fedsub_core.errors import ConfigError
 
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
@@ -25,35 +28,52 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    default=os.cpu_count,
     help="runs at a time, one thread each [default: as many as there are cores]",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="where runs are trained: on this machine, or on the nodes of a Ray cluster",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="the cluster of --engine ray [default: RAY_ADDRESS, or the one that this machine is in]",
 )
 @click.option("--seeds", help="instead of the file's, such as 0,1,2")
 @click.option("--rounds", type=click.IntRange(min=1), help="instead of the file's")
+@click.option("--only", multiple=True, metavar="KEY=VALUE", help="only tables with this value")
 def compare(
     study: Path,
     out: Path | None,
     data: Path | None,
-    jobs: int,
+    jobs: int | None,
+    engine: str,
+    ray_address: str | None,
     seeds: str | None,
     rounds: int | None,
+    only: tuple[str, ...],
 ) -> None:
     """Train all runs of the file STUDY and print how the methods compare.
 
     Every finished run is kept in the study's folder: a study that was interrupted goes on, and one
     whose file was changed makes only the runs that changed.
     """
+    from fedsub.studies.local_engine import local_engine
+    from fedsub.studies.ray_engine import ray_engine
     from fedsub.studies.runner import final_tasks, run_study, seconds
     from fedsub.studies.study_file import keep_study, read_study, shortened
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
+    if ray_address is not None and engine != "ray":
+        raise ConfigError("--ray-address is for --engine ray: leave it out, or add that")
     console = Console()
-    wanted = shortened(read_study(study, data), seeds, rounds)
+    wanted = shortened(read_study(study, data), seeds, rounds, only)
     folder = (out or Path("runs") / study.stem).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    keep_study(folder, study, data, {"seeds": seeds, "rounds": rounds})
     columns = (
         TextColumn("{task.description:>8}"),
         BarColumn(),
@@ -61,7 +81,15 @@ def compare(
         TextColumn("of the work"),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=console) as bar:
+    spread = (
+        ray_engine(ray_address, jobs)
+        if engine == "ray"
+        else nullcontext(local_engine(jobs or os.cpu_count() or 1))
+    )
+    # A cluster that refuses leaves no folder behind.
+    with spread as over, Progress(*columns, console=console) as bar:
+        folder.mkdir(parents=True, exist_ok=True)
+        keep_study(folder, study, data, {"seeds": seeds, "rounds": rounds, "only": only})
         lines: dict[str, object] = {}
 
         def progress(stage: str, done: float, total: float) -> None:
@@ -71,7 +99,7 @@ def compare(
                 lines[stage] = bar.add_task(stage, total=total)
             bar.update(lines[stage], completed=done)  # type: ignore[arg-type]
 
-        chosen = run_study(wanted, folder, jobs, progress)
+        chosen = run_study(wanted, folder, over, progress)
     runs = finished(wanted, folder, chosen)
     console.print(write_tables(wanted, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}

@@ -58,7 +58,8 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     facts = protocol(frame, run_config(folder / RUNS / first.name))
     kept = [fact for fact in facts if fact[0] not in _OF_A_RUN]
     parts.append(Section("protocol", "How it was done", how_measured(study), facts=kept))
-    html = page(study.title, [text for text in (study.about, *leads) if text], parts, None)
+    about = study.about.replace("`", "")  # the file's are for Markdown
+    html = page(study.title, [text for text in (about, *leads) if text], parts, None)
     return write_files(folder, html, [one for part in parts for one in part.figures], files)
 
 
@@ -105,7 +106,7 @@ def _part(
 ) -> Section:
     best = found[0].entry.label
     head, cells = table(study, cell, found, travels=False)
-    reached = rows.Rows(f"What methods reached, {_whose(runs)}", head, cells, (1,))
+    reached = rows.Rows(f"What methods reached, {_whose(runs)}", head, cells)
     printed = {
         metric: {
             label: number

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedsub.studies.engine import federation_of, train_run
+from fedsub.studies.local_engine import local_engine
 from fedsub.studies.runner import choose, cost, run_study, run_tasks
 from fedsub.studies.study import Entry, Study, Task, task_of, tuning_tasks
 from fedsub.studies.study_file import read_study, shortened
+from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import finished, tables
 from fedsub.studies.study_tables import write_tables
 from fedsub.studies.tuning import training_part, tuning_config
@@ -144,13 +149,15 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
     study = shortened(read_study(place / "small.toml"), "0", 1)
     study = replace(study, cells=((),), tune={"lr": [0.01, 0.05]})
     out = place / "out"
-    chosen = run_study(study, out, 2, nothing)
+    chosen = run_study(study, out, local_engine(2), nothing)
     runs = finished(study, out, chosen)
     text = write_tables(study, out, runs)
     files = {p.parent.name: p.stat().st_mtime_ns for p in out.glob("runs/*/summary.json")}
     assert len(files) == 4 * 2 + 4
     assert (
-        run_study(study, out, 2, nothing) == chosen == json.loads((out / "chosen.json").read_text())
+        run_study(study, out, local_engine(2), nothing)
+        == chosen
+        == json.loads((out / "chosen.json").read_text())
     )
     assert write_tables(study, out, runs) == text == (out / "tables.md").read_text()
     for label in ("local", "fedavg", "ditto 0.5", "ditto"):
@@ -169,7 +176,7 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
             assert row.worse == np.mean(np.array(gains) < 0)
             assert row.gain_interval[0] <= row.gain <= row.gain_interval[1]
     more = replace(study, seeds=(0, 1))
-    run_study(more, out, 2, nothing)
+    run_study(more, out, local_engine(2), nothing)
     after = {p.parent.name: p.stat().st_mtime_ns for p in out.glob("runs/*/summary.json")}
     assert files.items() <= after.items() and len(after) == len(files) + 4
 
@@ -180,7 +187,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(place: Path) -> None:
     good = [task_of(study, entry, (), 0, {}) for entry in study.entries[:2]]
     bad = task_of(study, Entry("deep", "fedper", {"head-layers": 9}), (), 0, {})
     with pytest.raises(RunError, match=r"1 of 3 runs failed.*\ndeep-seed0-.*head: got 9 layers"):
-        run_tasks([*good, bad], place / "out", 1, "runs", nothing)
+        run_tasks([*good, bad], place / "out", local_engine(1), "runs", nothing)
     assert len(list((place / "out").glob("runs/*/summary.json"))) == 2
 
 
@@ -218,7 +225,7 @@ def test_a_study_that_is_killed_ends_in_the_same_tables(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*command, "--out", str(whole)], env=env, check=True, capture_output=True)
     stream, kills = random.Random(0), 0
-    while kills < 3:
+    while kills < 5:
         before = len(list(killed.glob("runs/*/summary.json")))
         with subprocess.Popen(
             [*command, "--out", str(killed)],
@@ -255,3 +262,45 @@ def test_the_studies_that_come_along_can_be_read(file: Path) -> None:
     study = read_study(file)
     assert study.about and "local" in {entry.method for entry in study.entries}
     assert f"`{file.name}`" in (STUDIES / "README.md").read_text()
+
+
+def in_this_process(
+    tasks: Sequence[Task], folder: Path
+) -> Generator[tuple[Task, str | None], None, None]:
+    """An engine that starts no process."""
+    for task in tasks:
+        train_run(task, federation_of(task.config.data), folder / task.name)
+        yield task, None
+
+
+# The rivals' three differ in their data alone.
+SAME = {STUDIES / "rivals-uci-har.toml", STUDIES / "rivals-wesad.toml"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "file", sorted({*STUDIES.glob("*.toml")} - SAME), ids=lambda file: file.stem
+)
+def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
+    """With a few samples in the place of their data, their first and last table, untuned."""
+    tiny, stream = people(((0, 1, 2),) * 7, samples=12), np.random.default_rng(0)
+    windows = {
+        name: replace(data, x=stream.normal(size=(len(data.y), 3, 64)).astype(np.float32))
+        for name, data in tiny.clients.items()
+    }
+    card = replace(tiny.card, features=("x", "y", "z"), sampling_rate_hz=20.0)
+    text = file.read_text()
+    named = re.findall(r'"([a-z-]+)"', " ".join(re.findall(r"\ndata = (.*)", text)))
+    for name in {*named} - {"watch"}:
+        raw = name == "hard-clusters"
+        write_federation(tmp_path / name, Federation(card, windows) if raw else tiny)
+    study = shortened(read_study(file, tmp_path), "0", 12 if "cluster-round" in text else 1)
+    cells = dict.fromkeys((study.cells[0], study.cells[-1]))
+    study = replace(study, cells=tuple(cells), tune={})
+    (out := tmp_path / "out").mkdir()
+    runs = finished(study, out, run_study(study, out, in_this_process, nothing))
+    assert len(runs) == len(study.cells) * len(study.entries)
+    write_tables(study, out, runs)
+    assert write_study_page(study, out, runs).stat().st_size > 50_000
+    for name in study.show:
+        assert any(run.measures[name] is not None for run in runs), name

@@ -1,0 +1,45 @@
+"""What an engine of a study is, and one run, which all engines train alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from fedsub.studies.comparison import compare
+from fedsub.studies.study import Task
+from fedsub.studies.tuning import training_part, tuning_config
+from fedsub_core.config.run_config import dump_toml
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.files import write_whole
+from fedsub_server.results import RUN_FILE
+
+SECONDS_FILE = "seconds"
+#: Trains tasks, the first first, each in one thread into ``<folder>/<its name>``. Yields each as it
+#: ends, with what went wrong or None; closed before, it begins no more.
+Engine = Callable[[Sequence[Task], Path], Generator[tuple[Task, str | None], None, None]]
+
+
+def train_run(task: Task, federation: Federation, folder: Path) -> None:
+    """Train a run to its end, from where it was left; its folder is that of any run."""
+    config = task.config
+    if task.tuning:
+        federation, config = training_part(federation, config), tuning_config(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / RUN_FILE, dump_toml(config).encode())
+    begun = time.monotonic()
+    compare(config, federation, folder, lambda name, round: None)
+    write_whole(folder / SECONDS_FILE, f"{time.monotonic() - begun:.1f}\n".encode())
+
+
+@lru_cache(maxsize=4)
+def federation_of(source: str) -> Federation:
+    """Return the federation of a run's ``data``, read once in a process."""
+    return load_federation(source)
+
+
+def what_went_wrong(error: BaseException) -> str:
+    """Return an error as the list of failed runs has it."""
+    return f"{type(error).__name__}: {error}"

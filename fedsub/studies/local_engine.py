@@ -1,0 +1,44 @@
+"""The engine of a study on the cores of this machine."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from fedsub.studies.engine import Engine, federation_of, train_run, what_went_wrong
+from fedsub.studies.study import Task
+
+
+def local_engine(jobs: int) -> Engine:
+    """Return an engine of `jobs` processes."""
+    return partial(_spread, jobs)
+
+
+def _spread(
+    jobs: int, tasks: Sequence[Task], folder: Path
+) -> Generator[tuple[Task, str | None], None, None]:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_one_thread) as pool:
+        futures = {pool.submit(_train, task, folder): task for task in tasks}
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                yield futures[future], None if error is None else what_went_wrong(error)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _train(task: Task, folder: Path) -> None:
+    train_run(task, federation_of(task.config.data), folder / task.name)
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+    # The process that started this one ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,132 @@
+"""The engine of a study on the nodes of a Ray cluster, which need no files in common.
+
+A run is trained in a temporary folder of some node and comes back as what its files hold; the
+federation goes there through Ray's object store. A run that is lost with its node is repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from fedsub.studies.engine import Engine, federation_of, train_run, what_went_wrong
+from fedsub.studies.ray_engine_cluster import check_version, cluster, in_short
+from fedsub.studies.study import Task
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import RunError
+from fedsub_core.files import replace_file, whole_folder
+from fedsub_core.version import VERSION
+
+log = logging.getLogger("fedsub")
+#: So often a run is begun at most; one that takes its node with it would else go on for ever.
+ATTEMPTS = 3
+#: Seconds for runs to be cancelled.
+_CANCEL = 5
+
+
+@contextmanager
+def ray_engine(address: str | None, jobs: int | None) -> Iterator[Engine]:
+    """Yield an engine of all CPUs of a cluster, or of at most `jobs` of them.
+
+    Raises
+    ------
+    RunError
+        As :func:`cluster`.
+    """
+    with cluster(address) as ray:
+        yield _RayEngine(ray, jobs)
+
+
+class _RayEngine:
+    def __init__(self, ray: Any, jobs: int | None) -> None:
+        self.ray, self.jobs = ray, jobs
+        # Lost runs are counted and begun again here: Ray's own retries know cases without an end.
+        self.train = ray.remote(num_cpus=1, max_retries=0)(train_on_node)
+        self.federations: dict[str, Any] = {}
+
+    def __call__(
+        self, tasks: Sequence[Task], folder: Path
+    ) -> Generator[tuple[Task, str | None], None, None]:
+        """Train tasks as :data:`Engine` says, as many at a time as there are CPUs."""
+        ray, waiting = self.ray, deque(tasks)
+        running: dict[Any, Task] = {}
+        losses: Counter[str] = Counter()
+        try:
+            while waiting or running:
+                places = self._places()  # anew: nodes come and go
+                while waiting and len(running) < places:
+                    task = waiting.popleft()
+                    running[self._begin(task)] = task
+                ended, _ = ray.wait(list(running), timeout=1)
+                for run in ended:
+                    task = running.pop(run)
+                    try:
+                        left = ray.get(run)
+                    except ray.exceptions.RayError as error:
+                        losses[task.name] += 1
+                        if losses[task.name] < ATTEMPTS:
+                            why = type(error).__name__
+                            log.warning("%s was lost and is repeated: %s", task.name, why)
+                            waiting.appendleft(task)
+                            continue
+                        left = f"lost {ATTEMPTS} times, at last: {in_short(error)}"
+                    if isinstance(left, str):
+                        yield task, left
+                    else:
+                        _keep(left, folder / task.name)
+                        yield task, None
+        finally:
+            for run in running:
+                ray.cancel(run)
+            if running:
+                ray.wait(list(running), num_returns=len(running), timeout=_CANCEL)
+
+    def _begin(self, task: Task) -> Any:
+        source = task.config.data
+        if source not in self.federations:
+            self.federations[source] = self.ray.put(federation_of(source))
+        return self.train.remote(task, self.federations[source], VERSION)
+
+    def _places(self) -> int:
+        cpus = int(self.ray.cluster_resources().get("CPU", 0))
+        if not cpus:
+            raise RunError(
+                "the Ray cluster has no CPU left. Start nodes (`ray start`), then the study again: "
+                "finished runs are kept"
+            )
+        return cpus if self.jobs is None else min(cpus, self.jobs)
+
+
+def train_on_node(task: Task, federation: Federation, version: str) -> dict[str, bytes] | str:
+    """Train a run on a node; return what its files hold, by name, or what went wrong.
+
+    Errors return as text, so that what Ray raises is always a run that was lost.
+    """
+    try:
+        check_version("this one", VERSION, version)  # it may have joined after the others
+        torch.set_num_threads(1)
+        with TemporaryDirectory(prefix="fedsub-") as temporary:
+            folder = Path(temporary)
+            train_run(task, federation, folder)
+            files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+            return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    except Exception as error:
+        return what_went_wrong(error)
+
+
+def _keep(files: dict[str, bytes], folder: Path) -> None:
+    """Make a run's folder, whole or not at all."""
+    if folder.exists():  # begun by the local engine and interrupted
+        shutil.rmtree(folder)
+    with whole_folder(folder, RunError) as draft:
+        for name, data in files.items():
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            replace_file(draft / name, data)
