@@ -115,8 +115,8 @@ def main() -> None:
     if len(tables) > 1:
         sys.exit("engines differ in their tables")
     median = {name: statistics.median(taken) for name, taken in seconds.items()}
-    for name, took in median.items():
-        print(f"{name:35} {took:7.1f} s, {took / arguments.runs:6.2f} s a run")
+    for name, taken in seconds.items():
+        print(f"{name:35} {median[name]:7.1f} s ({min(taken):.1f} to {max(taken):.1f})")
     print()
     for one, other in ((ONE, TWO), (ONE, RAY), (TWO, RAY)):
         print(f"{f'{one} / {other}':35} {median[one] / median[other]:7.2f}")

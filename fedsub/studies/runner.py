@@ -13,7 +13,7 @@ from fedsub.studies.study import Cell, Entry, Study, Task, Values, tasks, tuning
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
-from fedsub_server.results import DATABASE_FILE, SUMMARY_FILE
+from fedsub_server.results import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
@@ -85,7 +85,8 @@ def run_tasks(
     """Run what is not finished, longest first."""
     # Tables may have runs in common: `local` does not know of what varies in FedSub.
     each = {task.name: task for task in wanted}
-    todo = [t for t in each.values() if not (folder / RUNS / t.name / SUMMARY_FILE).is_file()]
+    # What is written last says that a run has ended.
+    todo = [t for t in each.values() if not (folder / RUNS / t.name / SECONDS_FILE).is_file()]
     costs = {name: cost(task) for name, task in each.items()}
     total = sum(costs.values())
     done = total - sum(costs[task.name] for task in todo)
