@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import ssl
 import sys
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -22,6 +24,7 @@ QUIET = {
     "OMP_NUM_THREADS": "1",
 }
 COMPLETED = "finished:completed"
+_LEAST_PORT = 10_240
 _BIN = Path(sys.executable).parent
 
 
@@ -50,12 +53,26 @@ def flower_program(name: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different TCP ports that are free on loopback now."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(s.getsockname()[1]) for s in held]
-    for s in held:
-        s.close()
-    return ports
+    """Return different TCP ports that are free on loopback now.
+
+    They are below those that the system gives to connections going out, where it tells them: one
+    of these would take a port before the server that it is for has been started.
+    """
+    found: list[int] = []
+    below = _first_of_clients()
+    while len(found) < count:
+        port = secrets.randbelow(below - _LEAST_PORT) + _LEAST_PORT if below > _LEAST_PORT else 0
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)) as held:
+            port = int(held.getsockname()[1])
+            found += [port] if port not in found else []
+    return found
+
+
+def _first_of_clients() -> int:
+    """Return the least port that connections going out get; 0 where the system does not tell."""
+    with suppress(OSError, ValueError):
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    return 0
 
 
 def is_healthy(url: str, ca: Path | None = None) -> bool:

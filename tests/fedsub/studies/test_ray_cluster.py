@@ -246,7 +246,7 @@ def test_a_run_whose_node_dies_is_repeated(nodes: Nodes, tmp_path: Path) -> None
     with started(nodes, file, tmp_path / "ray") as study:
         wait_until(lambda: trained_on(nodes.second), study)
         nodes.lose_second()
-        out, err = study.communicate(timeout=120)
+        out, err = study.communicate(timeout=300)
     assert study.returncode == 0, err
     assert err.count("was lost") == 1 and "raylet" not in out
     for name in SAME:
@@ -262,7 +262,7 @@ def test_an_interrupted_study_keeps_what_is_finished_and_leaves_nothing_on_its_n
     with started(nodes, written(tmp_path, ENDLESS), runs.parent) as study:
         wait_until(lambda: list(runs.glob("*/summary.json")), study)
         study.send_signal(signal.SIGINT)
-        _, err = study.communicate(timeout=60)
+        _, err = study.communicate(timeout=240)
     assert study.returncode == 1 and err.strip() == "Aborted!"
     wait_until(lambda: not trained_on(nodes.first) and not trained_on(nodes.second))
     assert set(nodes.place.glob("fedsub-*")) <= before
