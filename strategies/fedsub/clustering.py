@@ -7,7 +7,7 @@ below it: K-means per class, K from 2 upwards, least Davies-Bouldin index.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import isqrt
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
-from sklearn.metrics import calinski_harabasz_score, pairwise_distances, silhouette_score
 from threadpoolctl import threadpool_limits
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import suggestion
+from strategies.fedsub.indices import Floats, Labels, davies_bouldin, silhouette_badness
 from strategies.fedsub.ward import davies_bouldin_by_k, silhouette_by_k
 
 log = logging.getLogger("fedsub")
@@ -37,9 +37,6 @@ FITTED = {"dbi": 3, "dbi-capped": 3, "silhouette": 8}
 MOST, SOME = 2000, 12
 # Prototypes are compared on a grid of this many steps across their spread, see `_distinct`.
 GRID = 2**20
-
-Labels = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -106,11 +103,11 @@ def cluster(prototypes: NDArray[np.floating[Any]], k_selection: str, seed: int) 
             labels = np.arange(distinct)
         else:
             most = max(2, isqrt(n)) if selection.rule == "dbi-capped" else n
-            badness = _silhouette if selection.rule == "silhouette" else davies_bouldin
+            badness = silhouette_badness if selection.rule == "silhouette" else davies_bouldin
             candidates = range(2, min(most, n - 1, distinct) + 1)
             tried = _promising(points, counts, candidates, selection.rule, state)
             partitions = (_partition(points, counts, k, state) for k in tried)
-            labels = _least(partitions, badness(points, counts))
+            labels = min(partitions, key=badness(points, counts))  # the first of equal ones
     return _by_first_appearance(labels[inverse])
 
 
@@ -136,58 +133,6 @@ def cluster_classes(
     with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
         jobs = {y: pool.submit(cluster, prototypes[y], k_selection, seeds[y]) for y in prototypes}
         return {y: job.result() for y, job in jobs.items()}
-
-
-def davies_bouldin(points: Floats, counts: Labels) -> Callable[[Labels], float]:
-    """Return the Davies-Bouldin index as a function of labels, for points [m, d] with counts [m].
-
-    The same number as scikit-learn's ``davies_bouldin_score`` on points repeated `counts` times.
-    That function visits clusters in Python and takes several times as long as the k-means whose
-    results it judges; this one is a few products of small matrices.
-    """
-
-    def index(labels: Labels) -> float:
-        member = (labels == np.arange(labels.max() + 1)[:, None]) * counts
-        size = member.sum(1)
-        centroids = member @ points / size[:, None]
-        spread = member @ np.linalg.norm(points - centroids[labels], axis=1) / size
-        apart = pairwise_distances(centroids)
-        np.fill_diagonal(apart, np.inf)
-        # Two clusters with one centroid cannot be told apart, the worst there is; scikit-learn
-        # calls them perfect instead.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = (spread[:, None] + spread) / apart
-        return float(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf).max(axis=1).mean())
-
-    return index
-
-
-def quality(prototypes: NDArray[np.floating[Any]], labels: Labels) -> dict[str, float]:
-    """Return how well clusters [n] of prototypes [n, d] stand apart; {} where it is not defined.
-
-    ``davies_bouldin`` (less is better) and ``calinski_harabasz`` (more is better), as the paper's
-    Fig. 3 shows them. Both need 2 to n - 1 clusters of distinct centres; the first may be infinite
-    where two centres are one.
-    """
-    if not 1 < labels.max() + 1 < len(labels):
-        return {}
-    points = prototypes.astype(np.float64)
-    each = np.ones(len(points), np.int64)
-    return {
-        "davies_bouldin": davies_bouldin(points, each)(labels),
-        "calinski_harabasz": float(calinski_harabasz_score(points, labels)),
-    }
-
-
-def _silhouette(points: Floats, counts: Labels) -> Callable[[Labels], float]:
-    """Return minus the mean silhouette as a function of labels; distances are computed once."""
-    distances = pairwise_distances(np.repeat(points, counts, axis=0))
-
-    def badness(labels: Labels) -> float:
-        repeated = np.repeat(labels, counts)
-        return -float(silhouette_score(distances, repeated, metric="precomputed"))
-
-    return badness
 
 
 def _distinct(prototypes: NDArray[np.floating[Any]]) -> tuple[Floats, Labels, Labels]:
@@ -219,7 +164,7 @@ def _promising(
                 *(rule, len(candidates), SOME, len(points)),
             )
         some = np.geomspace(candidates[0], candidates[-1], SOME).round().astype(int)
-        index = _silhouette if rule == "silhouette" else davies_bouldin
+        index = silhouette_badness if rule == "silhouette" else davies_bouldin
         judged = index(points, counts)
         bad = {int(k): judged(_partition(points, counts, int(k), state, 1)) for k in some}
     elif rule == "silhouette":
@@ -239,11 +184,6 @@ def _partition(
         return np.arange(k)
     means = KMeans(k, n_init=restarts, random_state=state).fit(points, sample_weight=counts)
     return _by_first_appearance(means.labels_)
-
-
-def _least(partitions: Iterable[Labels], badness: Callable[[Labels], float]) -> Labels:
-    """Return the first partition of least badness."""
-    return min(partitions, key=badness)
 
 
 def _by_first_appearance(labels: NDArray[Any]) -> Labels:

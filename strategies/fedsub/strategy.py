@@ -17,9 +17,10 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Part, Rows
 from strategies.fedsub.bounds import bounded
 from strategies.fedsub.cache import CLIENTS, Cache
-from strategies.fedsub.clustering import cluster_classes, quality
+from strategies.fedsub.clustering import cluster_classes
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.imputation import impute
+from strategies.fedsub.indices import quality
 from strategies.fedsub.membership import cluster_weights
 from strategies.fedsub.robust import row_mean, without_outliers
 from strategies.roster import Roster, RosterMemory

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import cdist
 
-Labels = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from strategies.fedsub.indices import Floats, Labels
 
 
 def davies_bouldin_by_k(points: Floats, counts: Labels) -> dict[int, float]:

@@ -22,9 +22,8 @@ from strategies.fedsub import clustering
 from strategies.fedsub.clustering import (
     cluster,
     cluster_classes,
-    davies_bouldin,
-    quality,
 )
+from strategies.fedsub.indices import davies_bouldin, quality
 
 Array = NDArray[Any]
 Points = dict[int, Array]

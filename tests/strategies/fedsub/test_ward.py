@@ -7,7 +7,7 @@ import pytest
 from scipy.cluster.hierarchy import cut_tree, linkage
 from sklearn.metrics import silhouette_score
 
-from strategies.fedsub.clustering import davies_bouldin
+from strategies.fedsub.indices import davies_bouldin
 from strategies.fedsub.ward import davies_bouldin_by_k, silhouette_by_k
 
 
