@@ -16,7 +16,7 @@ from fedsub.report.curves import curves, gain_strip
 from fedsub.report.frame import Frame
 from fedsub.report.maps import group_maps, score_maps
 from fedsub.report.page import Section, how_compared, page
-from fedsub.report.protocol import protocol
+from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
@@ -28,8 +28,9 @@ from fedsub.studies.study_tables import how_measured, name_of, table
 from fedsub_core.errors import RunError
 
 _NAMED = 3  # people whom a row names who are worse off; all stand in a folded table
-#: What only one run of a study has.
-_OF_A_RUN = frozenset({"data", "seed", "rounds", "other than the defaults", "learning", "split"})
+#: How a run was done, in which a study's tables differ; and what only one run of a study has.
+_OF_A_TABLE = ("data", "split", "rounds")
+_OF_A_RUN = frozenset({*_OF_A_TABLE, "seed", "other than the defaults", "learning"})
 
 
 def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
@@ -43,6 +44,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     parts: list[Section] = []
     leads: list[str] = []
     files: dict[str, str] = {}
+    done: list[Fact] = []
     for place, (cell, found) in enumerate(tables(study, runs), start=1):
         order = [row.entry for row in found]
         mine = [run for run in runs if run.task.cell == cell]
@@ -52,12 +54,13 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
         came = [one for trace in frame.traces for one in recoveries(trace)]
         parts.append(_part(study, cell, found, mine, frame, compared))
         leads.append(_lead(cell, found, compared))
+        facts = protocol(frame, run_config(folder / RUNS / mine[0].task.name))
+        named = dict(facts)
+        done += [(f"{key} ({name_of(cell)})" if cell else key, named[key]) for key in _OF_A_TABLE]
         for name, text in csv_files(frame, compared, came).items():
             files[f"{frame.key}{name}"] = text
-    first = runs[0].task
-    facts = protocol(frame, run_config(folder / RUNS / first.name))
-    kept = [fact for fact in facts if fact[0] not in _OF_A_RUN]
-    parts.append(Section("protocol", "How it was done", how_measured(study), facts=kept))
+    done += [fact for fact in facts if fact[0] not in _OF_A_RUN]
+    parts.append(Section("protocol", "How it was done", how_measured(study), facts=done))
     about = study.about.replace("`", "")  # the file's are for Markdown
     html = page(study.title, [text for text in (about, *leads) if text], parts, None)
     return write_files(folder, html, [one for part in parts for one in part.figures], files)

@@ -70,6 +70,9 @@ def test_the_page_has_a_part_for_each_table(study: Study, tmp_path: Path) -> Non
     checked(page)
     assert "Two &lt;tables&gt;" in page and "What is known before." in page
     assert page.count("<section") == 3  # two tables, and how it was done
+    for key in ("data", "split", "rounds"):
+        assert all(f">{key} (data watch, {cell})<" in page for cell in ("lr 0.05", "epochs 2"))
+    assert "4 people, hash " in page
     assert "data watch, lr 0.05: greatest macro F1: fedsub mixing, 0.795" in page
     assert "better than local, by the interval: fedsub mixing; worse: fedavg" in page
     # Curves with the paper's end points where it prints any, the strip, two maps, clusters.
