@@ -42,7 +42,7 @@ from fedsub_core.wire.bundles import Bundle
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS, SAMPLES, CLASSES, FEATURES = 36, 1428, 6, 3
 TINY = ["--clients", "4", "--samples", "60", "--rounds", "1", "--no-ray"]
-RULES = ("naive", "lrp-a1b0", "lrp-a2b1", "lrp-a2b1, compiled")
+RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
 #: What the ratios are to be.
 AIMS = {
     "FedAvg round / DataLoader loop": "<= 0.40",
@@ -127,11 +127,9 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
         return run
 
     def relevance(rule: str) -> Callable[[], None]:
-        name, _, compiled = rule.partition(", ")
-
         def work(cohort: Cohort, data: Stack) -> object:
             params = learner.get(cohort.state, "model")
-            return unit_relevance(model, params, data, name, "logits", bool(compiled))
+            return unit_relevance(model, params, data, rule, "logits")
 
         return everywhere(work)
 

@@ -46,7 +46,6 @@ class FedSubHyperparameters(Hyperparameters):
     depth: int = option(0, "collaborate on the first L layers only; 0 = all (full)", minimum=0)
     impute: bool = option(False, "predict prototypes of classes a client lacks (first version)")
     impute_neighbours: int = option(5, "n most similar clients used to predict one", minimum=1)
-    compile: bool = option(False, "compile the relevance pass with torch.compile")
     prototype_noise: str = choice(*PROTOTYPE_NOISES, doc="differentially private prototypes")
     prototype_clip: float = option(
         0.0, "clip prototypes to this L2 (laplace: L1) norm before noise", minimum=0.0

@@ -19,11 +19,11 @@ Params = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Step:
-    """What one layer saw and made; `patches` only for layers with parameters."""
+    """What one layer saw and made, and what it wants kept for its gradient."""
 
     x: Tensor
     out: Tensor
-    patches: Tensor | None
+    kept: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,19 @@ class Model(Architecture):
         With a `tape`, what each layer saw and made is appended to it.
         """
         for layer in self.layers:
-            patches = None
+            kept = None
             if isinstance(layer, Affine):
-                patches = layer.patches(x)
-                weight = params[f"{layer.name}.weight"].flatten(2)
+                kept = layer.patches(x)
+                matrix = layer.matrix(params[f"{layer.name}.weight"])
                 bias = params[f"{layer.name}.bias"].unsqueeze(1)
-                z = torch.baddbmm(bias, patches, weight.transpose(1, 2))
+                z = torch.baddbmm(bias, kept, matrix.transpose(1, 2))
                 out = layer.positions_last(z, x.shape)
-            else:
+            elif tape is None:
                 out = layer.forward(x)
+            else:
+                out, kept = layer.run(x)
             if tape is not None:
-                tape.append(Step(x, out, patches))
+                tape.append(Step(x, out, kept))
             x = out
         return x
 
@@ -107,17 +109,15 @@ class Model(Architecture):
         trained = [layer.name for layer in self.affine if only is None or layer.name in only]
         for layer, step in zip(reversed(self.layers), reversed(tape), strict=True):
             if isinstance(layer, Affine):
-                assert step.patches is not None
-                grad = layer.units_last(grad)
+                assert step.kept is not None
+                rows, weight = layer.units_last(grad), f"{layer.name}.weight"
                 if layer.name in trained:
-                    into_weight = into[f"{layer.name}.weight"].flatten(2)
-                    into_weight.baddbmm_(grad.transpose(1, 2), step.patches, beta=keep)
-                    into[f"{layer.name}.bias"].mul_(keep).add_(grad.sum(1))
+                    layer.add_gradient(into[weight], rows, step.kept, keep)
+                    into[f"{layer.name}.bias"].mul_(keep).add_(rows.sum(1))
                 if layer.name == trained[0]:
                     return
-                grad = grad.bmm(params[f"{layer.name}.weight"].flatten(2))
-                grad = layer.unpatch(grad, step.x.shape)
+                grad = layer.unpatch(rows.bmm(layer.matrix(params[weight])), step.x.shape)
                 if at_embedding is not None and layer is self.affine[-1]:
                     grad = grad + at_embedding.view(grad.shape)
             else:
-                grad = layer.input_gradient(step.x, step.out, grad)
+                grad = layer.input_gradient(step.x, step.out, step.kept, grad)

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Model, Params, Step
-from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, Pool, ReLU
+from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.pooling import Pool
 
 #: Positions that a convolution's channels are averaged to before an exit.
 POSITIONS = 4

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.pooling import Pool
 
 SUPPORTED = (
     "Linear, Conv1d, Conv2d, BatchNorm1d, BatchNorm2d, ReLU, MaxPool, AvgPool and "

@@ -17,8 +17,9 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model
 from fedsub_core.models.from_torch import from_torch
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.names import CNN1D, MLP, check_kind, installed, resolve_kind
+from fedsub_core.models.pooling import Pool
 
 
 def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Model:

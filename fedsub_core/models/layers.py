@@ -11,13 +11,12 @@ momentum buffer without a copy: half the time of a round (``benchmarks/simulatio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_core.models.architecture import FullyConnected, LayerWithUnits, Shape
 
@@ -33,7 +32,11 @@ class Layer(ABC):
     def forward(self, x: Tensor) -> Tensor:
         """Map ``x [clients, samples, *in]`` to ``[clients, samples, *out]``."""
 
-    def input_gradient(self, x: Tensor, out: Tensor, grad: Tensor) -> Tensor:
+    def run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return what :meth:`forward` does, and what :meth:`input_gradient` wants kept."""
+        return self.forward(x), None
+
+    def input_gradient(self, x: Tensor, out: Tensor, kept: Tensor | None, grad: Tensor) -> Tensor:
         """Return the gradient with respect to `x`, given that with respect to `out`."""
         with torch.enable_grad():
             leaf = x.detach().requires_grad_()
@@ -52,9 +55,10 @@ class ReLU(Layer):
         """Element-wise."""
         return x.relu()
 
-    def input_gradient(self, x: Tensor, out: Tensor, grad: Tensor) -> Tensor:
+    def input_gradient(self, x: Tensor, out: Tensor, kept: Tensor | None, grad: Tensor) -> Tensor:
         """Pass where the unit was active."""
-        return grad * (out > 0)
+        passed: Tensor = torch.ops.aten.threshold_backward(grad, out, 0)
+        return passed
 
 
 @dataclass(frozen=True)
@@ -69,46 +73,9 @@ class Flatten(Layer):
         """``[clients, samples, *in]`` to ``[clients, samples, in]``."""
         return x.flatten(2)
 
-    def input_gradient(self, x: Tensor, out: Tensor, grad: Tensor) -> Tensor:
+    def input_gradient(self, x: Tensor, out: Tensor, kept: Tensor | None, grad: Tensor) -> Tensor:
         """Reshape back."""
         return grad.reshape(x.shape)
-
-
-@dataclass(frozen=True)
-class Pool(Layer):
-    """Max, average or adaptive average pooling over the one or two axes after the channels.
-
-    `size` is the window for ``"max"`` and ``"avg"`` and the output size for ``"adaptive-avg"``.
-    """
-
-    kind: str
-    size: Shape
-    stride: Shape = ()
-    padding: Shape = ()
-
-    def output_shape(self, shape: Shape) -> Shape:
-        """Channels stay, the other axes shrink."""
-        return tuple(self.forward(torch.zeros(1, 1, *shape)).shape[2:])
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Pool each client's each sample alone."""
-        flat = x.flatten(0, 1)
-        pool = _POOLS[self.kind, len(self.size)]
-        if self.kind == "adaptive-avg":
-            out = pool(flat, self.size)
-        else:
-            out = pool(flat, self.size, self.stride or self.size, self.padding or 0)
-        return out.reshape(*x.shape[:2], *out.shape[1:])
-
-
-_POOLS: dict[tuple[str, int], Callable[..., Tensor]] = {
-    ("max", 1): F.max_pool1d,
-    ("max", 2): F.max_pool2d,
-    ("avg", 1): F.avg_pool1d,
-    ("avg", 2): F.avg_pool2d,
-    ("adaptive-avg", 1): F.adaptive_avg_pool1d,
-    ("adaptive-avg", 2): F.adaptive_avg_pool2d,
-}
 
 
 @dataclass(frozen=True)
@@ -122,6 +89,14 @@ class Affine(LayerWithUnits):
     @abstractmethod
     def patches(self, x: Tensor) -> Tensor:
         """Return what each unit sees: ``[clients, samples * positions, fan_in]``."""
+
+    def matrix(self, weight: Tensor) -> Tensor:
+        """Return weights ``[clients, units, fan_in]``, in the order of :meth:`patches`."""
+        return weight
+
+    def add_gradient(self, into: Tensor, rows: Tensor, patches: Tensor, keep: float) -> None:
+        """Set ``into = keep * into + gradient`` of weights, of that with respect to `rows`."""
+        into.baddbmm_(rows.transpose(1, 2), patches, beta=keep)
 
     @abstractmethod
     def unpatch(self, grad: Tensor, shape: torch.Size) -> Tensor:
@@ -184,19 +159,47 @@ class Conv(Affine):
         return (self.units, *((s + 2 * p - k) // t + 1 for s, k, t, p in axes))
 
     def patches(self, x: Tensor) -> Tensor:
-        """Cut the input into overlapping windows (im2col)."""
-        image = x.flatten(0, 1).reshape(-1, *self._image(x.shape[2:]))
-        kernel, stride, padding = self._two_axes()
-        columns = F.unfold(image, kernel, padding=padding, stride=stride)
-        return columns.transpose(1, 2).reshape(x.shape[0], -1, self.fan_in)
+        """Cut the input into overlapping windows, channels last: each is a few runs of memory."""
+        image, inside = self._padded(x, x.shape)
+        inside.copy_(x.movedim(2, -1))
+        positions = self.output_shape(tuple(x.shape[2:]))[1:]
+        ahead, steps = image.stride()[:2], image.stride()[2:-1]
+        strides = (*ahead, *(s * t for s, t in zip(steps, self.stride, strict=True)), *steps, 1)
+        shape = (*x.shape[:2], *positions, *self.kernel, self.channels)
+        return image.as_strided(shape, strides).reshape(x.shape[0], -1, self.fan_in)
+
+    def matrix(self, weight: Tensor) -> Tensor:
+        """Put channels last."""
+        return weight.movedim(2, -1).flatten(2)
+
+    def add_gradient(self, into: Tensor, rows: Tensor, patches: Tensor, keep: float) -> None:
+        """Put channels first again."""
+        gradient = rows.transpose(1, 2).bmm(patches)
+        gradient = gradient.view(*into.shape[:2], *self.kernel, self.channels)
+        into.mul_(keep).add_(gradient.movedim(-1, 2))
 
     def unpatch(self, grad: Tensor, shape: torch.Size) -> Tensor:
-        """Add overlapping windows up (col2im)."""
-        image = self._image(shape[2:])
-        kernel, stride, padding = self._two_axes()
-        columns = grad.reshape(shape[0] * shape[1], -1, self.fan_in).transpose(1, 2)
-        folded = F.fold(columns, image[1:], kernel, padding=padding, stride=stride)
-        return folded.reshape(shape)
+        """Add overlapping windows up, one place of the kernel after another."""
+        image, inside = self._padded(grad, shape)
+        positions = self.output_shape(tuple(shape[2:]))[1:]
+        windows = grad.view(*shape[:2], *positions, prod(self.kernel), self.channels)
+        for i, place in enumerate(product(*map(range, self.kernel))):
+            seen = image
+            for axis, (start, n, step) in enumerate(
+                zip(place, positions, self.stride, strict=True)
+            ):
+                seen = seen.narrow(2 + axis, start, (n - 1) * step + 1)
+                seen = seen[(slice(None),) * (2 + axis) + (slice(None, None, step),)]
+            seen += windows[..., i, :]
+        return inside.movedim(-1, 2)
+
+    def _padded(self, like: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
+        """Return zeros for an input of `shape`, channels last, and the view inside the padding."""
+        around = [n + 2 * p for n, p in zip(shape[3:], self.padding, strict=True)]
+        image = inside = like.new_zeros(*shape[:2], *around, self.channels)
+        for axis, (n, p) in enumerate(zip(shape[3:], self.padding, strict=True)):
+            inside = inside.narrow(2 + axis, p, n)
+        return image, inside
 
     def positions_last(self, z: Tensor, shape: torch.Size) -> Tensor:
         """Move units before positions, as PyTorch orders images and series."""
@@ -207,14 +210,3 @@ class Conv(Affine):
     def units_last(self, out: Tensor) -> Tensor:
         """Move units last and join samples and positions."""
         return out.flatten(3).transpose(2, 3).reshape(out.shape[0], -1, self.units)
-
-    def _image(self, shape: Shape) -> tuple[int, int, int]:
-        channels, *axes = shape
-        height, width = (1, *axes) if len(axes) == 1 else axes
-        return channels, height, width
-
-    def _two_axes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        def pair(values: Shape, missing: int) -> tuple[int, int]:
-            return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
-
-        return pair(self.kernel, 1), pair(self.stride, 1), pair(self.padding, 0)

@@ -101,9 +101,7 @@ class FedSubLearner(Learner):
         versions: Sequence[int],
     ) -> list[Bundle]:
         hyper, model = self.hyper, self.model
-        relevance, logits = unit_relevance(
-            model, params, data, hyper.relevance, hyper.lrp_start, compile=hyper.compile
-        )
+        relevance, logits = unit_relevance(model, params, data, hyper.relevance, hyper.lrp_start)
         masks = unit_masks(relevance, held, hyper.depth)
         rows = union_rows(model, params, masks)
         chosen = {name: mask.cpu().numpy() for name, mask in masks.items()}

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Model, Params, Step
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.pooling import Pool
 
 STABILISER = 1e-6
 # z- = z - z+ saves a matrix product, but rounds to 1e-7 of z+. In layers with few inputs, and in
@@ -51,19 +51,20 @@ def affine_indices(model: Model) -> list[int]:
     return [i for i, layer in enumerate(model.layers) if isinstance(layer, Affine)]
 
 
-def signed_parts(params: Params) -> Params:
+def signed_parts(model: Model, params: Params) -> Params:
     """Add the parts of the parameters that a backward relevance pass needs.
 
-    For every layer ``weight+`` and ``weight-`` ``[clients, units, fan_in]`` and ``bias+`` and
-    ``bias-`` ``[clients, 1, units]``. The stabiliser sits in the biases, so that no pass over the
-    denominators is spent on it.
+    For every layer ``weight+`` and ``weight-`` ``[clients, units, fan_in]``, in the order of its
+    patches, and ``bias+`` and ``bias-`` ``[clients, 1, units]``. The stabiliser sits in the
+    biases, so that no pass over the denominators is spent on it.
     """
     parts = dict(params)
-    for name, tensor in params.items():
-        weight = name.endswith(".weight")
-        tensor = tensor.flatten(2) if weight else tensor.unsqueeze(1)
-        parts[f"{name}+"] = tensor.clamp(min=0).add_(0 if weight else STABILISER)
-        parts[f"{name}-"] = tensor.clamp(max=0).sub_(0 if weight else STABILISER)
+    for layer in model.affine:
+        weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
+        matrix, column = layer.matrix(params[weight]), params[bias].unsqueeze(1)
+        parts |= {f"{weight}+": matrix.clamp(min=0), f"{weight}-": matrix.clamp(max=0)}
+        parts[f"{bias}+"] = column.clamp(min=0).add_(STABILISER)
+        parts[f"{bias}-"] = column.clamp(max=0).sub_(STABILISER)
     return parts
 
 
@@ -122,14 +123,15 @@ def _non_negative(
     Half of the products vanish: positive contributions come from positive weights alone.
     """
     weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
-    assert step.patches is not None
-    positive = torch.baddbmm(parts[f"{bias}+"], step.patches, parts[f"{weight}+"].transpose(1, 2))
+    patches = step.kept
+    assert patches is not None
+    positive = torch.baddbmm(parts[f"{bias}+"], patches, parts[f"{weight}+"].transpose(1, 2))
     if not rule.beta:
         share = torch.div(relevance, positive, out=positive).bmm(parts[f"{weight}+"])
     else:
         if min(layer.fan_in, layer.units) < SMALL:
             by_weight = parts[f"{weight}-"].transpose(1, 2)
-            negative = torch.baddbmm(parts[f"{bias}-"], step.patches, by_weight)
+            negative = torch.baddbmm(parts[f"{bias}-"], patches, by_weight)
         else:
             # z - (z+ + stabiliser) is z- with its own stabiliser; the clamp undoes rounding.
             negative = layer.units_last(step.out).sub(positive).clamp_(max=-STABILISER)
@@ -143,9 +145,10 @@ def _non_negative(
 def _signed(layer: Affine, parts: Params, step: Step, relevance: Tensor, rule: AlphaBeta) -> Tensor:
     """Relevance at the input of a layer whose input has both signs."""
     weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
-    assert step.patches is not None
+    patches = step.kept
+    assert patches is not None
     up, down = parts[f"{weight}+"], parts[f"{weight}-"]
-    above, below = step.patches.clamp(min=0), step.patches.clamp(max=0)
+    above, below = patches.clamp(min=0), patches.clamp(max=0)
     positive = parts[f"{bias}+"] + above @ up.transpose(1, 2) + below @ down.transpose(1, 2)
     negative = parts[f"{bias}-"] + above @ down.transpose(1, 2) + below @ up.transpose(1, 2)
     positive, negative = rule.alpha * relevance / positive, rule.beta * relevance / negative
@@ -161,27 +164,7 @@ def _unweighted(layer: Layer | Affine, step: Step, relevance: Tensor) -> Tensor:
     if not isinstance(layer, Pool):
         return relevance.reshape(step.x.shape)
     if layer.kind == "max":
-        return _through_pool(layer, step.x, relevance)
+        return layer.input_gradient(step.x, step.out, step.kept, relevance)
     sign = torch.where(step.out < 0, -STABILISER, STABILISER)
-    return step.x * _through_pool(layer, step.x, relevance / (step.out + sign))
-
-
-def _through_pool(layer: Pool, x: Tensor, grad: Tensor) -> Tensor:
-    """Transpose of the pooling at `x`; written out, for compilers do not see into autograd."""
-    planes, grads = x.flatten(0, 1), grad.flatten(0, 1)
-    if len(layer.size) == 1:
-        planes, grads = planes.unsqueeze(2), grads.unsqueeze(2)
-    if layer.kind == "adaptive-avg":
-        into: Tensor = torch.ops.aten._adaptive_avg_pool2d_backward(grads, planes)
-        return into.reshape(x.shape)
-    size = (1, *layer.size)[-2:]
-    stride = (1, *(layer.stride or layer.size))[-2:]
-    padding = (0, *(layer.padding or (0,) * len(layer.size)))[-2:]
-    if layer.kind == "max":
-        _, winner = F.max_pool2d(planes, size, stride, padding, return_indices=True)
-        into = torch.zeros_like(planes).flatten(2)
-        return into.scatter_add_(2, winner.flatten(2), grads.flatten(2)).reshape(x.shape)
-    into = torch.ops.aten.avg_pool2d_backward(
-        grads, planes, size, stride, padding, False, True, None
-    )
-    return into.reshape(x.shape)
+    share = relevance / (step.out + sign)
+    return step.x * layer.input_gradient(step.x, step.out, step.kept, share)

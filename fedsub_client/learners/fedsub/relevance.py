@@ -8,7 +8,6 @@ block.
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from math import prod
 
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedsub_client.learners.fedsub.compiled import compiled_pass
 from fedsub_client.learners.fedsub.lrp import require_support, signed_parts
 from fedsub_client.learners.fedsub.relevance_pass import class_sums
 from fedsub_core.data.stacks import Stack
@@ -31,7 +29,7 @@ BLOCK_VALUES = 3 * 2**16
 
 
 def unit_relevance(
-    model: Model, params: Params, data: Stack, rule: str, start: str, compile: bool = False
+    model: Model, params: Params, data: Stack, rule: str, start: str
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Return each unit's relevance for each class, and the logits it came from.
 
@@ -39,7 +37,6 @@ def unit_relevance(
     ----------
     rule : ``naive`` (mean activation, eq. 2), ``lrp-a1b0`` (eq. 4) or ``lrp-a2b1`` (eq. 5).
     start : relevance starts from ``logits`` (ReLU of all of them) or ``target`` (the true class).
-    compile : fuse the passes on a CPU with torch.compile, or stay eager where that fails.
 
     Returns
     -------
@@ -56,12 +53,12 @@ def unit_relevance(
     one_hot = F.one_hot(data.y, model.classes) * data.valid.unsqueeze(2)
     of_class = one_hot.to(data.x.dtype)
     with torch.no_grad():
-        parts = params if rule == "naive" else signed_parts(params)
+        parts = params if rule == "naive" else signed_parts(model, params)
         if data.x.device.type != "cpu":
             sums, logits = class_sums(model, parts, data.x, of_class, rule, start)
             logits *= data.valid.unsqueeze(2)
         else:
-            sums, logits = _in_blocks(model, parts, data, of_class, rule, start, compile)
+            sums, logits = _in_blocks(model, parts, data, of_class, rule, start)
         per_class = of_class.sum(1).clamp(min=1).unsqueeze(2)
         means = {layer.name: s / per_class for layer, s in zip(model.affine, sums, strict=True)}
     return means, logits
@@ -85,21 +82,17 @@ def _in_blocks(
     of_class: Tensor,
     rule: str,
     start: str,
-    compile: bool,
 ) -> tuple[list[Tensor], Tensor]:
     """:func:`class_sums`, client by client and block by block, padding left out."""
     size = block_samples(model)
     clients, samples = data.y.shape
     sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
     logits = data.x.new_zeros(clients, samples, model.classes)
-    eager = partial(class_sums, model, rule=rule, start=start)
-    fast = compiled_pass(model, parts, data.x, size, rule, start) if compile else None
     for c, count in enumerate(data.counts):
         one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
         for part in _equal_parts(count, size):
-            # Compiled code treats an axis of length 1 as a shape of its own: not worth compiling.
-            run = eager if fast is None or part.stop - part.start == 1 else fast
-            more, out = run(one, data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0))
+            x, of = data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0)
+            more, out = class_sums(model, one, x, of, rule, start)
             logits[c, part] = out[0]
             for total, add in zip(sums, more, strict=True):
                 total[c].add_(add[0])

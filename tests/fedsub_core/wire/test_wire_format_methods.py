@@ -17,7 +17,8 @@ from fedsub_core.methods.parts import body
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import cnn1d, mlp
-from fedsub_core.models.layers import Conv, Linear, Pool
+from fedsub_core.models.layers import Conv, Linear
+from fedsub_core.models.pooling import Pool
 from fedsub_core.wire.bundles import Bits, Declaration, Declared, Part, dense, elements, most_bytes
 from fedsub_core.wire.bundles import rows as part_rows
 from fedsub_core.wire.encoding import WireSettings

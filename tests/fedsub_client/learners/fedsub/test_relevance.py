@@ -142,7 +142,7 @@ def test_agrees_with_zennit(name: str, rule: str, alpha: float, beta: float, sta
     tape: list[Step] = []
     model.forward(params, data.x, tape)
     at = propagate(
-        model, signed_parts(params), tape, first[None], AlphaBeta(alpha, beta), to_input=True
+        model, signed_parts(model, params), tape, first[None], AlphaBeta(alpha, beta), to_input=True
     )
     assert at[0] is not None
     assert (at[0][0] - expected[0]).abs().max() < 1e-5 * expected[0].abs().max()
@@ -157,7 +157,7 @@ def test_a1b0_conserves_relevance_without_biases(name: str) -> None:
     data = random_stack(shape, (50,))
     tape: list[Step] = []
     first = model.forward(params, data.x, tape).relu()
-    at = propagate(model, signed_parts(params), tape, first, AlphaBeta(1, 0), to_input=True)
+    at = propagate(model, signed_parts(model, params), tape, first, AlphaBeta(1, 0), to_input=True)
     totals = [r.flatten(2).sum(2) for r in at if r is not None]
     assert len(totals) == len(model.layers) + 1
     for above, below in pairwise(reversed(totals)):
@@ -211,7 +211,9 @@ def test_one_block_of_the_whole_stack_gives_the_same_sums() -> None:
     by_block, _ = unit_relevance(model, params, data, "lrp-a2b1", "logits")
     of_class = nn.functional.one_hot(data.y, CLASSES) * data.valid.unsqueeze(2).float()
     with torch.no_grad():
-        sums, _ = class_sums(model, signed_parts(params), data.x, of_class, "lrp-a2b1", "logits")
+        sums, _ = class_sums(
+            model, signed_parts(model, params), data.x, of_class, "lrp-a2b1", "logits"
+        )
     for layer, total in zip(model.affine, sums, strict=True):
         mean = total / of_class.sum(1).unsqueeze(2)
         torch.testing.assert_close(by_block[layer.name], mean, rtol=1e-4, atol=1e-6)

@@ -1,0 +1,207 @@
+"""An epoch and a relevance pass beside a plain PyTorch loop: the MLP, and the CNN on raw windows.
+
+    python benchmarks/training.py [--data ../shared/data/wisdm ...] [--clients 8] [--times 5]
+
+One thread, CPU seconds; contenders take turns, so that a noisy machine is noisy for all. "Matrix
+products" multiplies what the steps multiply and does nothing else: below that no kernel, compiled
+or not, gets while the products are a library's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_client.learners.fedsub.relevance import block_samples, unit_relevance
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.data.stacks import Stack
+from fedsub_core.models.chain import Model, Params, Step
+from fedsub_core.models.layers import Affine
+from fedsub_core.models.to_torch import to_torch
+from fedsub_core.training.loop import train
+from fedsub_core.turn import Turn
+
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+SETS = ("wisdm", "wisdm-windows", "uci-har")
+TINY = ["--data", f"{REAL}/wisdm-windows", "--clients", "2", "--times", "1"]
+RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
+BATCH = 32
+#: What the ratios are to be, for an MLP and for a CNN; "" where nothing is asked.
+AIMS = {
+    "epoch / slice loop": ("", "<= 0.70"),
+    "matrix products of an epoch / epoch": ("", ""),
+    "FedAvg round / slice loop": ("", ""),
+    "FedSub round / slice loop": ("", "<= 1.0"),
+    "FedSub round / FedAvg round": ("<= 1.4", ""),
+    "lrp-a2b1 / epoch": ("<= 0.40", "<= 0.50"),
+    "lrp-a1b0 / epoch": ("", ""),
+    "naive / epoch": ("", ""),
+    "matrix products of lrp-a2b1 / lrp-a2b1": ("", ""),
+}
+#: What the lines of results begin with.
+LINES = tuple(AIMS)
+
+
+def slice_loop(model: Model, params: Params, data: Stack) -> Callable[[], None]:
+    """Return an epoch of every client's as people write it, cutting batches by index."""
+    own = ({name: tensor[i] for name, tensor in params.items()} for i in range(len(data.clients)))
+    nets = [to_torch(model, one).requires_grad_() for one in own]
+
+    def run() -> None:
+        for net, x, y, count in zip(nets, data.x, data.y, data.counts, strict=True):
+            sgd = torch.optim.SGD(net.parameters(), lr=0.005, momentum=0.9)
+            for index in torch.randperm(count).split(BATCH):  # type: ignore[no-untyped-call]
+                sgd.zero_grad()
+                F.cross_entropy(net(x[index]), y[index]).backward()  # type: ignore[no-untyped-call]
+                sgd.step()
+
+    return run
+
+
+@dataclass(frozen=True)
+class Products:
+    """The matrix products of passes over blocks of samples, on made-up activations."""
+
+    model: Model
+    params: Params
+    block: Tensor
+    times: int
+
+    def training(self) -> None:
+        """Forward, weights' gradients, and inputs' gradients but the first layer's."""
+        for i, (seen, weight, rows) in enumerate(self.operands * self.times):
+            seen.bmm(weight.transpose(1, 2))
+            rows.transpose(1, 2).bmm(seen)
+            if i % len(self.operands):
+                rows.bmm(weight)
+
+    def relevance(self) -> None:
+        """Forward; above the first layer the positive parts, and both parts' way back."""
+        for i, (seen, weight, rows) in enumerate(self.operands * self.times):
+            seen.bmm(weight.transpose(1, 2))
+            if i % len(self.operands):
+                seen.bmm(weight.transpose(1, 2))
+                rows.bmm(weight)
+                rows.bmm(weight)
+
+    @cached_property
+    def operands(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Of each layer with units: what it sees, its weights, what it makes."""
+        tape: list[Step] = []
+        self.model.forward(self.params, self.block, tape)
+        found = []
+        for layer, step in zip(self.model.layers, tape, strict=True):
+            if isinstance(layer, Affine) and step.kept is not None:
+                weight = layer.matrix(self.params[f"{layer.name}.weight"])
+                found.append((step.kept, weight, step.kept @ weight.transpose(1, 2)))
+        return found
+
+
+def products(model: Model, params: Params, data: Stack) -> dict[str, Callable[[], None]]:
+    """Return the products of an epoch and of a relevance pass, by name."""
+    steps, size = -(-max(data.counts) // BATCH), min(block_samples(model), max(data.counts))
+    one = {name: tensor[:1] for name, tensor in params.items()}
+    blocks = sum(-(-count // size) for count in data.counts)
+    return {
+        "matrix products of an epoch": Products(model, params, data.x[:, :BATCH], steps).training,
+        "matrix products of lrp-a2b1": Products(model, one, data.x[:1, :size], blocks).relevance,
+    }
+
+
+def rounds_of(config: RunConfig, method: str, people: Federation) -> Callable[[], None]:
+    """Return rounds of a method on CohortGrid, one per call, without evaluation."""
+    grid, strategy = build_grid(config, method, people), build_strategy(config, method)
+    strategy.connect(grid)
+
+    def run() -> None:
+        strategy.run_round(grid, strategy.finished_rounds + 1, timeout=60, evaluated=False)
+
+    return run
+
+
+def contenders(people: Federation) -> dict[str, Callable[[], None]]:
+    """Return what takes turns, by name."""
+    config = read_config(
+        None,
+        {"method": "fedsub", "beside": "local,fedavg", "device": "cpu", "threads": 1,
+         "fedsub.k-selection": "dbi-capped"},
+    )  # fmt: skip
+    cohort = build_grid(config, "fedsub", people).cohorts[0]
+    learner = cohort.learner
+    model, turn = learner.model, Turn(1, 1, 0)
+    data, _ = cohort._stacks(turn.round, None)
+    params = learner.get(cohort.state, "model")
+
+    def relevance(rule: str) -> Callable[[], None]:
+        return lambda: void(unit_relevance(model, params, data, rule, "logits"))
+
+    return {
+        "slice loop": slice_loop(model, params, data),
+        "epoch": lambda: void(train(model, params, data, turn, learner.settings)),
+        **products(model, params, data),
+        "FedAvg round": rounds_of(config, "fedavg", people),
+        "FedSub round": rounds_of(config, "fedsub", people),
+        **{rule: relevance(rule) for rule in RULES},
+    }
+
+
+def void(result: object) -> None:
+    """Forget a result."""
+
+
+def measure(people: Federation, times: int) -> dict[str, float]:
+    """Return every contender's median CPU seconds; the first turn warms up."""
+    seconds: dict[str, list[float]] = {}
+    runs = contenders(people)
+    for turn in range(times + 1):
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            if turn:
+                seconds.setdefault(name, []).append(time.process_time() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="*", default=[f"{REAL}/{name}" for name in SETS])
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
+    torch.set_num_threads(1)
+    for path in arguments.data:
+        whole = load_federation(path)
+        names = list(whole.clients)[: arguments.clients]
+        people = Federation(whole.card, {name: whole.clients[name] for name in names})
+        raw = next(iter(people.clients.values())).x.ndim > 2
+        found = measure(people, arguments.times)
+        print(f"\n{Path(path).name}, {'CNN' if raw else 'MLP'}, {len(names)} clients, CPU ms:")
+        print(", ".join(f"{name} {1000 * value:.0f}" for name, value in found.items()))
+        for ratio, aims in AIMS.items():
+            above, _, below = ratio.partition(" / ")
+            aim = f"   aim {aims[raw]}" if aims[raw] else ""
+            print(f"{ratio:40} {found[above] / found[below]:8.2f}{aim}")
+
+
+if __name__ == "__main__":
+    main()
