@@ -21,7 +21,7 @@ from fedsub_core.models.kinds import build_model
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundles import Bundle, Declaration
-from fedsub_core.wire.codec import Address, decode_download, encode_upload
+from fedsub_core.wire.codec import Address, Newest, decode_download, encode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.handshake import Facts, Introduction
@@ -100,8 +100,8 @@ class Cohort:
 
     # What goes over the wire.
 
-    def decode(self, i: int, payload: bytes, round: int) -> Bundle:
-        """Decode the `i`-th client's download.
+    def decode(self, i: int, payload: bytes, round: int, newest: Newest | None = None) -> Bundle:
+        """Decode the `i`-th client's download; `newest` knows what others of the cohort were sent.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class Cohort:
             self.wire.limit,
             self.wire.largest,
         )
-        return decode_download(payload, envelope)
+        return decode_download(payload, envelope, newest)
 
     def encode(self, i: int, upload: Bundle, received: Bundle, round: int) -> bytes:
         """Encode the `i`-th client's upload, and remember what the server will then hold."""

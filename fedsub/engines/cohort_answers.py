@@ -11,6 +11,7 @@ from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.codec import Newest
 from fedsub_core.wire.exchange import Instructions
 
 #: The place in its cohort of each client that is asked, and its message.
@@ -39,11 +40,12 @@ def _read(cohort: Cohort, asked: Asked) -> tuple[list[_Read], list[Message]]:
     """Read each client's message; one whose download is refused is answered with an error."""
     good: list[_Read] = []
     errors: list[Message] = []
+    newest = Newest()
     for i, message in asked:
         told = exchange.read_instructions(message.content.config_records[exchange.TURN])
         try:
             payload = exchange.unpack(message.content)
-            received = cohort.decode(i, payload, told.turn.round)
+            received = cohort.decode(i, payload, told.turn.round, newest)
             good.append(_Read(i, message, told, received))
         except (MessageRefused, ValueError) as error:
             errors.append(Message(Error(0, str(error)), reply_to=message))

@@ -165,11 +165,20 @@ def adopted(params: Params, received: Received) -> Params:
     """
     taken = dict(params)
     for name, tensor in params.items():
-        if not any(name in bundle.tensors for bundle in received):
+        parts = [bundle.tensors.get(name) for bundle in received]
+        whole = {id(part): part for part in parts if isinstance(part, Dense)}
+        if not whole:
+            continue
+        values = {
+            key: torch.from_numpy(np.array(part.values)).to(tensor.device)
+            for key, part in whole.items()
+        }
+        if len(whole) == 1 and all(isinstance(part, Dense) for part in parts):
+            (one,) = values.values()
+            taken[name] = one.expand_as(tensor).clone()
             continue
         taken[name] = tensor.clone()
-        for i, bundle in enumerate(received):
-            part = bundle.tensors.get(name)
+        for i, part in enumerate(parts):
             if isinstance(part, Dense):
-                taken[name][i] = torch.from_numpy(np.array(part.values))
+                taken[name][i] = values[id(part)]
     return taken

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from fedsub_core.wire.bundles import Bundle, Declaration, Part, Sliced
@@ -90,6 +91,8 @@ def encode_download(
     return _sealed(header, tensors, encoding)
 
 
+# Numbers that overflow are the receiver's to refuse, without a warning here.
+@np.errstate(over="ignore", invalid="ignore")
 def encode_tensors(
     bundle: Bundle,
     declared: Declaration,
@@ -144,8 +147,25 @@ def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
     )
 
 
-def decode_download(data: bytes, envelope: Envelope) -> Bundle:
+class Newest:
+    """The tensors that were decoded last: clients of one process are often sent the same."""
+
+    def __init__(self) -> None:
+        self._message, self._tensors = pb.Bundle(), dict[str, Part]()
+
+    def decode(self, message: pb.Bundle, envelope: Envelope) -> dict[str, Part]:
+        """Return the tensors of a message without differences; the same objects for the same."""
+        last = self._message
+        if last.numbers != message.numbers or last.tensors != message.tensors:
+            self._tensors = _tensors(message, None, envelope)
+            self._message = message
+        return self._tensors
+
+
+def decode_download(data: bytes, envelope: Envelope, newest: Newest | None = None) -> Bundle:
     """Return the download in `data`.
+
+    `newest` serves clients alike in what they may be sent, one after another.
 
     Differences from a reference that the device does not hold are left out, if the method can do
     without: its next upload, sent without a reference, makes both sides agree again.
@@ -163,8 +183,10 @@ def decode_download(data: bytes, envelope: Envelope) -> Bundle:
     held = 0 if envelope.reference is None else envelope.reference.round
     tensors: dict[str, Part] = {}
     if not message.differences or message.reference == held:
-        kept = envelope.reference if message.differences else None
-        tensors = _tensors(message, kept, envelope)
+        if message.differences:
+            tensors = _tensors(message, envelope.reference, envelope)
+        else:
+            tensors = (newest or Newest()).decode(message, envelope)
         if tensors:
             _check_complete(tensors, envelope)
     elif not all(one.optional for one in envelope.declared.values()):
@@ -199,6 +221,8 @@ def _reference(round: int, envelope: Envelope) -> Reference | None:
     return envelope.reference
 
 
+# What a hostile scale or difference makes infinite or NaN is refused, without a warning.
+@np.errstate(over="ignore", invalid="ignore")
 def _tensors(message: pb.Bundle, kept: Reference | None, envelope: Envelope) -> dict[str, Part]:
     if not 0 <= message.numbers < len(FORMATS):
         raise envelope.refuse("number format", message.numbers, f"0 to {len(FORMATS) - 1}")

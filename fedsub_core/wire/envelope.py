@@ -44,8 +44,10 @@ class Envelope:
 
     def check_numbers(self, what: str, values: FloatArray) -> None:
         """Refuse NaN, infinite and huge numbers."""
-        # A comparison with NaN is false, so one pass finds all three.
-        if not (np.abs(values) <= self.largest).all():
+        if not values.size:
+            return
+        # NaN is its array's least and greatest, and a comparison with it is false.
+        if not (-self.largest <= np.min(values) and np.max(values) <= self.largest):
             raise self.refuse(
                 what, "NaN, infinite or huge numbers", f"finite numbers up to {self.largest:g}"
             )

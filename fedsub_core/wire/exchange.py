@@ -47,8 +47,9 @@ def pack(payload: bytes) -> ArrayRecord:
 
 def unpack(content: RecordDict) -> bytes:
     """Return the payload of a message, or raise ValueError if it carries none of ours."""
-    arrays = content.array_records.get(PAYLOAD)
-    array = arrays.get(PAYLOAD) if arrays is not None else None
+    # Not `content.array_records`, which collects all records of a kind anew.
+    arrays = content.get(PAYLOAD)
+    array = arrays.get(PAYLOAD) if isinstance(arrays, ArrayRecord) else None
     if array is None or array.stype != STYPE:
         raise ValueError(f"no {STYPE} payload among the records {cut(sorted(content.keys()))}")
     return array.data
@@ -83,7 +84,8 @@ def message_bytes(content: RecordDict, payload: int) -> int:
 def _bytes_around(content: RecordDict) -> int:
     # What is asked for and told decides, not who came first in this process or in which round:
     # a run that resumes must count as one that never stopped.
-    told = dict(content.config_records.get(TURN, {}))
+    record = content.get(TURN)
+    told = dict(record) if isinstance(record, ConfigRecord) else {}
     lengths = tuple(len(value) for value in told.values() if isinstance(value, str | bytes))
     kind = (*((name, tuple(content[name])) for name in sorted(content)), lengths)
     if kind not in _AROUND:

@@ -27,8 +27,6 @@ from fedsub_core.wire.numbers import WIDTH, pack, pack_differences, unpack, unpa
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
-# Numbers too large for a format or a difference become infinite, and the receiver refuses them.
-@np.errstate(over="ignore", invalid="ignore")
 def encode_tensor(
     name: str,
     part: Part,
@@ -38,6 +36,8 @@ def encode_tensor(
     remember: bool,
 ) -> pb.Tensor:
     """Return the tensor as the encoding wants it.
+
+    Numbers too large for a format or a difference become infinite, and the receiver refuses them.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def encode_tensor(
     else:
         wanted = part.values + kept[where]
         message.values, message.scales = pack(_lines(wanted), numbers)
-        after = wanted - _unpacked(message, wanted.shape, numbers)
+        after = wanted - _unpacked(message.values, message.scales, wanted.shape, numbers)
         # One diverged round, which the receiver refuses, must not spoil all that follow.
         after = np.where(np.isfinite(after), after, np.float32(0))
     if remember:
@@ -91,12 +91,10 @@ def _encode_differences(
     else:
         difference = values[sent] - held[sent]
         message.values, message.scales = pack(_lines(difference), numbers)
-        after[sent] += _unpacked(message, difference.shape, numbers)
+        after[sent] += _unpacked(message.values, message.scales, difference.shape, numbers)
     return after
 
 
-# What a hostile scale or difference makes infinite or NaN is refused below, without a warning.
-@np.errstate(over="ignore", invalid="ignore")
 def decode_tensor(
     message: pb.Tensor,
     declared: Declared,
@@ -121,24 +119,26 @@ def decode_tensor(
         if mask and not belongs:
             raise refuse(f"{what} of {name}", "a mask", f"none: it is {declared.kind.__name__}")
     if declared.kind is Bits:
-        _check_length(f"scales of {name}", message.scales, 0, refuse)
-        _check_length(f"sent entries of {name}", message.sent, 0, refuse)
+        _check_length(f"scales of {name}", len(message.scales), 0, refuse)
+        _check_length(f"sent entries of {name}", len(message.sent), 0, refuse)
         return Bits(unpack_bits(message.values, declared.shape, name, refuse))
     numbers = "float32" if declared.exact else numbers
     part = _empty(message, declared, before, refuse)
     held = None if kept is None or declared.exact else kept[place(part)]
     shape = _shape(part, declared.shape)
     sent = _sent(message, shape[0], None if declared.kind is Sliced else held, refuse)
-    sent_shape = (int(sent.sum()), *shape[1:])
-    _check_lengths(message, sent_shape, numbers, refuse)
+    if sent is not None:
+        shape = (int(sent.sum()), *shape[1:])
+    data = message.values  # each look at a field of bytes copies them
+    _check_lengths(message, len(data), shape, numbers, refuse)
     if held is None:
-        values = _unpacked(message, sent_shape, numbers)
+        values = _unpacked(data, message.scales, shape, numbers)
     else:
-        values = held.copy()
+        values, of = held.copy(), slice(None) if sent is None else sent
         if numbers == "float32":
-            values[sent] = unpack_differences(message.values, held[sent])
+            values[of] = unpack_differences(data, held[of])
         else:
-            values[sent] += _unpacked(message, sent_shape, numbers)
+            values[of] += _unpacked(data, message.scales, shape, numbers)
     check_numbers(name, values)
     return _with_values(part, values)
 
@@ -213,13 +213,16 @@ def _lines(values: FloatArray) -> FloatArray:
     return values.reshape(_line_shape(values.shape))
 
 
-def _unpacked(message: pb.Tensor, shape: Shape, numbers: str) -> FloatArray:
-    return unpack(message.values, message.scales, _line_shape(shape), numbers).reshape(shape)
+def _unpacked(values: bytes, scales: bytes, shape: Shape, numbers: str) -> FloatArray:
+    return unpack(values, scales, _line_shape(shape), numbers).reshape(shape)
 
 
-def _sent(message: pb.Tensor, entries: int, held: FloatArray | None, refuse: Refuse) -> BoolArray:
+def _sent(
+    message: pb.Tensor, entries: int, held: FloatArray | None, refuse: Refuse
+) -> BoolArray | None:
+    """Return which entries were sent; None: all of them."""
     if not message.sent:
-        return np.ones(entries, np.bool_)
+        return None
     what = f"sent entries of {message.name}"
     if held is None:
         raise refuse(what, "a choice of them", "all: no differences, or a sub-model's")
@@ -229,15 +232,16 @@ def _sent(message: pb.Tensor, entries: int, held: FloatArray | None, refuse: Ref
     return sent
 
 
-def _check_lengths(message: pb.Tensor, shape: Shape, numbers: str, refuse: Refuse) -> None:
+def _check_lengths(
+    message: pb.Tensor, values: int, shape: Shape, numbers: str, refuse: Refuse
+) -> None:
     lines, width = _line_shape(shape)
-    values = lines * width * WIDTH[numbers]
-    scales = 8 * lines if numbers == "int8" else 0
     what = f"of {message.name}, {numbers} {list(shape)}"
-    _check_length(f"values {what}", message.values, values, refuse)
-    _check_length(f"scales {what}", message.scales, scales, refuse)
+    _check_length(f"values {what}", values, lines * width * WIDTH[numbers], refuse)
+    scales = 8 * lines if numbers == "int8" else 0
+    _check_length(f"scales {what}", len(message.scales), scales, refuse)
 
 
-def _check_length(what: str, data: bytes, expected: int, refuse: Refuse) -> None:
-    if len(data) != expected:
-        raise refuse(what, f"{len(data)} bytes", f"{expected} bytes")
+def _check_length(what: str, got: int, expected: int, refuse: Refuse) -> None:
+    if got != expected:
+        raise refuse(what, f"{got} bytes", f"{expected} bytes")
