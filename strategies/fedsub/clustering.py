@@ -34,7 +34,7 @@ RESTARTS = 10
 FITTED = {"dbi": 3, "dbi-capped": 3, "silhouette": 8}
 # Of more distinct prototypes than these, to judge every K takes minutes: some are tried, from the
 # least to the greatest.
-MOST, SOME = 2000, 12
+MOST, SOME = 5000, 12
 # Prototypes are compared on a grid of this many steps across their spread, see `_distinct`.
 GRID = 2**20
 
@@ -170,7 +170,7 @@ def _promising(
     elif rule == "silhouette":
         bad = {k: -score for k, score in silhouette_by_k(points, counts).items()}
     else:
-        bad = davies_bouldin_by_k(points, counts)
+        bad = davies_bouldin_by_k(points, counts, candidates[-1])
     # As many clusters as distinct prototypes: there is nothing to try but to judge it.
     best = sorted((k for k in candidates if k in bad), key=lambda k: (bad[k], k))[: FITTED[rule]]
     return sorted(best) + [k for k in candidates if k == len(points)]
