@@ -67,10 +67,18 @@ class Cache:
         return {CLIENTS: self.roster.tensor(), **self.tensors}
 
     def updated(self, uploads: Mapping[str, Bundle], model: Model, prototype_size: int) -> Cache:
-        """Return the cache after `uploads`; the entries of clients that sent none stay."""
-        new = Cache.empty(self.roster.joined(uploads), model, prototype_size)
-        for name, tensor in new.tensors.items():
-            self.roster.moved(self.tensors[name], tensor, new.roster)
+        """Return the cache after `uploads`; the entries of clients that sent none stay.
+
+        Where nobody is new it is this very cache, changed: of a large federation's there is no room
+        for two.
+        """
+        roster = self.roster.joined(uploads)
+        if roster == self.roster:
+            new = self
+        else:
+            new = Cache.empty(roster, model, prototype_size)
+            for name, tensor in new.tensors.items():
+                self.roster.moved(self.tensors[name], tensor, roster)
         for client, upload in uploads.items():
             new._put(new.roster.place[client], upload)
         return new
