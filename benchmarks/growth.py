@@ -1,0 +1,140 @@
+"""What a FedSub round takes as the federation grows: seconds, memory, and choosing K.
+
+    python benchmarks/growth.py [--clients 100 300 1000 3000] [--samples 100] [--rounds 3]
+
+Each size has a process of its own. "Server half" is aggregating and fusing, CPU seconds of a round
+after the first; "K" is clustering every class anew, in epochs of local training of the same
+clients, by each rule. An exponent of 1 means: twice the clients, twice the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+import torch
+from simulation import Rounds, federation  # a script beside this one
+
+from fedsub_core.config.run_config import read_config
+from fedsub_core.training.loop import train
+from fedsub_core.turn import Turn
+from strategies.fedsub.clustering import cluster_classes
+
+TINY = ["--clients", "8", "16", "--samples", "30", "--rounds", "2"]
+#: What the lines of results begin with.
+LINES = ("8 clients:", "16 clients:", "exponent, server half", "exponent, peak")
+#: Of more clients, `dbi` is not timed: it tries K up to their number.
+MOST_DBI = 1000
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one size took: CPU seconds, GiB, and K in epochs by rule."""
+
+    clients: int
+    first: float
+    later: float
+    server: float
+    peak: float
+    k: dict[str, float]
+
+    def line(self) -> str:
+        """Return it in words."""
+        rules = ", ".join(f"{rule} {epochs:.2f} epochs" for rule, epochs in self.k.items())
+        return (
+            f"{self.clients} clients: first round {self.first:.1f} s, later {self.later:.2f} s, "
+            f"server half {self.server:.3f} s, peak {self.peak:.2f} GiB; K by {rules}"
+        )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of some work."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def added_up(of: Callable[..., object], into: list[float]) -> Callable[..., object]:
+    """Return a function that adds its CPU seconds to the last of a list."""
+
+    def run(*given: object) -> object:
+        start = time.process_time()
+        result = of(*given)
+        into[-1] += time.process_time() - start
+        return result
+
+    return run
+
+
+def measure(clients: int, samples: int, rounds: int) -> Size:
+    """Train some rounds; time them, their server half, and K by each rule."""
+    torch.set_num_threads(1)
+    config = read_config(
+        None,
+        {"method": "fedsub", "beside": "", "device": "cpu", "threads": 1,
+         "fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"},
+    )  # fmt: skip
+    run = Rounds(config, "fedsub", federation(clients, samples))
+    strategy, server = run.strategy, [0.0]
+    for name in ("aggregate", "downloads"):
+        setattr(strategy, name, added_up(getattr(strategy, name), server))
+    took = []
+    for _ in range(rounds):
+        server.append(0.0)
+        took.append(seconds(run))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    assert strategy.state is not None
+    points = strategy.state["prototypes"].double()
+    classes = {y: points[:, y].numpy() for y in range(points.shape[1])}
+    seeds = dict.fromkeys(classes, 0)
+
+    def epoch() -> None:
+        for cohort in run.grid.cohorts:
+            learner = cohort.learner
+            data, params = cohort._stacks(1, None)[0], learner.get(cohort.state, "model")
+            train(learner.model, params, data, Turn(1, 1, 0), learner.settings)
+
+    one = seconds(epoch)
+    rules = ("dbi", "dbi-capped")[clients > MOST_DBI :]
+    k = {rule: seconds(partial(cluster_classes, classes, rule, seeds, 1)) / one for rule in rules}
+    return Size(
+        clients, took[0], statistics.median(took[1:]), statistics.median(server[2:]), peak, k
+    )
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="+", default=[100, 300, 1000, 3000])
+    parser.add_argument("--samples", type=int, default=100, help="of each client")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
+    sizes = []
+    for clients in arguments.clients:
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            sizes.append(
+                process.submit(measure, clients, arguments.samples, arguments.rounds).result()
+            )
+        print(sizes[-1].line(), flush=True)
+    first, last = sizes[0], sizes[-1]
+    grown = math.log(last.clients / first.clients)
+    print(f"exponent, server half {math.log(last.server / first.server) / grown:6.2f}   aim 1.1")
+    print(f"exponent, peak        {math.log(last.peak / first.peak) / grown:6.2f}   aim 1.1")
+
+
+if __name__ == "__main__":
+    main()
