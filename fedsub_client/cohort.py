@@ -57,6 +57,8 @@ class Cohort:
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     _scaled: tuple[object, Stack, Stack] | None = field(init=False, default=None)
+    #: Whether the state's tensors are this cohort's alone, none of them another's.
+    _own: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         initial = self.learner.init(len(self.clients), self.seed)
@@ -97,6 +99,18 @@ class Cohort:
             None if reference is None else Reference.of(own)
             for own, reference in zip(states, self.references, strict=True)
         ]
+
+    def put(self, i: int, own: State) -> None:
+        """Set all that the `i`-th client keeps, but its reference."""
+        if not self._own:  # a method may have put one tensor at two places
+            self.state = {name: tensor.clone() for name, tensor in self.state.items()}
+            self._own = True
+        for name, tensor in self.state.items():
+            tensor[i] = own[name]
+
+    def forget_stacks(self) -> None:
+        """Let go of the clients' stacked data; they are stacked anew when needed."""
+        self._scaled = None
 
     # What goes over the wire.
 
@@ -142,6 +156,7 @@ class Cohort:
     ) -> tuple[list[Bundle], list[Report]]:
         """Let the clients at `index` do their round, keep their new state; what they say of it."""
         train, _ = self._stacks(turn.round, scaling)
+        self._own = False
         if len(index) == len(self.clients):
             self.state, uploads, reports = self.learner.fit(self.state, received, train, turn)
             return uploads, reports

@@ -7,19 +7,20 @@ the wire's bytes. Behind it, clients of like size share a stack, and stacks trai
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import torch
-from flwr.app import Message, RecordDict
+from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from torch import Tensor
 
 from fedsub.engines.cohort_answers import ANSWERS
-from fedsub_client.cohort import make_cohort
+from fedsub.engines.gathering import Members, gathered, give_back
+from fedsub_client.cohort import Cohort, make_cohort
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
@@ -57,7 +58,7 @@ class CohortGrid(Grid):
         by_size = sorted(clients, key=lambda c: (-len(c.train_y), c.client))
         workers = 1 if device == "cuda" else threads
         waves = -(-len(by_size) // (workers * CHUNK[device]))
-        size = -(-len(by_size) // (workers * waves))
+        self._size = size = -(-len(by_size) // (workers * waves))
         self.cohorts = [
             make_cohort(settings, card, by_size[start : start + size], device)
             for start in range(0, len(by_size), size)
@@ -128,23 +129,40 @@ class CohortGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Let the addressed clients work; their replies wait to be pulled."""
-        ids = []
-        work: dict[tuple[str, int], list[tuple[int, Message]]] = defaultdict(list)
-        cohorts = {id(cohort): cohort for cohort in self.cohorts}
+        ids, work = [], defaultdict[str, list[Message]](list)
         for message in messages:
             # Flower sets the id when a message is handed over; there is no public way.
             message.metadata.__dict__["_message_id"] = f"message-{next(self._ids)}"
             ids.append(message.metadata.message_id)
-            cohort, i = self._where[message.metadata.dst_node_id]
-            work[message.metadata.message_type, id(cohort)].append((i, message))
-        tasks = [
-            self._pool.submit(ANSWERS[kind], cohorts[key], sorted(asked, key=lambda a: a[0]))
-            for (kind, key), asked in work.items()
-        ]
-        for task in tasks:
-            for reply in task.result():
+            work[message.metadata.message_type].append(message)
+        for kind, asked in work.items():
+            for reply in self._answers(kind, asked):
                 self._replies[reply.metadata.reply_to_message_id] = reply
         return ids
+
+    def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
+        """Let clients answer messages of one kind, in stacks as full as can be."""
+        told = {message.metadata.dst_node_id: message for message in asked}
+        by_cohort = defaultdict[int, list[int]](list)
+        for node in sorted(told):
+            by_cohort[id(self._where[node][0])].append(node)
+        groups, few = [], list[int]()
+        for nodes in by_cohort.values():
+            whole = len(nodes) == len(self._where[nodes[0]][0].clients)
+            groups += [nodes] if whole else []
+            few += [] if whole else nodes
+        # Ascending nodes have like sizes of data.
+        groups += [few[start : start + self._size] for start in range(0, len(few), self._size)]
+        tasks = []
+        for nodes in groups:
+            members = [self._where[node] for node in nodes]
+            task = self._pool.submit(_answer, kind, members, [told[node] for node in nodes])
+            tasks.append((task, members))
+        for task, members in tasks:
+            replies, joined = task.result()
+            if joined is not None and kind == MessageType.TRAIN:
+                give_back(joined, members)
+            yield from replies
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to the messages of these ids, each once."""
@@ -155,6 +173,18 @@ class CohortGrid(Grid):
     ) -> Iterable[Message]:
         """Let the addressed clients work and return their replies; none is ever late."""
         return self.pull_messages(self.push_messages(messages))
+
+
+def _answer(
+    kind: str, members: Members, told: Sequence[Message]
+) -> tuple[list[Message], Cohort | None]:
+    """Return what clients answer, and the cohort they were joined in if they are of several."""
+    cohort = members[0][0]
+    if all(of is cohort for of, _ in members):
+        places = [i for _, i in members]
+        return ANSWERS[kind](cohort, list(zip(places, told, strict=True))), None
+    joined = gathered(members)
+    return ANSWERS[kind](joined, list(enumerate(told))), joined
 
 
 def resolve_device(device: str) -> str:

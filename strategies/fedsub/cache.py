@@ -66,6 +66,11 @@ class Cache:
         """Return the cache as plain named tensors."""
         return {CLIENTS: self.roster.tensor(), **self.tensors}
 
+    def only(self, places: Tensor) -> Cache:
+        """Return a cache of some of the clients, whose places are ascending."""
+        clients = tuple(self.roster.clients[i] for i in places.tolist())
+        return Cache(Roster(clients), {name: t[places] for name, t in self.tensors.items()})
+
     def updated(self, uploads: Mapping[str, Bundle], model: Model, prototype_size: int) -> Cache:
         """Return the cache after `uploads`; the entries of clients that sent none stay.
 

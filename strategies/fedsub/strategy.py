@@ -104,15 +104,19 @@ class FedSubStrategy(PersonalizedStrategy):
         return new, [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
-        """Fuse for every client at once; send only rows that differ from the client's own."""
-        cache = Cache.of(_part(state, clusters=False))
+        """Fuse for all these clients at once; send only rows that differ from a client's own."""
+        cache, clusters = Cache.of(_part(state, clusters=False)), state["clusters"]
+        known = [cache.roster.place[c] for c in clients if c in cache.roster.place]
+        concerned = _concerned(clusters, known)
+        if len(concerned) < len(clusters):
+            cache, clusters = cache.only(concerned), clusters[concerned]
         place = cache.roster.place
         if not place:
             return [Bundle()] * len(clients)
         tensors: list[dict[str, Part]] = [{} for _ in place]
         weights = cluster_weights(
             self.hyper.fusion,
-            state["clusters"].numpy(),
+            clusters.numpy(),
             cache.tensors["holds"].numpy(),
             cache.tensors["omega"].numpy(),
             self.hyper.fusion_reading,
@@ -125,7 +129,7 @@ class FedSubStrategy(PersonalizedStrategy):
             fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer.name}"], mean)
             # A client alone in its clusters gets its own rows back: it has them already.
             replaced &= (fused != rows).any(-1)
-            for i in range(len(tensors)):
+            for i in (place[c] for c in clients if c in place):
                 units = replaced[i]
                 if units.any():
                     tensors[i][layer.name] = Rows(units.numpy(), fused[i, units].numpy())
@@ -181,6 +185,14 @@ def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
         found = float(clusters[:, y].max() + 1)
         if found:
             yield MetricRow(round, "", y, "clusters", found)
+
+
+def _concerned(clusters: Tensor, clients: Sequence[int]) -> Tensor:
+    """Return who shares a cluster with any of the clients, these included; places, ascending."""
+    found = torch.zeros(len(clusters), dtype=torch.bool)
+    found[list(clients)] = True
+    shared = [torch.isin(of, of[found & (of >= 0)]) for of in clusters.unbind(1)]
+    return (found | torch.stack(shared).any(0)).nonzero().flatten()
 
 
 def _part(state: State, clusters: bool) -> State:
