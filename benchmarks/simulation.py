@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.ray import flower_run, simulation_link
+from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.cohort import Cohort
 from fedsub_client.learners.fedsub.learner import FedSubLearner

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from fedsub_core.errors import ConfigError
+from fedsub.commands.engines import check_engine, engine_options
 
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
@@ -30,18 +30,7 @@ from fedsub_core.errors import ConfigError
     type=click.IntRange(min=1),
     help="runs at a time, one thread each [default: as many as there are cores]",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="where runs are trained: on this machine, or on the nodes of a Ray cluster",
-)
-@click.option(
-    "--ray-address",
-    metavar="HOST:PORT",
-    help="the cluster of --engine ray [default: RAY_ADDRESS, or the one that this machine is in]",
-)
+@engine_options("runs")
 @click.option("--seeds", help="instead of the file's, such as 0,1,2")
 @click.option("--rounds", type=click.IntRange(min=1), help="instead of the file's")
 @click.option("--only", multiple=True, metavar="KEY=VALUE", help="only tables with this value")
@@ -69,8 +58,7 @@ def compare(
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
-    if ray_address is not None and engine != "ray":
-        raise ConfigError("--ray-address is for --engine ray: leave it out, or add that")
+    check_engine(engine, ray_address)
     console = Console()
     wanted = shortened(read_study(study, data), seeds, rounds, only)
     folder = (out or Path("runs") / study.stem).resolve()

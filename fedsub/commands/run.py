@@ -1,8 +1,9 @@
-"""``fedsub run``: train methods on a federation in this process and compare them."""
+"""``fedsub run``: train methods on a federation and compare them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from fedsub.commands.engines import check_engine, engine_options
 from fedsub.commands.progress import rounds_progress
 from fedsub.commands.tracking import check_tracking, tracking
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -54,6 +56,7 @@ def _metavar(option: Option) -> str:
     default=True,
     help="write report.html into the run's folder at the end",
 )
+@engine_options("clients")
 @tracking
 @_config_options
 def run(
@@ -61,21 +64,25 @@ def run(
     resume: Path | None,
     settings: tuple[str, ...],
     with_report: bool,
+    engine: str,
+    ray_address: str | None,
     tensorboard: bool,
     mlflow: str | None,
     **options: str | None,
 ) -> None:
-    """Train a method, and others beside it, on a federation in this process.
+    """Train a method, and others beside it, on a federation.
 
     CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
     how the methods compare and where the run's folder and its report lie.
     """
+    from fedsub.engines.simulation import build_grid, ray_grids
     from fedsub.report.tables import print_results
     from fedsub.studies.comparison import compare, go_on, load_data, new_folder, resumed_config
     from fedsub_core.data.sources import absolute_source
     from fedsub_server.results import method_summaries
 
     check_tracking(tensorboard, mlflow)
+    check_engine(engine, ray_address)
     console = Console()
     overrides: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in options.items() if value is not None
@@ -92,13 +99,15 @@ def run(
     if resume is not None:
         go_on(resume, resolved, federation)
     folder = resume or new_folder(resolved)
-    with rounds_progress(console) as bar:
+    grids = ray_grids(ray_address) if engine == "ray" else nullcontext(build_grid)
+    with grids as make_grid, rounds_progress(console) as bar:
         tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
         compare(
             resolved,
             federation,
             folder,
             lambda name, round: bar.update(tasks[name], completed=round),
+            make_grid,
         )
     print_results(console, method_summaries(folder))
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)

@@ -1,37 +1,37 @@
-"""CohortGrid: Flower's Grid in one process, with the federation as a few stacks of clients.
+"""CohortGrid: a federation in this process, as a few stacks of clients.
 
-The strategy cannot tell it from a SuperLink: messages go out, replies come back, the payloads are
-the wire's bytes. Behind it, clients of like size share a stack, and stacks train in threads.
+Clients of like size share a stack, and stacks train in threads.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 
 import torch
-from flwr.app import Message, MessageType, RecordDict
-from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
-from torch import Tensor
+from flwr.app import Message, MessageType
 
 from fedsub.engines.cohort_answers import ANSWERS
 from fedsub.engines.gathering import Members, gathered, give_back
+from fedsub.engines.in_process_grid import InProcessGrid, by_size
 from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.learners.base import State
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
+from fedsub_core.models.chain import Params
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
 
 #: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
 #: as many at once as there are.
 CHUNK = {"cpu": 8, "cuda": 512}
 
 
-class CohortGrid(Grid):
+class CohortGrid(InProcessGrid):
     """A federation in one process.
 
     Parameters
@@ -40,10 +40,8 @@ class CohortGrid(Grid):
     card, clients : the federation, split.
     device : ``cpu``, ``cuda`` or ``auto``.
     threads : stacks trained at once on a CPU, one core each.
+    nodes : of the clients, in the order of :func:`by_size`; None: from 1.
     """
-
-    #: Both its ends are ours: it takes whole lists, and trains them together.
-    in_process = True
 
     def __init__(
         self,
@@ -52,35 +50,27 @@ class CohortGrid(Grid):
         clients: Sequence[SplitClient],
         device: str = "auto",
         threads: int = 1,
+        nodes: Sequence[int] | None = None,
     ) -> None:
-        device = resolve_device(device)
-        # Like sizes together: a stack is padded to its longest client. Ties by id.
-        by_size = sorted(clients, key=lambda c: (-len(c.train_y), c.client))
+        super().__init__(range(1, len(clients) + 1) if nodes is None else nodes)
+        device, clients = resolve_device(device), by_size(clients)
         workers = 1 if device == "cuda" else threads
-        waves = -(-len(by_size) // (workers * CHUNK[device]))
-        self._size = size = -(-len(by_size) // (workers * waves))
+        waves = -(-len(clients) // (workers * CHUNK[device]))
+        self._size = size = -(-len(clients) // (workers * waves))
         self.cohorts = [
-            make_cohort(settings, card, by_size[start : start + size], device)
-            for start in range(0, len(by_size), size)
+            make_cohort(settings, card, clients[start : start + size], device)
+            for start in range(0, len(clients), size)
         ]
-        self._where = {
-            node: (cohort, i)
-            for node, (cohort, i) in enumerate(
-                ((c, i) for c in self.cohorts for i in range(len(c.clients))), start=1
-            )
-        }
+        places = [(cohort, i) for cohort in self.cohorts for i in range(len(cohort.clients))]
+        self._where = dict(zip(self._nodes, places, strict=True))
         # One core per thread: OpenMP teams of several threads fight over few cores.
         self._pool = ThreadPoolExecutor(workers, initializer=_one_core)
-        self._ids = count(1)
-        self._replies: dict[str, Message] = {}
-        # Flower stamps every message with who runs it; here that is this process alone.
-        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 0, 0, 0
 
     def close(self) -> None:
         """End the worker threads."""
         self._pool.shutdown()
 
-    def state(self) -> dict[str, dict[str, Tensor]]:
+    def state(self) -> dict[str, State]:
         """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
         return {
             f"client/{client.client}": cohort.client_state(i)
@@ -88,57 +78,33 @@ class CohortGrid(Grid):
             for i, client in enumerate(cohort.clients)
         }
 
-    def load_state(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Inverse of :meth:`state`.
-
-        Raises
-        ------
-        RunError
-            If a client of the federation is not in `state`.
-        """
+    def load_state(self, state: Mapping[str, State]) -> None:
+        """Inverse of :meth:`state`."""
         for cohort in self.cohorts:
             missing = [c.client for c in cohort.clients if f"client/{c.client}" not in state]
             if missing:
                 raise RunError(f"the run's state lacks clients {', '.join(missing)}")
             cohort.load_states([state[f"client/{c.client}"] for c in cohort.clients])
 
-    # Flower's Grid.
+    def personal_models(
+        self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
+    ) -> Iterator[tuple[str, Params]]:
+        """Yield every client's model as it is evaluated after what it `received`."""
+        for cohort in self.cohorts:
+            clients = [c.client for c in cohort.clients]
+            bundles = [received[client] for client in clients]
+            state = cohort.personalised(turn, scaling, range(len(clients)), bundles)
+            params = cohort.learner.personal(state)
+            for i, client in enumerate(clients):
+                yield client, {name: t[i].cpu().contiguous() for name, t in params.items()}
 
-    def set_run(self, run: Run) -> None:
-        """Do nothing: there is no link to tell."""
-
-    @property
-    def run(self) -> Run:
-        """A run of this process alone."""
-        return Run.create_empty(0)
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        """Return a new message (Flower's older way to make one)."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Node ids, from 1."""
-        return list(self._where)
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Let the addressed clients work; their replies wait to be pulled."""
-        ids, work = [], defaultdict[str, list[Message]](list)
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Let the addressed clients work, those asked for the same together."""
+        by_kind = defaultdict[str, list[Message]](list)
         for message in messages:
-            # Flower sets the id when a message is handed over; there is no public way.
-            message.metadata.__dict__["_message_id"] = f"message-{next(self._ids)}"
-            ids.append(message.metadata.message_id)
-            work[message.metadata.message_type].append(message)
-        for kind, asked in work.items():
-            for reply in self._answers(kind, asked):
-                self._replies[reply.metadata.reply_to_message_id] = reply
-        return ids
+            by_kind[message.metadata.message_type].append(message)
+        for kind, asked in by_kind.items():
+            yield from self._answers(kind, asked)
 
     def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
         """Let clients answer messages of one kind, in stacks as full as can be."""
@@ -163,16 +129,6 @@ class CohortGrid(Grid):
             if joined is not None and kind == MessageType.TRAIN:
                 give_back(joined, members)
             yield from replies
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Return the replies to the messages of these ids, each once."""
-        return [self._replies.pop(i) for i in message_ids if i in self._replies]
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        """Let the addressed clients work and return their replies; none is ever late."""
-        return self.pull_messages(self.push_messages(messages))
 
 
 def _answer(

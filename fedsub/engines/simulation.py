@@ -1,17 +1,22 @@
-"""Training one method on a federation in this process, resumable after every checkpoint."""
+"""Training one method on a federation, resumable after every checkpoint."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors.torch import save
 
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.in_process_grid import InProcessGrid
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
-from fedsub_client.split_client import split_client
+from fedsub.engines.ray_cluster import cluster
+from fedsub.engines.ray_grid import RayGrid
+from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.files import write_whole
@@ -24,6 +29,8 @@ from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
 Progress = Callable[[int], None]
+#: Makes the federation that method `name` trains on.
+MakeGrid = Callable[[RunConfig, str, Federation], InProcessGrid]
 
 
 class Checkpoints:
@@ -34,7 +41,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self, database: RunDatabase, grid: CohortGrid, config: RunConfig, progress: Progress
+        self, database: RunDatabase, grid: InProcessGrid, config: RunConfig, progress: Progress
     ) -> None:
         self.database, self.grid, self.config, self.progress = database, grid, config, progress
         self._rows: list[MetricRow] = []
@@ -53,9 +60,32 @@ class Checkpoints:
 
 def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGrid:
     """Return the in-process federation for method `name`, every client's data split."""
-    settings, card = config.device_settings(name), federation.card
-    clients = [split_client(c, card, settings.split) for c in federation.clients.values()]
-    return CohortGrid(settings, card, clients, config.device, config.workers)
+    settings = config.device_settings(name)
+    clients = split_clients(settings, federation)
+    return CohortGrid(settings, federation.card, clients, config.device, config.workers)
+
+
+@contextmanager
+def ray_grids(address: str | None) -> Iterator[MakeGrid]:
+    """Yield a maker of federations on the workers of a Ray cluster.
+
+    Raises
+    ------
+    RunError
+        As :func:`fedsub.engines.ray_cluster.cluster`.
+    """
+    with cluster(address) as ray:
+
+        def make(config: RunConfig, name: str, federation: Federation) -> InProcessGrid:
+            settings = config.device_settings(name)
+            return RayGrid(ray, settings, federation.card, split_clients(settings, federation))
+
+        yield make
+
+
+def split_clients(settings: DeviceSettings, federation: Federation) -> list[SplitClient]:
+    """Return every client's data, split."""
+    return [split_client(c, federation.card, settings.split) for c in federation.clients.values()]
 
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
@@ -74,7 +104,12 @@ def open_database(
 
 
 def train_method(
-    config: RunConfig, name: str, federation: Federation, folder: Path, progress: Progress
+    config: RunConfig,
+    name: str,
+    federation: Federation,
+    folder: Path,
+    progress: Progress,
+    make_grid: MakeGrid = build_grid,
 ) -> None:
     """Train method `name` to its last round, from where `folder` left off.
 
@@ -82,7 +117,7 @@ def train_method(
     """
     folder.mkdir(parents=True, exist_ok=True)
     forget_peak()
-    grid = build_grid(config, name, federation)
+    grid = make_grid(config, name, federation)
     strategy = build_strategy(config, name)
     try:
         with open_database(config, name, federation, folder) as database:
@@ -100,15 +135,11 @@ def train_method(
         grid.close()
 
 
-def save_models(grid: CohortGrid, strategy: PersonalizedStrategy, folder: Path) -> None:
+def save_models(grid: InProcessGrid, strategy: PersonalizedStrategy, folder: Path) -> None:
     """Write every client's model, as it is evaluated, to ``<folder>/<client>.safetensors``."""
     folder.mkdir(exist_ok=True)
-    turn, scaling = strategy.turn(strategy.finished_rounds), strategy.population.agreed.scaling
-    for cohort in grid.cohorts:
-        clients = [c.client for c in cohort.clients]
-        received = strategy.evaluated_downloads(clients, turn)
-        state = cohort.personalised(turn, scaling, range(len(clients)), received)
-        params = cohort.learner.personal(state)
-        for i, client in enumerate(clients):
-            tensors = {name: tensor[i].cpu().contiguous() for name, tensor in params.items()}
-            write_whole(folder / f"{client}.safetensors", save(tensors))
+    turn, agreed = strategy.turn(strategy.finished_rounds), strategy.population.agreed
+    clients = [key.removeprefix("client/") for key in grid.state()]
+    received = dict(zip(clients, strategy.evaluated_downloads(clients, turn), strict=True))
+    for client, tensors in grid.personal_models(turn, agreed.scaling, received):
+        write_whole(folder / f"{client}.safetensors", save(tensors))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsub.engines.simulation import open_database, train_method
+from fedsub.engines.simulation import MakeGrid, build_grid, open_database, train_method
 from fedsub_client.cohort import make_cohort
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
@@ -119,7 +120,11 @@ def go_on(folder: Path, config: RunConfig, federation: Federation) -> None:
 
 
 def compare(
-    config: RunConfig, federation: Federation, folder: Path, progress: MethodProgress
+    config: RunConfig,
+    federation: Federation,
+    folder: Path,
+    progress: MethodProgress,
+    make_grid: MakeGrid = build_grid,
 ) -> dict[str, Any]:
     """Train every method of the run, one after another, and return the summary.
 
@@ -128,7 +133,7 @@ def compare(
     """
     for name in config.methods:
         own = folder / name
-        train_method(config, name, federation, own, lambda r, name=name: progress(name, r))  # type: ignore[misc]
+        train_method(config, name, federation, own, partial(progress, name), make_grid)
         with RunDatabase(own / DATABASE_FILE) as database:
             export_csv(database, own / METRICS_FILE)
     return summarise_run(folder)

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from fedsub.engines.ray_cluster import check_version, cluster, in_short
 from fedsub.studies.engine import Engine, federation_of, train_run, what_went_wrong
-from fedsub.studies.ray_engine_cluster import check_version, cluster, in_short
 from fedsub.studies.study import Task
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError

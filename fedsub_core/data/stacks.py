@@ -56,11 +56,13 @@ def stack(
     ys: Sequence[NDArray[np.int64]],
     device: str | torch.device = "cpu",
     capacities: Sequence[float] = (),
+    block: int = 1,
 ) -> Stack:
-    """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros."""
+    """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros to whole blocks."""
     counts = tuple(len(y) for y in ys)
-    x = torch.zeros(len(xs), max(counts), *xs[0].shape[1:])
-    y = torch.zeros(len(xs), max(counts), dtype=torch.int64)
+    longest = -(-max(counts) // block) * block
+    x = torch.zeros(len(xs), longest, *xs[0].shape[1:])
+    y = torch.zeros(len(xs), longest, dtype=torch.int64)
     for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):
         x[i, : counts[i]] = torch.from_numpy(one_x)
         y[i, : counts[i]] = torch.from_numpy(one_y)

@@ -106,10 +106,15 @@ def each_batch(
 def _mean_loss(met: Sequence[Met], clients: int, device: torch.device) -> Tensor:
     """Return each client's cross-entropy, the mean over its steps."""
     total, steps = torch.zeros(clients, device=device), torch.zeros(clients, device=device)
+    each: list[Tensor] = []
     for active, alike in groupby(met, key=lambda one: len(one.chosen)):
         chosen, weight = (torch.stack(tensors) for tensors in zip(*alike, strict=True))
-        total[:active] -= chosen.clamp_(min=_TINY).log_().mul_(weight).sum((0, 2))
+        each.append(chosen.clamp_(min=_TINY).log_().mul_(weight).sum(2))
         steps[:active] += len(chosen)
+    # One step after another: how a sum goes must not depend on how many share the stack.
+    for losses in each:
+        for of_step in losses:
+            total[: len(of_step)] -= of_step
     return total / steps
 
 

@@ -1,14 +1,17 @@
-"""A small federation on disk, for whole runs."""
+"""A small federation on disk, for whole runs; a Ray cluster of two nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
 from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
+
+from .ray_nodes import Nodes
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +36,27 @@ def town_folder(town: Callable[..., Federation], tmp_path: Path) -> Path:
     """The federation's folder, whose files a test may spoil."""
     write_federation(tmp_path / "town", town())
     return tmp_path / "town"
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[Nodes]:
+    """A node in a folder of its own, where no other test's Ray looks for a cluster."""
+    # Sockets' paths must be short: no folder of pytest's.
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as environment:
+        for name in ("RAY_TMPDIR", "TMPDIR"):
+            environment.setenv(name, place)
+        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # By default Ray's processes give way to all others: beside other tests they would starve.
+        environment.setenv("RAY_worker_niceness", "0")
+        nodes = Nodes(Path(place))
+        try:
+            yield nodes
+        finally:
+            nodes.cluster.shutdown()
+
+
+@pytest.fixture
+def nodes(ray_cluster: Nodes) -> Nodes:
+    """Two nodes, also after a test that lost one."""
+    ray_cluster.complete()
+    return ray_cluster

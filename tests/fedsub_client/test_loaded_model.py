@@ -106,7 +106,7 @@ def test_it_is_the_model_that_was_evaluated(
     seen: list[Tensor] = []
 
     def spy(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
-        seen.append(logits[0].clone())
+        seen.append(logits[0][valid[0]].clone())
         return evaluate(logits, y, valid)
 
     monkeypatch.setattr("fedsub_client.cohort.evaluate", spy)

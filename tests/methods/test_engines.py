@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fedsub.engines.ray import flower_run, simulation_link
+from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
 from fedsub_client.saved_state import Saved

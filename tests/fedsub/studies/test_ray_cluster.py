@@ -10,16 +10,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from fedsub.cli import cli
-from fedsub.studies import ray_engine_cluster
+from fedsub.engines import ray_cluster
 from fedsub.studies.engine import Engine, federation_of
 from fedsub.studies.local_engine import local_engine
 from fedsub.studies.ray_engine import ATTEMPTS, ray_engine, train_on_node
@@ -33,6 +32,7 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import VERSION
 
 from ...methods.method_runs import people
+from ..ray_nodes import Nodes
 
 FEDSUB = str(Path(sys.executable).with_name("fedsub"))
 STUDY = """
@@ -88,33 +88,6 @@ def ended(study: Study, out: Path, engine: Engine) -> dict[str, bytes]:
     }
 
 
-class Nodes:
-    """A cluster of two nodes of one CPU each, whose temporary files lie in `place`."""
-
-    def __init__(self, place: Path) -> None:
-        from ray.cluster_utils import Cluster
-
-        self.place = place
-        self.cluster: Any = Cluster()
-        self.first = self.cluster.add_node(num_cpus=1, include_dashboard=False)
-        self.second: Any = None
-
-    @property
-    def address(self) -> str:
-        """Where studies find the cluster."""
-        return str(self.cluster.address)
-
-    def complete(self) -> None:
-        """Start the second node where there is none."""
-        if self.second is None:
-            self.second = self.cluster.add_node(num_cpus=1)
-
-    def lose_second(self) -> None:
-        """Kill the node that no study is started on, all its processes."""
-        self.cluster.remove_node(self.second, allow_graceful=False)
-        self.second = None
-
-
 def trained_on(node: Any) -> list[int]:
     """Return the processes that train a run on a node now."""
     (raylet,) = node.all_processes["raylet"]
@@ -128,30 +101,6 @@ def trained_on(node: Any) -> list[int]:
         if int(parent) == raylet.process.pid and title.startswith(b"ray::train_on_node"):
             found.append(int(process.name))
     return found
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Nodes]:
-    """A node in a folder of its own, where no other test's Ray looks for a cluster."""
-    # Sockets' paths must be short: no folder of pytest's.
-    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as environment:
-        for name in ("RAY_TMPDIR", "TMPDIR"):
-            environment.setenv(name, place)
-        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        # By default Ray's processes give way to all others: beside other tests they would starve.
-        environment.setenv("RAY_worker_niceness", "0")
-        nodes = Nodes(Path(place))
-        try:
-            yield nodes
-        finally:
-            nodes.cluster.shutdown()
-
-
-@pytest.fixture
-def nodes(cluster: Nodes) -> Nodes:
-    """Two nodes, also after a test that lost one."""
-    cluster.complete()
-    return cluster
 
 
 def wait_until(what: Callable[[], object], study: subprocess.Popen[str] | None = None) -> None:
@@ -275,7 +224,7 @@ def test_an_interrupted_study_keeps_what_is_finished_and_leaves_nothing_on_its_n
 def test_nodes_with_another_version_are_refused(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_engine_cluster, "VERSION", "9.9")
+    monkeypatch.setattr(ray_cluster, "VERSION", "9.9")
     said = rf"Ray node {socket.gethostname()}: got fedsub {re.escape(VERSION)}, expected 9\.9"
     with pytest.raises(RunError, match=said), ray_engine(nodes.address, None):
         pass

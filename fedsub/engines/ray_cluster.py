@@ -68,7 +68,7 @@ def _connect(ray: Any, address: str | None) -> None:
         raise RunError(
             f"Ray cluster at {wanted}: cannot be used ({in_short(error)}). Start one with `ray "
             "start --head`, join it with `ray start --address HOST:PORT` on every other machine, "
-            "and start the study on one of them"
+            "and call fedsub on one of them"
         ) from error
 
 
@@ -104,11 +104,11 @@ def _check_versions(ray: Any) -> None:
 
 
 def check_version(node: str, got: str, expected: str) -> None:
-    """Raise RunError where a node's fedsub is not the one of where the study was started."""
+    """Raise RunError where a node's fedsub is not the one of where it was called."""
     if got != expected:
         raise RunError(
-            f"Ray node {node}: got fedsub {got}, expected {expected} as where the study was "
-            "started. Install the same version on all nodes"
+            f"Ray node {node}: got fedsub {got}, expected {expected} as where it was "
+            "called. Install the same version on all nodes"
         )
 
 

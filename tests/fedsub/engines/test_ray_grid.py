@@ -1,0 +1,122 @@
+"""Runs on the workers of a real Ray cluster: one machine's bytes, lost workers, resumed runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fedsub.cli import cli
+from fedsub.engines.ray_grid import ATTEMPTS, RayGrid
+from fedsub.engines.simulation import MakeGrid, build_grid, ray_grids
+from fedsub.studies.comparison import MethodProgress, compare
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import ConfigError, RunError
+
+from ...methods.method_runs import people
+from ..ray_nodes import Nodes
+
+#: A mean, a model of one's own beside it, FedSub with clusters that mix, and sampling.
+METHODS = {"method": "fedsub", "beside": "fedavg,ditto", "fedsub.k-selection": "fixed:2"}
+FIVE = people(((0, 1, 2),) * 5, samples=20)
+
+
+def config(**keys: str | int | float) -> RunConfig:
+    """A short run whose uploads are differences, so that clients keep what they sent."""
+    given = {
+        "rounds": 4,
+        "seed": 3,
+        "upload-encoding": "delta",
+        "clients-per-round": 4,
+        **METHODS,
+        **keys,
+    }
+    return read_config(None, given)
+
+
+def quiet(name: str, round: int) -> None:
+    """Tell nobody."""
+
+
+def trained(
+    run: RunConfig,
+    folder: Path,
+    make_grid: MakeGrid = build_grid,
+    progress: MethodProgress = quiet,
+    federation: Federation = FIVE,
+) -> dict[str, bytes]:
+    """Train a run's methods; return what its files hold, but times."""
+    compare(run, federation, folder, progress, make_grid)
+    files = [*folder.glob("*/metrics.csv"), *folder.glob("*/models/*")]
+    assert len(files) == 3 * (1 + 5)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.slow
+def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
+    expected = trained(config(), tmp_path / "local")
+    with ray_grids(nodes.address) as grids:
+        assert trained(config(), tmp_path / "ray", grids) == expected
+        # Begun there, it goes on here; and the other way round.
+        trained(config(rounds=2), tmp_path / "begun", grids)
+        assert trained(config(), tmp_path / "begun") == expected
+        trained(config(rounds=2), tmp_path / "local-first")
+        assert trained(config(), tmp_path / "local-first", grids) == expected
+
+
+@pytest.mark.slow
+def test_a_worker_whose_node_dies_is_replaced_and_its_clients_asked_again(
+    nodes: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = trained(config(), tmp_path / "local")
+
+    def lose(name: str, round: int) -> None:
+        if (name, round) == ("fedavg", 2):
+            nodes.lose_second()
+
+    with ray_grids(nodes.address) as grids:
+        assert trained(config(), tmp_path / "ray", grids, lose) == expected
+    assert "a worker was lost and is replaced" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_worker_that_always_dies_ends_the_run_and_is_named(nodes: Nodes) -> None:
+    run = config()
+    with ray_grids(nodes.address) as grids:
+        grid = grids(run, "fedavg", FIVE)
+        assert isinstance(grid, RayGrid)
+        died: list[int] = []
+
+        def start(w: int, kept: object, of: object = grid._start) -> object:
+            died.append(w)
+            return grid._workers[w]  # the dead one again
+
+        grid._ray.kill(grid._workers[1])
+        grid._start = start  # type: ignore[method-assign]
+        said = (
+            rf"the worker of clients p\d, p\d was lost {ATTEMPTS} times, at last: .*can be resumed"
+        )
+        with pytest.raises(RunError, match=said):
+            grid.load_state(build_grid(run, "fedavg", FIVE).state())
+        assert died == [1] * (ATTEMPTS - 1)
+
+
+@pytest.mark.slow
+def test_what_fails_on_a_worker_is_told_as_it_is_here(nodes: Nodes) -> None:
+    with ray_grids(nodes.address) as grids:
+        grid = grids(config(), "fedavg", FIVE)
+        with pytest.raises(RunError, match="the run's state lacks clients p"):
+            grid.load_state({})
+        grid.close()
+
+
+def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    out = ["--out", str(tmp_path)]
+    refused = CliRunner().invoke(cli, ["run", *out, "--ray-address", "127.0.0.1:1"])
+    assert isinstance(refused.exception, ConfigError)
+    assert "--ray-address is for --engine ray" in str(refused.exception)
+    call = ["run", *out, "--engine", "ray", "--ray-address", "127.0.0.1:1", "--rounds", "1"]
+    refused = CliRunner().invoke(cli, call)
+    assert isinstance(refused.exception, RunError) and "ray start --head" in str(refused.exception)
