@@ -134,11 +134,13 @@ class CohortGrid(InProcessGrid):
 def _answer(
     kind: str, members: Members, told: Sequence[Message]
 ) -> tuple[list[Message], Cohort | None]:
-    """Return what clients answer, and the cohort they were joined in if they are of several."""
+    """Return what clients answer, and the cohort they were joined in if they are none of their own.
+
+    Some clients of a cohort are always joined, so that no two threads change one cohort.
+    """
     cohort = members[0][0]
-    if all(of is cohort for of, _ in members):
-        places = [i for _, i in members]
-        return ANSWERS[kind](cohort, list(zip(places, told, strict=True))), None
+    if members == [(cohort, i) for i in range(len(cohort.clients))]:
+        return ANSWERS[kind](cohort, list(enumerate(told))), None
     joined = gathered(members)
     return ANSWERS[kind](joined, list(enumerate(told))), joined
 
