@@ -132,6 +132,17 @@ class Clusters:
         return csr_array((data, who, self._ends), shape=(len(self.heads), self._clients))
 
 
+def leaves_alone(fusion: str, reading: str) -> bool:
+    """Whether who is alone in all its clusters gets its own rows back, as they are.
+
+    Not where zeros of a client's own count (``letter``), nor where rows are scaled.
+    """
+    readings = ("own", "held")
+    return fusion in ("overlapping", "overlapping-any") or (
+        fusion in ("avg", "leadership") and reading in readings
+    )
+
+
 def cluster_weights(
     fusion: str,
     clusters: NDArray[np.int64],

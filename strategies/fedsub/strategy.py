@@ -21,7 +21,7 @@ from strategies.fedsub.clustering import cluster_classes
 from strategies.fedsub.fusion import fuse
 from strategies.fedsub.imputation import impute
 from strategies.fedsub.indices import quality
-from strategies.fedsub.membership import cluster_weights
+from strategies.fedsub.membership import cluster_weights, leaves_alone
 from strategies.fedsub.robust import row_mean, without_outliers
 from strategies.roster import Roster, RosterMemory
 from strategies.rounds.server_half import State
@@ -106,14 +106,23 @@ class FedSubStrategy(PersonalizedStrategy):
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Fuse for all these clients at once; send only rows that differ from a client's own."""
         cache, clusters = Cache.of(_part(state, clusters=False)), state["clusters"]
-        known = [cache.roster.place[c] for c in clients if c in cache.roster.place]
-        concerned = _concerned(clusters, known)
+        versions = dict(zip(cache.roster.clients, cache.tensors["versions"].tolist(), strict=True))
+        asked = [cache.roster.place[client] for client in clients if client in versions]
+        alone = not leaves_alone(self.hyper.fusion, self.hyper.fusion_reading)
+        concerned = _concerned(clusters, asked, alone)
         if len(concerned) < len(clusters):
             cache, clusters = cache.only(concerned), clusters[concerned]
-        place = cache.roster.place
-        if not place:
-            return [Bundle()] * len(clients)
-        tensors: list[dict[str, Part]] = [{} for _ in place]
+        found = self._fused(cache, clusters, clients)
+        return [Bundle(version=versions.get(c, 0), tensors=found.get(c, {})) for c in clients]
+
+    def _fused(
+        self, cache: Cache, clusters: Tensor, clients: Sequence[str]
+    ) -> dict[str, dict[str, Part]]:
+        """Return the rows that differ from a client's own, of those in the cache, by layer."""
+        places = {c: cache.roster.place[c] for c in clients if c in cache.roster.place}
+        found: dict[str, dict[str, Part]] = {client: {} for client in places}
+        if not found:
+            return found
         weights = cluster_weights(
             self.hyper.fusion,
             clusters.numpy(),
@@ -127,19 +136,13 @@ class FedSubStrategy(PersonalizedStrategy):
         mean = row_mean(self.settings.robust)
         for layer, rows in zip(layers, everybodys, strict=True):
             fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer.name}"], mean)
-            # A client alone in its clusters gets its own rows back: it has them already.
+            # Where nothing was mixed in, a client gets its own rows back: it has them already.
             replaced &= (fused != rows).any(-1)
-            for i in (place[c] for c in clients if c in place):
+            for client, i in places.items():
                 units = replaced[i]
                 if units.any():
-                    tensors[i][layer.name] = Rows(units.numpy(), fused[i, units].numpy())
-        versions = cache.tensors["versions"].tolist()
-        return [
-            Bundle(version=versions[place[c]], tensors=tensors[place[c]])
-            if c in place
-            else Bundle()
-            for c in clients
-        ]
+                    found[client][layer.name] = Rows(units.numpy(), fused[i, units].numpy())
+        return found
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; clusters that it helped to make stay."""
@@ -187,12 +190,21 @@ def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
             yield MetricRow(round, "", y, "clusters", found)
 
 
-def _concerned(clusters: Tensor, clients: Sequence[int]) -> Tensor:
-    """Return who shares a cluster with any of the clients, these included; places, ascending."""
-    found = torch.zeros(len(clusters), dtype=torch.bool)
-    found[list(clients)] = True
-    shared = [torch.isin(of, of[found & (of >= 0)]) for of in clusters.unbind(1)]
-    return (found | torch.stack(shared).any(0)).nonzero().flatten()
+def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:
+    """Return who shares a cluster with any of the clients; places, ascending.
+
+    The clients themselves are among them, but for those `alone` in all their clusters only if
+    these are asked for, too.
+    """
+    asked = torch.zeros(len(clusters), dtype=torch.bool)
+    asked[list(clients)] = True
+    found = asked & alone
+    for of in clusters.unbind(1):
+        sizes = torch.bincount(of + 1, minlength=1)  # from -1, who is in none
+        sizes[0] = 0
+        shared = sizes[of + 1] > 1
+        found |= shared & torch.isin(of, of[asked & shared])
+    return found.nonzero().flatten()
 
 
 def _part(state: State, clusters: bool) -> State:

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_core.methods.fedsub import FUSIONS
+from fedsub_core.methods.fedsub import FUSIONS, READINGS
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.fedsub.cache import Cache
 
 from ..finished_run import MakePeople, RunMethod
 from ..sent_bundle import Floats, SentBundle
+from .by_hand import MODEL, strategy_of, upload_of
 
 ONE_CLUSTER = {"k_selection": "fixed:1"}
 ALL_ALONE = {"k_selection": "fixed:99"}
@@ -127,3 +131,41 @@ def test_clients_all_alone_train_as_if_there_were_no_server(
         ours, alone = fedsub.metric(name), local.metric(name)
         assert ours.keys() == alone.keys()
         assert all(ours[key] == pytest.approx(alone[key], abs=1e-6) for key in ours)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_some_clients_get_what_they_get_among_all(fusion: str, reading: str) -> None:
+    """Fused for whoever shares a cluster with them alone, and not at all for who shares none."""
+    stream = np.random.default_rng(5)
+    strategy = strategy_of(fusion=fusion, fusion_reading=reading)
+    names = [f"c{i:02d}" for i in range(14)]
+    uploads = {}
+    for name in names:
+        labels = sorted(stream.choice(3, stream.integers(1, 4), replace=False).tolist())
+        selected = {
+            layer.name: {y: stream.choice(layer.units, 2, replace=False).tolist() for y in labels}
+            for layer in MODEL.affine
+        }
+        uploads[name] = upload_of(labels, float(stream.uniform(0.1, 1)), 7, selected)
+    assert strategy.state is not None
+    state, _ = strategy.aggregate(strategy.state, uploads, Turn(1, 2, 0))
+    # Clusters of one to three members, numbered as in a round.
+    apart = torch.from_numpy(stream.integers(0, 7, state["clusters"].shape))
+    for y, column in enumerate(apart.unbind(1)):
+        held = state["holds"][:, y]
+        column[held] = torch.unique(column[held], return_inverse=True)[1]
+    state["clusters"] = torch.where(state["holds"], apart, -1)
+    cache = Cache.of({k: t for k, t in state.items() if k not in ("clusters", "clustered")})
+    among_all = strategy._fused(cache, state["clusters"], names)
+    sent = 0
+    for some in ([*names, "new"], names[3:6], ["c01"], ["new"]):
+        for client, got in zip(some, strategy.downloads(state, some, Turn(2, 2, 0)), strict=True):
+            assert got.version == (7 if client in names else 0)
+            expected = among_all.get(client, {})
+            assert got.tensors.keys() == expected.keys()
+            for name in expected:
+                theirs, ours = Bundle(tensors=expected).rows(name), got.rows(name)
+                assert (theirs.units == ours.units).all() and (theirs.values == ours.values).all()
+                sent += 1
+    assert sent
