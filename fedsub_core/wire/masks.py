@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +24,7 @@ def pack_bits(mask: BoolArray) -> bytes:
 
 def unpack_bits(data: bytes, shape: tuple[int, ...], what: str, refuse: Refuse) -> BoolArray:
     """Return a mask of `shape`, or refuse bytes that hold another number of bits."""
-    length = int(np.prod(shape))
+    length = prod(shape)
     if len(data) != -(-length // 8):
         raise refuse(what, f"{len(data)} bytes", f"{-(-length // 8)} bytes for {length} bits")
     mask = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")

@@ -89,16 +89,15 @@ class Cache:
         return new
 
     def _put(self, i: int, upload: Bundle) -> None:
-        tensors = self.tensors
-        tensors["holds"][i] = torch.from_numpy(upload.bits(CLASSES))
-        tensors["omega"][i] = torch.from_numpy(upload.floats(SCORE).copy())
+        own = {name: tensor[i].numpy() for name, tensor in self.tensors.items()}
+        own["holds"][:] = upload.bits(CLASSES)
+        own["omega"][:] = upload.floats(SCORE)
         if PROTOTYPES in upload.tensors:
             sent = upload.rows(PROTOTYPES)
-            tensors["versions"][i] = upload.version
-            units = torch.from_numpy(sent.units)
-            tensors["prototypes"][i, units] = torch.from_numpy(sent.values.copy())
+            own["versions"][()] = upload.version
+            own["prototypes"][sent.units] = sent.values
         for name in [n.removesuffix(MASKS) for n in upload.tensors if n.endswith(MASKS)]:
-            layer, rows = upload.rows(name), tensors[f"rows.{name}"][i]
-            rows.zero_()
-            rows[torch.from_numpy(layer.units)] = torch.from_numpy(layer.values.copy())
-            tensors[f"masks.{name}"][i] = torch.from_numpy(upload.bits(name + MASKS))
+            layer, rows = upload.rows(name), own[f"rows.{name}"]
+            rows[~layer.units] = 0
+            rows[layer.units] = layer.values
+            own[f"masks.{name}"][:] = upload.bits(name + MASKS)
