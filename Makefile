@@ -15,10 +15,10 @@ flower: $(VENV)/ray.installed
 
 # Two workers: each takes whole files, for the fixtures that their tests share.
 test: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15
 
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder --durations=40
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .
