@@ -28,9 +28,10 @@ from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
 
 NOTHING = Bundle()
-#: Samples that are tested at a time, all blocks full: a product's last digits depend on how many
+#: float32 values of the widest layer of a client's samples that are tested at a time, and how few
+#: and how many samples that may be. All blocks are full: a product's last digits depend on how many
 #: rows it has, and so a client's loss would on who shares its stack.
-TESTED = 64
+TESTED_VALUES, LEAST_TESTED, MOST_TESTED = 2**15, 32, 64
 
 
 @dataclass
@@ -193,8 +194,14 @@ class Cohort:
         _, test = self._stacks(turn.round, scaling)
         if len(index) < len(self.clients):
             test = test.select(index)
-        blocks = [self.learner.predict(state, x) for x in torch.split(test.x, TESTED, 1)]
-        return evaluate(torch.cat(blocks, 1), test.y, test.valid)
+        blocks = torch.split(test.x, self._tested_at_a_time, 1)
+        logits = torch.cat([self.learner.predict(state, x) for x in blocks], 1)
+        return evaluate(logits, test.y, test.valid)
+
+    @property
+    def _tested_at_a_time(self) -> int:
+        fitting = TESTED_VALUES // self.learner.model.widest
+        return min(max(fitting, LEAST_TESTED), MOST_TESTED)
 
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
         """Return what the `i`-th client's features are standardised with in `round`."""
@@ -218,7 +225,14 @@ class Cohort:
             self._scaled = (
                 key,
                 stack(ids, train, [c.train_y for c in held], self.device, capacities),
-                stack(ids, test, [c.test_y for c in held], self.device, capacities, TESTED),
+                stack(
+                    ids,
+                    test,
+                    [c.test_y for c in held],
+                    self.device,
+                    capacities,
+                    self._tested_at_a_time,
+                ),
             )
         return self._scaled[1], self._scaled[2]
 

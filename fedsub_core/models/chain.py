@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import prod, sqrt
 
 import torch
 from torch import Tensor
@@ -46,6 +46,17 @@ class Model(Architecture):
     def embedding_at(self) -> int:
         """Place in the chain of the layer whose input is the embedding."""
         return self.layers.index(self.affine[-1])
+
+    @cached_property
+    def widest(self) -> int:
+        """Values of a sample at its widest, what convolutions see of it included."""
+        shape, widest = self.input_shape, 1
+        for layer in self.layers:
+            if isinstance(layer, Affine):
+                widest = max(widest, layer.fan_in * prod(layer.output_shape(shape)[1:]))
+            shape = layer.output_shape(shape)
+            widest = max(widest, prod(shape))
+        return widest
 
     def init(self, clients: int, seed: int) -> Params:
         """Draw one model and give every client a copy of it.

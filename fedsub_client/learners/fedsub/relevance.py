@@ -9,7 +9,6 @@ block.
 from __future__ import annotations
 
 from itertools import pairwise
-from math import prod
 
 import torch
 from torch import Tensor
@@ -21,7 +20,6 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
 from fedsub_core.models.chain import Model, Params
-from fedsub_core.models.layers import Affine
 
 # float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
 # for calls, larger ones for leaving the cache.
@@ -66,13 +64,7 @@ def unit_relevance(
 
 def block_samples(model: Model) -> int:
     """Return how many samples a block holds, so that its intermediate results stay in cache."""
-    shape, widest = model.input_shape, 1
-    for layer in model.layers:
-        if isinstance(layer, Affine):
-            widest = max(widest, layer.fan_in * prod(layer.output_shape(shape)[1:]))
-        shape = layer.output_shape(shape)
-        widest = max(widest, prod(shape))
-    return max(1, BLOCK_VALUES // widest)
+    return max(1, BLOCK_VALUES // model.widest)
 
 
 def _in_blocks(
