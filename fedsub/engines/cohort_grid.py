@@ -14,6 +14,7 @@ from flwr.app import Message, MessageType
 
 from fedsub.engines.cohort_answers import ANSWERS
 from fedsub.engines.gathering import Members, gathered, give_back
+from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import InProcessGrid, by_size
 from fedsub_client.cohort import Cohort, make_cohort
 from fedsub_client.learners.base import State
@@ -54,6 +55,7 @@ class CohortGrid(InProcessGrid):
     ) -> None:
         super().__init__(range(1, len(clients) + 1) if nodes is None else nodes)
         device, clients = resolve_device(device), by_size(clients)
+        keep_freed_pages()
         workers = 1 if device == "cuda" else threads
         waves = -(-len(clients) // (workers * CHUNK[device]))
         self._size = size = -(-len(clients) // (workers * waves))

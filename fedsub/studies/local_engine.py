@@ -6,7 +6,7 @@ import signal
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import torch
@@ -23,6 +23,7 @@ def local_engine(jobs: int) -> Engine:
 def _spread(
     jobs: int, tasks: Sequence[Task], folder: Path
 ) -> Generator[tuple[Task, str | None], None, None]:
+    others = set(active_children())
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_one_thread) as pool:
         futures = {pool.submit(_train, task, folder): task for task in tasks}
         try:
@@ -31,6 +32,9 @@ def _spread(
                 yield futures[future], None if error is None else what_went_wrong(error)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            # Runs go on from their last checkpoint when the study does.
+            for process in set(active_children()) - others:
+                process.terminate()
             raise
 
 

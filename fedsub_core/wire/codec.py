@@ -156,7 +156,9 @@ class Newest:
     def decode(self, message: pb.Bundle, envelope: Envelope) -> dict[str, Part]:
         """Return the tensors of a message without differences; the same objects for the same."""
         last = self._message
-        if last.numbers != message.numbers or last.tensors != message.tensors:
+        # How many there are first: a hostile message has millions, which is seen before a look.
+        alike = last.numbers == message.numbers and len(last.tensors) == len(message.tensors)
+        if not (alike and last.tensors == message.tensors):
             self._tensors = _tensors(message, None, envelope)
             self._message = message
         return self._tensors

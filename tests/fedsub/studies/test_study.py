@@ -249,6 +249,37 @@ def test_a_study_that_is_killed_ends_in_the_same_tables(tmp_path: Path) -> None:
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+@pytest.mark.slow
+def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(tmp_path: Path) -> None:
+    write_federation(tmp_path / "people", people(samples=20))
+    file, out = tmp_path / "small.toml", tmp_path / "out"
+    file.write_text(STUDY.replace("rounds = 2", "rounds = 20000").partition("[tune]")[0])
+    fedsub = str(Path(sys.executable).with_name("fedsub"))
+    with subprocess.Popen(
+        [fedsub, "compare", str(file), "--seeds", "0", "--jobs", "2", "--out", str(out)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as study:
+        until = time.monotonic() + 60
+        while len(list(out.glob("runs/*/*/state.db"))) < 2:
+            assert study.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        study.send_signal(signal.SIGINT)
+        _, said = study.communicate(timeout=60)
+    assert study.returncode == 1 and said.strip().endswith("Aborted!")
+    while True:  # its processes are a group
+        try:
+            os.killpg(study.pid, 0)
+        except ProcessLookupError:
+            break
+        assert time.monotonic() < until + 60
+        time.sleep(0.05)
+    assert not list(out.glob("runs/*/seconds"))
+
+
 def test_federations_lie_in_the_folder_that_is_named(place: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     federation = people(samples=20)

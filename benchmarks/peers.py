@@ -1,0 +1,148 @@
+"""A FedAvg round beside pfl-research's, both without evaluation, one thread each.
+
+    python benchmarks/peers.py [--clients 36 100] [--samples 1428] [--rounds 5]
+
+The same people, the model 3-128-512-6, batch 32, one epoch, everybody in every round. The peer is
+no dependency: `pip install pfl` wants an older dp-accounting than ours, so install it beside, `pip
+install --no-deps --target DIR pfl prv-accountant multiprocess dill`, and set PYTHONPATH=DIR.
+Without it our part alone is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
+
+import torch
+from simulation import Rounds, federation  # a script beside this one
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation
+
+TINY = ["--clients", "4", "--samples", "60", "--rounds", "1"]
+#: What the lines of results begin with.
+LINES = ("4 clients, ours",)
+
+
+def our_rounds(people: Federation) -> Callable[[], None]:
+    """Return rounds of FedAvg on CohortGrid, one per call."""
+    config = read_config(None, {"method": "fedavg", "beside": "", "device": "cpu", "threads": 1})
+    run = Rounds(config, "fedavg", people)
+
+    def one() -> None:
+        number = run.strategy.finished_rounds + 1
+        run.strategy.run_round(run.grid, number, timeout=60, evaluated=False)
+
+    return one
+
+
+def trained_on(people: Federation) -> dict[str, list[Tensor]]:
+    """Return the training parts that our clients have, x and y by client."""
+    config = read_config(None, {"method": "fedavg", "beside": "", "device": "cpu", "threads": 1})
+    cohorts = Rounds(config, "fedavg", people).grid.cohorts
+    clients = [client for cohort in cohorts for client in cohort.clients]
+    return {c.client: [torch.from_numpy(c.train_x), torch.from_numpy(c.train_y)] for c in clients}
+
+
+class Net(nn.Module):
+    """The papers' model as pfl-research wants one: with its loss, and metrics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(3, 128), nn.ReLU(), nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 6)
+        )
+
+    def loss(self, x: Tensor, y: Tensor, eval: bool = False) -> Tensor:
+        """Return the batch's mean cross-entropy."""
+        return F.cross_entropy(self.layers(x), y)
+
+    def metrics(self, x: Tensor, y: Tensor, eval: bool = False) -> dict[str, Any]:
+        """Return none."""
+        return {}
+
+
+def pfl_seconds(data: dict[str, list[Tensor]], rounds: int) -> list[float]:
+    """Return the CPU seconds of pfl-research's rounds after the first, which warms up."""
+    from pfl.aggregate.simulate import SimulatedBackend
+    from pfl.algorithm.base import NNAlgorithmParams
+    from pfl.algorithm.federated_averaging import FederatedAveraging
+    from pfl.callback.base import TrainingProcessCallback
+    from pfl.data.dataset import Dataset
+    from pfl.data.federated_dataset import FederatedDataset
+    from pfl.data.sampling import get_user_sampler
+    from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
+    from pfl.metrics import Metrics
+    from pfl.model.pytorch import PyTorchModel
+
+    ends: list[float] = []
+
+    class Clock(TrainingProcessCallback):  # type: ignore[misc]
+        """Notes when each round ended."""
+
+        def after_central_iteration(
+            self, aggregate_metrics: Any, model: Any, *, central_iteration: int
+        ) -> tuple[bool, Any]:
+            """Note it."""
+            ends.append(time.process_time())
+            return False, Metrics()
+
+    def local_optimiser(params: Any, lr: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(params, lr=lr, momentum=0.9)
+
+    net = Net()
+    model = PyTorchModel(net, local_optimiser, torch.optim.SGD(net.parameters(), lr=1.0))
+    people = FederatedDataset(
+        lambda name: Dataset(data[name], user_id=name), get_user_sampler("minimize_reuse", [*data])
+    )
+    FederatedAveraging().run(
+        NNAlgorithmParams(rounds + 1, 10**9, len(data), None),
+        SimulatedBackend(training_data=people, val_data=None),
+        model,
+        NNTrainHyperParams(local_num_epochs=1, local_learning_rate=0.005, local_batch_size=32),
+        NNEvalHyperParams(None),
+        callbacks=[Clock()],
+    )
+    return [end - begun for begun, end in pairwise(ends)]
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="+", default=[36, 100])
+    parser.add_argument("--samples", type=int, default=1428, help="of each client")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
+    torch.set_num_threads(1)
+    for clients in arguments.clients:
+        people = federation(clients, arguments.samples)
+        run, took = our_rounds(people), []
+        for _ in range(arguments.rounds + 1):
+            start = time.process_time()
+            run()
+            took.append(time.process_time() - start)
+        ours = statistics.median(took[1:])
+        print(f"{clients} clients, ours {1000 * ours:8.0f} ms of CPU time a round", flush=True)
+        if find_spec("pfl") is None:
+            print(f"{clients} clients: pfl-research is not installed, see --help")
+            continue
+        theirs = statistics.median(pfl_seconds(trained_on(people), arguments.rounds))
+        print(f"{clients} clients, pfl-research {1000 * theirs:8.0f} ms")
+        print(f"{clients} clients, ours / pfl-research {ours / theirs:8.2f}   aim <= 0.20")
+
+
+if __name__ == "__main__":
+    main()
