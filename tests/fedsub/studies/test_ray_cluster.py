@@ -33,6 +33,7 @@ from fedsub_core.version import VERSION
 
 from ...methods.method_runs import people
 from ..ray_nodes import Nodes
+from .interrupting import started
 
 FEDSUB = str(Path(sys.executable).with_name("fedsub"))
 STUDY = """
@@ -112,13 +113,10 @@ def wait_until(what: Callable[[], object], study: subprocess.Popen[str] | None =
         time.sleep(0.02)
 
 
-def started(nodes: Nodes, file: Path, out: Path) -> subprocess.Popen[str]:
-    """Start `fedsub compare` on the cluster."""
+def study_of(nodes: Nodes, file: Path, out: Path) -> list[str]:
+    """Return the command `fedsub compare` on the cluster."""
     command = [FEDSUB, "compare", str(file), "--out", str(out)]
-    command += ["--engine", "ray", "--ray-address", nodes.address]
-    return subprocess.Popen(
-        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    return [*command, "--engine", "ray", "--ray-address", nodes.address]
 
 
 @pytest.mark.slow
@@ -192,7 +190,7 @@ def test_no_more_runs_than_jobs_at_a_time(
 def test_a_run_whose_node_dies_is_repeated(nodes: Nodes, tmp_path: Path) -> None:
     file = written(tmp_path, LONG)
     expected = ended(read_study(file), tmp_path / "local", local_engine(2))
-    with started(nodes, file, tmp_path / "ray") as study:
+    with started(study_of(nodes, file, tmp_path / "ray")) as study:
         wait_until(lambda: trained_on(nodes.second), study)
         nodes.lose_second()
         out, err = study.communicate(timeout=300)
@@ -208,7 +206,7 @@ def test_an_interrupted_study_keeps_what_is_finished_and_leaves_nothing_on_its_n
 ) -> None:
     before = set(nodes.place.glob("fedsub-*"))  # of runs that tests have killed
     runs = tmp_path / "ray" / RUNS
-    with started(nodes, written(tmp_path, ENDLESS), runs.parent) as study:
+    with started(study_of(nodes, written(tmp_path, ENDLESS), runs.parent)) as study:
         wait_until(lambda: list(runs.glob("*/summary.json")), study)
         study.send_signal(signal.SIGINT)
         _, err = study.communicate(timeout=240)

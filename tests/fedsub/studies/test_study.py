@@ -32,6 +32,7 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import ConfigError, RunError
 
 from ...methods.method_runs import people
+from .interrupting import started
 
 STUDIES = Path(__file__).resolve().parents[3] / "studies"
 STUDY = """
@@ -255,14 +256,8 @@ def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(tmp_path: Path) 
     file, out = tmp_path / "small.toml", tmp_path / "out"
     file.write_text(STUDY.replace("rounds = 2", "rounds = 20000").partition("[tune]")[0])
     fedsub = str(Path(sys.executable).with_name("fedsub"))
-    with subprocess.Popen(
-        [fedsub, "compare", str(file), "--seeds", "0", "--jobs", "2", "--out", str(out)],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as study:
+    command = [fedsub, "compare", str(file), "--seeds", "0", "--jobs", "2", "--out", str(out)]
+    with started(command) as study:
         until = time.monotonic() + 60
         while len(list(out.glob("runs/*/*/state.db"))) < 2:
             assert study.poll() is None and time.monotonic() < until
