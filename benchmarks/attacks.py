@@ -201,7 +201,7 @@ def watch_backdoor(
         honest = cohort.evaluate
 
         def evaluate(turn: Any, scaling: Any, index: Sequence[int], state: Any) -> Any:
-            _, test = cohort._stacks(turn.round, scaling)
+            _, test = cohort.data.at(turn.round, scaling)
             test = test.select(index)
             x = test.x.clone()
             mean, std = scaling.mean[..., -TRIGGER:], scaling.std[..., -TRIGGER:]

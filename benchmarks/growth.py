@@ -1,6 +1,7 @@
 """What a FedSub round takes as the federation grows: seconds, memory, and choosing K.
 
     python benchmarks/growth.py [--clients 100 300 1000 3000] [--samples 100] [--rounds 3]
+        [--k-selection dbi-capped]
 
 Each size has a process of its own. "Server half" is aggregating and fusing, CPU seconds of a round
 after the first; "K" is clustering every class anew, in epochs of local training of the same
@@ -75,13 +76,13 @@ def added_up(of: Callable[..., object], into: list[float]) -> Callable[..., obje
     return run
 
 
-def measure(clients: int, samples: int, rounds: int) -> Size:
+def measure(clients: int, samples: int, rounds: int, k_selection: str) -> Size:
     """Train some rounds; time them, their server half, and K by each rule."""
     torch.set_num_threads(1)
     config = read_config(
         None,
         {"method": "fedsub", "beside": "", "device": "cpu", "threads": 1,
-         "fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"},
+         "fedsub.k-selection": k_selection, "fedsub.fusion": "overlapping-any"},
     )  # fmt: skip
     run = Rounds(config, "fedsub", federation(clients, samples))
     strategy, server = run.strategy, [0.0]
@@ -100,7 +101,7 @@ def measure(clients: int, samples: int, rounds: int) -> Size:
     def epoch() -> None:
         for cohort in run.grid.cohorts:
             learner = cohort.learner
-            data, params = cohort._stacks(1, None)[0], learner.get(cohort.state, "model")
+            data, params = cohort.data.at(1, None)[0], learner.get(cohort.state, "model")
             train(learner.model, params, data, Turn(1, 1, 0), learner.settings)
 
     one = seconds(epoch)
@@ -116,6 +117,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, nargs="+", default=[100, 300, 1000, 3000])
     parser.add_argument("--samples", type=int, default=100, help="of each client")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--k-selection", default="dbi-capped", help="of the rounds")
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
     return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
@@ -126,10 +128,11 @@ def main() -> None:
     sizes = []
     for clients in arguments.clients:
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            sizes.append(
-                process.submit(measure, clients, arguments.samples, arguments.rounds).result()
-            )
+            given = arguments.samples, arguments.rounds, arguments.k_selection
+            sizes.append(process.submit(measure, clients, *given).result())
         print(sizes[-1].line(), flush=True)
+    if len(sizes) == 1:
+        return
     first, last = sizes[0], sizes[-1]
     grown = math.log(last.clients / first.clients)
     print(f"exponent, server half {math.log(last.server / first.server) / grown:6.2f}   aim 1.1")

@@ -118,7 +118,7 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
     learner = grid.cohorts[0].learner
     assert isinstance(learner, FedSubLearner)
     turn, model = Turn(1, 1, 0), learner.model
-    stacks = [(cohort, cohort._stacks(turn.round, None)[0]) for cohort in grid.cohorts]
+    stacks = [(cohort, cohort.data.at(turn.round, None)[0]) for cohort in grid.cohorts]
 
     def everywhere(work: Callable[[Cohort, Stack], object]) -> Callable[[], None]:
         def run() -> None:

@@ -143,7 +143,7 @@ def contenders(people: Federation) -> dict[str, Callable[[], None]]:
     cohort = build_grid(config, "fedsub", people).cohorts[0]
     learner = cohort.learner
     model, turn = learner.model, Turn(1, 1, 0)
-    data, _ = cohort._stacks(turn.round, None)
+    data, _ = cohort.data.at(turn.round, None)
     params = learner.get(cohort.state, "model")
 
     def relevance(rule: str) -> Callable[[], None]:

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from fedsub_client.learners.base import Learner, Report, State
+from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
-from fedsub_core.data.stacks import Stack, select_params, stack
-from fedsub_core.data.standardise import Scaling, apply, moments
-from fedsub_core.data.standardise import scaling as own_scaling
+from fedsub_core.data.stacks import select_params
+from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.models.kinds import build_model
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
+from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle, Declaration
-from fedsub_core.wire.codec import Address, Newest, decode_download, encode_upload
+from fedsub_core.wire.codec import Address, decode_download, encode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
 
 NOTHING = Bundle()
-#: float32 values of the widest layer of a client's samples that are tested at a time, and how few
-#: and how many samples that may be. All blocks are full: a product's last digits depend on how many
-#: rows it has, and so a client's loss would on who shares its stack.
-TESTED_VALUES, LEAST_TESTED, MOST_TESTED = 2**15, 32, 64
 
 
 @dataclass
@@ -60,17 +57,24 @@ class Cohort:
     wire: WireSettings = field(default_factory=WireSettings)
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
-    _scaled: tuple[object, Stack, Stack] | None = field(init=False, default=None)
+    data: ScaledData = field(init=False)
     #: Whether the state's tensors are this cohort's alone, none of them another's.
     _own: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
+        widest = self.learner.model.widest
+        self.data = ScaledData(self.clients, self.standardise, self.device, widest)
         initial = self.learner.init(len(self.clients), self.seed)
         self.state = {name: tensor.to(self.device) for name, tensor in initial.items()}
         remembers = self.wire.upload.feeds_back
         self.references = [
             Reference.empty(self.learner.sends) if remembers else None for _ in self.clients
         ]
+
+    def hold(self, clients: Sequence[SplitClient]) -> None:
+        """Hold these clients' data instead."""
+        self.clients = clients
+        self.data = replace(self.data, clients=clients)
 
     # What a client says and keeps.
 
@@ -112,14 +116,10 @@ class Cohort:
         for name, tensor in self.state.items():
             tensor[i] = own[name]
 
-    def forget_stacks(self) -> None:
-        """Let go of the clients' stacked data; they are stacked anew when needed."""
-        self._scaled = None
-
     # What goes over the wire.
 
-    def decode(self, i: int, payload: bytes, round: int, newest: Newest | None = None) -> Bundle:
-        """Decode the `i`-th client's download; `newest` knows what others of the cohort were sent.
+    def decode(self, i: int, payload: bytes, round: int, last: LastTensors | None = None) -> Bundle:
+        """Decode the `i`-th client's download; `last`: what another of the cohort was sent.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Cohort:
             self.wire.limit,
             self.wire.largest,
         )
-        return decode_download(payload, envelope, newest)
+        return decode_download(payload, envelope, last)
 
     def encode(self, i: int, upload: Bundle, received: Bundle, round: int) -> bytes:
         """Encode the `i`-th client's upload, and remember what the server will then hold."""
@@ -159,7 +159,7 @@ class Cohort:
         received: Sequence[Bundle],
     ) -> tuple[list[Bundle], list[Report]]:
         """Let the clients at `index` do their round, keep their new state; what they say of it."""
-        train, _ = self._stacks(turn.round, scaling)
+        train, _ = self.data.at(turn.round, scaling)
         self._own = False
         if len(index) == len(self.clients):
             self.state, uploads, reports = self.learner.fit(self.state, received, train, turn)
@@ -181,7 +181,7 @@ class Cohort:
         received: Sequence[Bundle],
     ) -> State:
         """Return the state in which the clients at `index` are tested; nothing is kept of it."""
-        train, _ = self._stacks(turn.round, scaling)
+        train, _ = self.data.at(turn.round, scaling)
         state = self.state
         if len(index) < len(self.clients):
             state, train = select_params(state, index), train.select(index)
@@ -191,50 +191,12 @@ class Cohort:
         self, turn: Turn, scaling: Scaling | None, index: Sequence[int], state: State
     ) -> Evaluation:
         """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
-        _, test = self._stacks(turn.round, scaling)
+        _, test = self.data.at(turn.round, scaling)
         if len(index) < len(self.clients):
             test = test.select(index)
-        blocks = torch.split(test.x, self._tested_at_a_time, 1)
+        blocks = torch.split(test.x, self.data.tested_at_a_time, 1)
         logits = torch.cat([self.learner.predict(state, x) for x in blocks], 1)
         return evaluate(logits, test.y, test.valid)
-
-    @property
-    def _tested_at_a_time(self) -> int:
-        fitting = TESTED_VALUES // self.learner.model.widest
-        return min(max(fitting, LEAST_TESTED), MOST_TESTED)
-
-    def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
-        """Return what the `i`-th client's features are standardised with in `round`."""
-        return self._own_scaling(self.clients[i].at(round), shared)
-
-    def _own_scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
-        return own_scaling(moments(held.train_x)) if self.standardise == "client" else shared
-
-    def _stacks(self, round: int, scaling: Scaling | None) -> tuple[Stack, Stack]:
-        """Return the round's train and test stacks, standardised; built anew when data come."""
-        standard = None if scaling is None else scaling.mean.tobytes() + scaling.std.tobytes()
-        key = standard, [c.held(round) for c in self.clients]
-        if self._scaled is None or self._scaled[0] != key:
-            train, test = [], []
-            held = [c.at(round) for c in self.clients]
-            for c in held:
-                own = self._own_scaling(c, scaling)
-                train.append(c.train_x if own is None else apply(own, c.train_x))
-                test.append(c.test_x if own is None else apply(own, c.test_x))
-            ids, capacities = [c.client for c in held], [c.capacity for c in held]
-            self._scaled = (
-                key,
-                stack(ids, train, [c.train_y for c in held], self.device, capacities),
-                stack(
-                    ids,
-                    test,
-                    [c.test_y for c in held],
-                    self.device,
-                    capacities,
-                    self._tested_at_a_time,
-                ),
-            )
-        return self._scaled[1], self._scaled[2]
 
 
 def make_cohort(

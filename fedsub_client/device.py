@@ -153,7 +153,7 @@ class Device:
         answer, _, metrics = client.fit(arrays, dict(told.record()))
         payload = answer[0].tobytes()
         params = {name: tensor[0].cpu() for name, tensor in client.model.items()}
-        used = client.cohort.scaling(0, round, told.scaling)
+        used = client.cohort.data.scaling(0, round, told.scaling)
         shape = self.data.x.shape[1:]
         kind = resolve_kind(self.config.model, shape)
         new = Saved(

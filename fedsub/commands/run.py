@@ -98,9 +98,9 @@ def run(
     federation = load_data(resolved)
     if resume is not None:
         go_on(resume, resolved, federation)
-    folder = resume or new_folder(resolved)
     grids = ray_grids(ray_address) if engine == "ray" else nullcontext(build_grid)
     with grids as make_grid, rounds_progress(console) as bar:
+        folder = resume or new_folder(resolved)
         tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
         compare(
             resolved,

@@ -10,8 +10,8 @@ from flwr.app import Error, Message, MessageType, MetricRecord, RecordDict
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle
-from fedsub_core.wire.codec import Newest
 from fedsub_core.wire.exchange import Instructions
 
 #: The place in its cohort of each client that is asked, and its message.
@@ -40,12 +40,12 @@ def _read(cohort: Cohort, asked: Asked) -> tuple[list[_Read], list[Message]]:
     """Read each client's message; one whose download is refused is answered with an error."""
     good: list[_Read] = []
     errors: list[Message] = []
-    newest = Newest()
+    last = LastTensors()
     for i, message in asked:
         told = exchange.read_instructions(message.content.config_records[exchange.TURN])
         try:
             payload = exchange.unpack(message.content)
-            received = cohort.decode(i, payload, told.turn.round, newest)
+            received = cohort.decode(i, payload, told.turn.round, last)
             good.append(_Read(i, message, told, received))
         except (MessageRefused, ValueError) as error:
             errors.append(Message(Error(0, str(error)), reply_to=message))

@@ -15,7 +15,7 @@ from flwr.app import Message, MessageType
 from fedsub.engines.cohort_answers import ANSWERS
 from fedsub.engines.gathering import Members, gathered, give_back
 from fedsub.engines.heap import keep_freed_pages
-from fedsub.engines.in_process_grid import InProcessGrid, by_size
+from fedsub.engines.in_process_grid import SimulationGrid, by_size
 from fedsub_client.cohort import Cohort, make_cohort
 from fedsub_client.learners.base import State
 from fedsub_client.split_client import SplitClient
@@ -32,7 +32,7 @@ from fedsub_core.wire.bundles import Bundle
 CHUNK = {"cpu": 8, "cuda": 512}
 
 
-class CohortGrid(InProcessGrid):
+class CohortGrid(SimulationGrid):
     """A federation in one process.
 
     Parameters

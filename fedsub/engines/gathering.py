@@ -20,12 +20,11 @@ Members = Sequence[tuple[Cohort, int]]
 def gathered(members: Members) -> Cohort:
     """Return a cohort of clients of others, with what they keep."""
     cohort = copy(members[0][0])  # not anew: nobody's first model is to be drawn
-    cohort.clients = [of.clients[i] for of, i in members]
+    cohort.hold([of.clients[i] for of, i in members])
     cohort.references = [of.references[i] for of, i in members]
     cohort.state = {
         name: torch.stack([of.state[name][i] for of, i in members]) for name in cohort.state
     }
-    cohort.forget_stacks()
     return cohort
 
 

@@ -1,8 +1,8 @@
 """The C library's heap, so that a step's tensors take the pages that the step before has freed.
 
 glibc hands large blocks back to the system as they are freed. A training step frees and takes the
-same sizes again and again, and every page that comes anew is a fault: a sixth of an epoch of the
-CNN (``benchmarks/training.py``).
+same sizes again and again, and every page that comes anew is a fault: a good part of the CNN's
+epoch (``benchmarks/training.py``).
 """
 
 from __future__ import annotations

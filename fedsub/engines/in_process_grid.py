@@ -24,7 +24,7 @@ from fedsub_core.wire.bundles import Bundle
 
 
 class InProcessGrid(Grid):
-    """A federation whose both ends are ours.
+    """A federation without a link between its ends.
 
     Parameters
     ----------
@@ -44,32 +44,6 @@ class InProcessGrid(Grid):
     @abstractmethod
     def answers(self, messages: Sequence[Message]) -> Iterable[Message]:
         """Let the addressed clients work; return their replies."""
-
-    @abstractmethod
-    def state(self) -> dict[str, State]:
-        """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
-
-    @abstractmethod
-    def load_state(self, state: Mapping[str, State]) -> None:
-        """Inverse of :meth:`state`.
-
-        Raises
-        ------
-        RunError
-            If a client of the federation is not in `state`.
-        """
-
-    @abstractmethod
-    def personal_models(
-        self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
-    ) -> Iterator[tuple[str, Params]]:
-        """Yield every client's model as it is evaluated after what it `received`."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the threads or workers."""
-
-    # Flower's Grid.
 
     def set_run(self, run: Run) -> None:
         """Do nothing: there is no link to tell."""
@@ -113,6 +87,34 @@ class InProcessGrid(Grid):
     ) -> Iterable[Message]:
         """Let the addressed clients work and return their replies; none is ever late."""
         return self.pull_messages(self.push_messages(messages))
+
+
+class SimulationGrid(InProcessGrid):
+    """A federation whose clients' states can be asked for and set."""
+
+    @abstractmethod
+    def state(self) -> dict[str, State]:
+        """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
+
+    @abstractmethod
+    def load_state(self, state: Mapping[str, State]) -> None:
+        """Inverse of :meth:`state`.
+
+        Raises
+        ------
+        RunError
+            If a client of the federation is not in `state`.
+        """
+
+    @abstractmethod
+    def personal_models(
+        self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
+    ) -> Iterator[tuple[str, Params]]:
+        """Yield every client's model as it is evaluated after what it `received`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the threads or workers."""
 
 
 def by_size(clients: Sequence[SplitClient]) -> list[SplitClient]:

@@ -17,7 +17,7 @@ import torch
 from flwr.app import Message, MessageType
 
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.in_process_grid import InProcessGrid, by_size
+from fedsub.engines.in_process_grid import SimulationGrid, by_size
 from fedsub.engines.ray_cluster import check_version, in_short
 from fedsub_client.learners.base import State
 from fedsub_client.split_client import SplitClient
@@ -40,7 +40,7 @@ Given = TypeVar("Given")
 Work = Callable[[CohortGrid], Given]
 
 
-class RayGrid(InProcessGrid):
+class RayGrid(SimulationGrid):
     """A federation on as many workers as the cluster has CPUs.
 
     Parameters

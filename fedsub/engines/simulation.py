@@ -10,7 +10,7 @@ from pathlib import Path
 from safetensors.torch import save
 
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.in_process_grid import InProcessGrid
+from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
@@ -19,6 +19,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
+from fedsub_core.errors import ConfigError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
@@ -30,7 +31,7 @@ from strategies.rounds.strategy import PersonalizedStrategy
 
 Progress = Callable[[int], None]
 #: Makes the federation that method `name` trains on.
-MakeGrid = Callable[[RunConfig, str, Federation], InProcessGrid]
+MakeGrid = Callable[[RunConfig, str, Federation], SimulationGrid]
 
 
 class Checkpoints:
@@ -41,7 +42,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self, database: RunDatabase, grid: InProcessGrid, config: RunConfig, progress: Progress
+        self, database: RunDatabase, grid: SimulationGrid, config: RunConfig, progress: Progress
     ) -> None:
         self.database, self.grid, self.config, self.progress = database, grid, config, progress
         self._rows: list[MetricRow] = []
@@ -76,7 +77,12 @@ def ray_grids(address: str | None) -> Iterator[MakeGrid]:
     """
     with cluster(address) as ray:
 
-        def make(config: RunConfig, name: str, federation: Federation) -> InProcessGrid:
+        def make(config: RunConfig, name: str, federation: Federation) -> SimulationGrid:
+            if config.device not in ("cpu", "auto"):
+                raise ConfigError(
+                    f"device: got {config.device!r}, expected 'cpu' or 'auto': a cluster's "
+                    "workers train on their CPUs"
+                )
             settings = config.device_settings(name)
             return RayGrid(ray, settings, federation.card, split_clients(settings, federation))
 
@@ -135,7 +141,7 @@ def train_method(
         grid.close()
 
 
-def save_models(grid: InProcessGrid, strategy: PersonalizedStrategy, folder: Path) -> None:
+def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Path) -> None:
     """Write every client's model, as it is evaluated, to ``<folder>/<client>.safetensors``."""
     folder.mkdir(exist_ok=True)
     turn, agreed = strategy.turn(strategy.finished_rounds), strategy.population.agreed

@@ -142,11 +142,11 @@ CARD = MethodCard(
         "FedSub equals local training to the third digit. It is the default, as in the paper; "
         "dbi-capped, silhouette and fixed:K stand beside it.",
         "Eq. 7 and 8 to the letter (fusion-reading = letter) count units that a class did not "
-        "select as 0, so rows shrink from round to round: avg and leadership reach 0.385 and 0.390 "
-        "macro F1 on WISDM, where the paper prints 0.79 and 0.86. No reading gives these two "
-        "figures: where clusters mix people (dbi-capped) leadership reaches 0.728 (own) and 0.674 "
-        "(held), avg 0.734 (own), 0.674 (held) and 0.325 (within). With dbi own gives both what "
-        "local training reaches, 0.800 and 0.803, as nearly everybody is alone.",
+        "select as 0, so rows shrink from round to round: avg and leadership reach 0.378 and 0.397 "
+        "macro F1 on WISDM (300 rounds), where the paper prints 0.79 and 0.86. No reading gives "
+        "both: where clusters mix people (dbi-capped) leadership reaches 0.777 (own) and 0.741 "
+        "(held), avg 0.775 (own), 0.717 (held) and 0.269 (within). With dbi own gives both what "
+        "local training reaches, 0.828 and 0.832 (local 0.833), as nearly everybody is alone.",
         "The papers' split draws windows at random, which leaks where windows overlap: split = "
         "blocked does not (docs/data.md).",
     ),

@@ -88,7 +88,7 @@ class Model(Architecture):
             elif tape is None:
                 out = layer.forward(x)
             else:
-                out, kept = layer.run(x)
+                out, kept = layer.forward_keeping(x)
             if tape is not None:
                 tape.append(Step(x, out, kept))
             x = out

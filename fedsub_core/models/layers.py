@@ -32,7 +32,7 @@ class Layer(ABC):
     def forward(self, x: Tensor) -> Tensor:
         """Map ``x [clients, samples, *in]`` to ``[clients, samples, *out]``."""
 
-    def run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    def forward_keeping(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return what :meth:`forward` does, and what :meth:`input_gradient` wants kept."""
         return self.forward(x), None
 

@@ -43,7 +43,7 @@ class Pool(Layer):
             out = pool(flat, self.size, self.stride or self.size, self.padding or 0)
         return out.reshape(*x.shape[:2], *out.shape[1:])
 
-    def run(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    def forward_keeping(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Pool series in whole windows by slices of them, whatever their layout in memory."""
         size = self._window(x)
         if not size:

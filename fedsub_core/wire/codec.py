@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from google.protobuf.message import DecodeError
 
-from fedsub_core.wire.bundles import Bundle, Declaration, Part, Sliced
-from fedsub_core.wire.encoding import FORMATS, Encoding
+from fedsub_core.wire.bundle_tensors import LastTensors, decode_tensors, encode_tensors
+from fedsub_core.wire.bundles import Bundle, Declaration, Part
+from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, is_frame, open_frame, open_whole
 from fedsub_core.wire.references import Reference
-from fedsub_core.wire.tensors import decode_tensor, encode_tensor, followed_inputs
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 SCHEMA_VERSION = 2
@@ -91,40 +90,6 @@ def encode_download(
     return _sealed(header, tensors, encoding)
 
 
-# Numbers that overflow are the receiver's to refuse, without a warning here.
-@np.errstate(over="ignore", invalid="ignore")
-def encode_tensors(
-    bundle: Bundle,
-    declared: Declaration,
-    encoding: Encoding,
-    reference: Reference | None = None,
-    remember: bool = False,
-) -> bytes:
-    """Return the tensors of a bundle as they stand in a message.
-
-    `reference` is what the receiver holds or is owed, and is changed if it shall `remember`.
-
-    Raises
-    ------
-    ValueError
-        If the bundle is not as declared: a fault of the method.
-    """
-    kept = {} if reference is None else reference.tensors
-    messages, before = [], dict[str, Part]()
-    for name, part in bundle.tensors.items():
-        one = declared.get(name)
-        if one is None or not isinstance(part, one.kind):
-            raise ValueError(f"tensor {name!r} is {type(part).__name__}, declared was {one}")
-        if isinstance(part, Sliced):
-            follows = followed_inputs(name, one, before, _undeclared)
-            if (follows != part.inputs).any():
-                raise ValueError(f"tensor {name!r}: its inputs do not follow {one.follows!r}")
-        before[name] = part
-        messages.append(encode_tensor(name, part, one, encoding, kept.get(name), remember))
-    # Fields of a serialised message may be put together: this stands behind the header's.
-    return bytes(pb.Bundle(tensors=messages).SerializeToString())
-
-
 def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
     """Return the upload in `data`.
 
@@ -137,7 +102,7 @@ def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
     kept = None
     if message.differences:
         kept = _reference(message.reference, envelope) or Reference.empty(envelope.declared)
-    tensors = _tensors(message, kept, envelope)
+    tensors = decode_tensors(message, kept, envelope)
     _check_complete(tensors, envelope)
     return Bundle(
         examples=_below(2**48, message.examples, "examples", envelope),
@@ -147,27 +112,10 @@ def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
     )
 
 
-class Newest:
-    """The tensors that were decoded last: clients of one process are often sent the same."""
-
-    def __init__(self) -> None:
-        self._message, self._tensors = pb.Bundle(), dict[str, Part]()
-
-    def decode(self, message: pb.Bundle, envelope: Envelope) -> dict[str, Part]:
-        """Return the tensors of a message without differences; the same objects for the same."""
-        last = self._message
-        # How many there are first: a hostile message has millions, which is seen before a look.
-        alike = last.numbers == message.numbers and len(last.tensors) == len(message.tensors)
-        if not (alike and last.tensors == message.tensors):
-            self._tensors = _tensors(message, None, envelope)
-            self._message = message
-        return self._tensors
-
-
-def decode_download(data: bytes, envelope: Envelope, newest: Newest | None = None) -> Bundle:
+def decode_download(data: bytes, envelope: Envelope, last: LastTensors | None = None) -> Bundle:
     """Return the download in `data`.
 
-    `newest` serves clients alike in what they may be sent, one after another.
+    `last` serves clients alike in what they may be sent, one after another.
 
     Differences from a reference that the device does not hold are left out, if the method can do
     without: its next upload, sent without a reference, makes both sides agree again.
@@ -186,9 +134,9 @@ def decode_download(data: bytes, envelope: Envelope, newest: Newest | None = Non
     tensors: dict[str, Part] = {}
     if not message.differences or message.reference == held:
         if message.differences:
-            tensors = _tensors(message, envelope.reference, envelope)
+            tensors = decode_tensors(message, envelope.reference, envelope)
         else:
-            tensors = (newest or Newest()).decode(message, envelope)
+            tensors = (last or LastTensors()).decode(message, envelope)
         if tensors:
             _check_complete(tensors, envelope)
     elif not all(one.optional for one in envelope.declared.values()):
@@ -223,27 +171,6 @@ def _reference(round: int, envelope: Envelope) -> Reference | None:
     return envelope.reference
 
 
-# What a hostile scale or difference makes infinite or NaN is refused, without a warning.
-@np.errstate(over="ignore", invalid="ignore")
-def _tensors(message: pb.Bundle, kept: Reference | None, envelope: Envelope) -> dict[str, Part]:
-    if not 0 <= message.numbers < len(FORMATS):
-        raise envelope.refuse("number format", message.numbers, f"0 to {len(FORMATS) - 1}")
-    numbers, declared = FORMATS[message.numbers], envelope.declared
-    if len(message.tensors) > len(declared):  # before anything is made of each
-        raise envelope.refuse("tensors", len(message.tensors), f"{len(declared)} at most")
-    taken: dict[str, Part] = {}
-    for tensor in message.tensors:
-        name = tensor.name
-        if name not in declared or name in taken:
-            expected = f"one each of {', '.join(declared) or 'none'}"
-            raise envelope.refuse("tensor", repr(name), expected)
-        held = None if kept is None else kept.tensors.get(name)
-        taken[name] = decode_tensor(
-            tensor, declared[name], numbers, held, taken, envelope.refuse, envelope.check_numbers
-        )
-    return taken
-
-
 def _check_complete(tensors: dict[str, Part], envelope: Envelope) -> None:
     missing = [n for n, d in envelope.declared.items() if not d.optional and n not in tensors]
     if missing:
@@ -273,7 +200,3 @@ def _open(data: bytes, envelope: Envelope) -> pb.Bundle:
     if message.round != envelope.round:
         raise envelope.refuse("round", message.round, envelope.round)
     return message
-
-
-def _undeclared(what: str, got: object, expected: object) -> Exception:
-    return ValueError(f"{what}: got {got}, expected {expected}")

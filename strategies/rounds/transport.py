@@ -11,8 +11,9 @@ from flwr.app import Message, MessageType, RecordDict
 from fedsub_core.errors import cut
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire import exchange
+from fedsub_core.wire.bundle_tensors import encode_tensors
 from fedsub_core.wire.bundles import Bundle, Declaration
-from fedsub_core.wire.codec import Address, decode_upload, encode_download, encode_tensors
+from fedsub_core.wire.codec import Address, decode_upload, encode_download
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.exchange import Instructions

@@ -123,7 +123,7 @@ def test_standardisation_is_of_training_parts_alone(mode: str) -> None:
     clients = people()
     shared = scaling(pool([moments(c.train_x) for c in clients])) if mode == "federation" else None
     some = cohort("local", clients, mode)
-    train, test = some._stacks(1, shared)
+    train, test = some.data.at(1, shared)
     whole = np.concatenate([c.train_x for c in clients])
     for i, c in enumerate(clients):
         basis = {"federation": whole, "client": c.train_x, "none": None}[mode]
@@ -133,7 +133,7 @@ def test_standardisation_is_of_training_parts_alone(mode: str) -> None:
                 data.x[i, : len(x)].numpy(), (x - mean) / std, rtol=1e-4, atol=1e-4
             )
             assert not data.x[i, len(x) :].any(), "padding is zero"
-        used = some.scaling(i, 1, shared)
+        used = some.data.scaling(i, 1, shared)
         assert (used is None) == (basis is None)
         if used is not None:
             np.testing.assert_allclose(used.mean, mean, rtol=1e-4)
@@ -155,7 +155,7 @@ def test_capacities_reach_the_handshake_and_the_learner(monkeypatch: pytest.Monk
     some.fit(turn(1), SCALING, range(3), [NOTHING] * 3)
     some.fit(turn(2), SCALING, [2, 0], [NOTHING] * 2)
     assert seen == [(0.25, 1.0, 0.5), (0.5, 0.25)]
-    assert some._stacks(2, SCALING)[1].capacities == (0.25, 1.0, 0.5)
+    assert some.data.at(2, SCALING)[1].capacities == (0.25, 1.0, 0.5)
 
 
 def test_a_clients_state_is_taken_out_and_put_back() -> None:

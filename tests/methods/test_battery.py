@@ -187,10 +187,12 @@ def test_no_tested_sample_reaches_the_learner(name: str, run_method: RunMethod) 
 
     def spoil(grid: CohortGrid) -> None:
         for cohort in grid.cohorts:
-            cohort.clients = [
-                replace(client, test_x=9 - client.test_x, test_y=2 - client.test_y)
-                for client in cohort.clients
-            ]
+            cohort.hold(
+                [
+                    replace(client, test_x=9 - client.test_x, test_y=2 - client.test_y)
+                    for client in cohort.clients
+                ]
+            )
 
     run, spoilt = run_method(name), run_method(name, prepare=spoil)
     for client, model in run.models().items():

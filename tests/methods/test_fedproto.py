@@ -38,7 +38,7 @@ def test_the_pull_is_felt_from_the_second_round_on(run_method: RunMethod) -> Non
             ours, theirs = pulled.models()[client][key], free.models()[client][key]
             assert (ours - theirs).abs().max() > 1e-4
     learner, state = pulled.grid.cohorts[0].learner, pulled.grid.cohorts[0].state
-    data = pulled.grid.cohorts[0]._stacks(3, pulled.strategy.population.agreed.scaling)[0]
+    data = pulled.grid.cohorts[0].data.at(3, pulled.strategy.population.agreed.scaling)[0]
     h = embeddings(learner.model, learner.personal(state), data.x)
     pull = learner.pull(state)  # type: ignore[attr-defined]
     weight = data.valid / torch.tensor(data.counts).unsqueeze(1)
@@ -60,7 +60,7 @@ def test_what_is_sent_are_class_means_after_training(run_method: RunMethod) -> N
     federation = people(((0, 1), (0, 1, 2), (1, 2), (1,)))
     run = run_method("fedproto", federation, rounds=2, hyper={"weights": "samples"})
     (cohort,) = run.grid.cohorts
-    data = cohort._stacks(2, run.strategy.population.agreed.scaling)[0]
+    data = cohort.data.at(2, run.strategy.population.agreed.scaling)[0]
     h = embeddings(cohort.learner.model, cohort.learner.personal(cohort.state), data.x)
     for i, client in enumerate(data.clients):
         upload, n = run.uploads[-1][client], data.counts[i]

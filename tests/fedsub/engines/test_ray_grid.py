@@ -120,3 +120,11 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     call = ["run", *out, "--engine", "ray", "--ray-address", "127.0.0.1:1", "--rounds", "1"]
     refused = CliRunner().invoke(cli, call)
     assert isinstance(refused.exception, RunError) and "ray start --head" in str(refused.exception)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_workers_train_on_their_cpus(nodes: Nodes) -> None:
+    expected = "device: got 'cuda', expected 'cpu' or 'auto': a cluster's workers"
+    with ray_grids(nodes.address) as grids, pytest.raises(ConfigError, match=expected):
+        grids(config(device="cuda"), "fedavg", FIVE)

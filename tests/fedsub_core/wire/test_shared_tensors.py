@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fedsub_core.wire import bundles
+from fedsub_core.wire.bundle_tensors import encode_tensors
 from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense
 from fedsub_core.wire.codec import (
     Address,
     decode_download,
     encode_download,
-    encode_tensors,
     encode_upload,
 )
 from fedsub_core.wire.encoding import parse_encoding

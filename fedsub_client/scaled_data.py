@@ -1,0 +1,67 @@
+"""The data of clients that share a stack: standardised and stacked, anew when data come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fedsub_client.split_client import SplitClient
+from fedsub_core.data.stacks import Stack, stack
+from fedsub_core.data.standardise import Scaling, apply, moments
+from fedsub_core.data.standardise import scaling as own_scaling
+
+#: float32 values of the widest layer of a client's samples that are tested at a time, and how few
+#: and how many samples that may be. All blocks are full: a product's last digits depend on how many
+#: rows it has, and so a client's loss would on who shares its stack.
+TESTED_VALUES, LEAST_TESTED, MOST_TESTED = 2**15, 32, 64
+
+
+@dataclass
+class ScaledData:
+    """What clients hold in a round, as two stacks.
+
+    Parameters
+    ----------
+    clients : their data, split.
+    standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
+    device : where the stacks live.
+    widest : values of the model's widest layer, per sample.
+    """
+
+    clients: Sequence[SplitClient]
+    standardise: str
+    device: str
+    widest: int
+    _made: tuple[object, Stack, Stack] | None = field(init=False, default=None)
+
+    @property
+    def tested_at_a_time(self) -> int:
+        """Samples of a client that are tested at a time; test stacks are padded to whole blocks."""
+        return min(max(TESTED_VALUES // self.widest, LEAST_TESTED), MOST_TESTED)
+
+    def at(self, round: int, shared: Scaling | None) -> tuple[Stack, Stack]:
+        """Return the round's train and test stacks; `shared` is the federation's scaling."""
+        standard = None if shared is None else shared.mean.tobytes() + shared.std.tobytes()
+        key = standard, [c.held(round) for c in self.clients]
+        if self._made is None or self._made[0] != key:
+            train, test = [], []
+            held = [c.at(round) for c in self.clients]
+            for c in held:
+                own = self._scaling(c, shared)
+                train.append(c.train_x if own is None else apply(own, c.train_x))
+                test.append(c.test_x if own is None else apply(own, c.test_x))
+            ids, capacities = [c.client for c in held], [c.capacity for c in held]
+            ys, test_ys = [c.train_y for c in held], [c.test_y for c in held]
+            self._made = (
+                key,
+                stack(ids, train, ys, self.device, capacities),
+                stack(ids, test, test_ys, self.device, capacities, self.tested_at_a_time),
+            )
+        return self._made[1], self._made[2]
+
+    def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
+        """Return what the `i`-th client's features are standardised with in `round`."""
+        return self._scaling(self.clients[i].at(round), shared)
+
+    def _scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
+        return own_scaling(moments(held.train_x)) if self.standardise == "client" else shared

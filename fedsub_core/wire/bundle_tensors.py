@@ -1,0 +1,97 @@
+"""A bundle's tensors as they stand in a message, and back: what is declared, in which order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedsub_core.wire.bundles import Bundle, Declaration, Part, Sliced
+from fedsub_core.wire.encoding import FORMATS, Encoding
+from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.references import Reference
+from fedsub_core.wire.tensors import decode_tensor, encode_tensor, followed_inputs
+from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+
+# Numbers that overflow are the receiver's to refuse, without a warning here.
+@np.errstate(over="ignore", invalid="ignore")
+def encode_tensors(
+    bundle: Bundle,
+    declared: Declaration,
+    encoding: Encoding,
+    reference: Reference | None = None,
+    remember: bool = False,
+) -> bytes:
+    """Return the tensors of a bundle as they stand in a message.
+
+    `reference` is what the receiver holds or is owed, and is changed if it shall `remember`.
+
+    Raises
+    ------
+    ValueError
+        If the bundle is not as declared: a fault of the method.
+    """
+    kept = {} if reference is None else reference.tensors
+    messages, before = [], dict[str, Part]()
+    for name, part in bundle.tensors.items():
+        one = declared.get(name)
+        if one is None or not isinstance(part, one.kind):
+            raise ValueError(f"tensor {name!r} is {type(part).__name__}, declared was {one}")
+        if isinstance(part, Sliced):
+            follows = followed_inputs(name, one, before, _undeclared)
+            if (follows != part.inputs).any():
+                raise ValueError(f"tensor {name!r}: its inputs do not follow {one.follows!r}")
+        before[name] = part
+        messages.append(encode_tensor(name, part, one, encoding, kept.get(name), remember))
+    # Fields of a serialised message may be put together: this stands behind the header's.
+    return bytes(pb.Bundle(tensors=messages).SerializeToString())
+
+
+# What a hostile scale or difference makes infinite or NaN is refused, without a warning.
+@np.errstate(over="ignore", invalid="ignore")
+def decode_tensors(
+    message: pb.Bundle, kept: Reference | None, envelope: Envelope
+) -> dict[str, Part]:
+    """Return the tensors of a message, by name; with `kept` they are differences from it.
+
+    Raises
+    ------
+    MessageRefused
+        If one is not as the envelope declares it.
+    """
+    if not 0 <= message.numbers < len(FORMATS):
+        raise envelope.refuse("number format", message.numbers, f"0 to {len(FORMATS) - 1}")
+    numbers, declared = FORMATS[message.numbers], envelope.declared
+    if len(message.tensors) > len(declared):  # before anything is made of each
+        raise envelope.refuse("tensors", len(message.tensors), f"{len(declared)} at most")
+    taken: dict[str, Part] = {}
+    for tensor in message.tensors:
+        name = tensor.name
+        if name not in declared or name in taken:
+            expected = f"one each of {', '.join(declared) or 'none'}"
+            raise envelope.refuse("tensor", repr(name), expected)
+        held = None if kept is None else kept.tensors.get(name)
+        taken[name] = decode_tensor(
+            tensor, declared[name], numbers, held, taken, envelope.refuse, envelope.check_numbers
+        )
+    return taken
+
+
+class LastTensors:
+    """The tensors that were decoded last: clients of one process are often sent the same."""
+
+    def __init__(self) -> None:
+        self._message, self._tensors = pb.Bundle(), dict[str, Part]()
+
+    def decode(self, message: pb.Bundle, envelope: Envelope) -> dict[str, Part]:
+        """Return the tensors of a message without differences; the same objects for the same."""
+        last = self._message
+        # How many there are first: a hostile message has millions, which is seen before a look.
+        alike = last.numbers == message.numbers and len(last.tensors) == len(message.tensors)
+        if not (alike and last.tensors == message.tensors):
+            self._tensors = decode_tensors(message, None, envelope)
+            self._message = message
+        return self._tensors
+
+
+def _undeclared(what: str, got: object, expected: object) -> Exception:
+    return ValueError(f"{what}: got {got}, expected {expected}")
