@@ -165,7 +165,7 @@ class Device:
             client.cohort.client_state(0),
             payload,
             client.report,
-            PersonalModel(params, kind, shape, self.card, used),
+            PersonalModel(params, kind, shape, self.card, used, client.cohort.learner.experts),
         )
         self.store(told.method).save(new, new_run=saved is None)
         return payload, client.report, metrics

@@ -22,6 +22,7 @@ from fedsub_core.data.standardise import apply
 from fedsub_core.errors import DataError, FedSubError, RunError
 from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import build_model
+from fedsub_core.models.mixture import Mixture
 
 #: Samples in one forward pass: a convolution's patches are several times the size of its input.
 BATCH = 1024
@@ -47,8 +48,14 @@ class LoadedModel:
 
     @cached_property
     def architecture(self) -> Model:
-        """The chain of layers that the parameters belong to."""
+        """The chain of layers of the model, or of each of a mixture's."""
         return build_model(self.model.kind, self.model.shape, len(self.model.card.classes))
+
+    @cached_property
+    def predictor(self) -> Model | Mixture:
+        """What the parameters belong to, and computes with them."""
+        of, experts = self.architecture, self.model.experts
+        return Mixture(of, experts) if experts else of
 
     def probabilities(self, x: NDArray[Any], source: str = "x") -> NDArray[np.float32]:
         """Return the probability of every class, ``[n, classes]``; each row sums to 1.
@@ -85,7 +92,7 @@ class LoadedModel:
             scaled = x if scaling is None else apply(scaling, x)
         params = {name: tensor.unsqueeze(0) for name, tensor in self.model.params.items()}
         with torch.inference_mode():
-            logits = self.architecture.forward(params, torch.from_numpy(scaled).unsqueeze(0))
+            logits = self.predictor.forward(params, torch.from_numpy(scaled).unsqueeze(0))
             probabilities: NDArray[np.float32] = logits[0].softmax(1).numpy()
         return probabilities
 
@@ -155,7 +162,7 @@ def _check(loaded: LoadedModel) -> None:
     """Refuse a model of another architecture than this version builds, or one that diverged."""
     where, model = f"{loaded.file}: client {loaded.client!r}", loaded.model
     try:
-        expected = dict(loaded.architecture.parameter_shapes)
+        expected = dict(loaded.predictor.parameter_shapes)
     except FedSubError as error:
         raise RunError(f"{where}: {error}. Use the version of FedSub that saved it") from error
     tensors = dict(model.params)

@@ -41,6 +41,7 @@ class PersonalModel:
     shape : of one sample.
     card : classes, features and units of the data it was trained on.
     scaling : what features are standardised with; None where they are not.
+    experts : of a mixture (:class:`fedsub_core.models.mixture.Mixture`); () is one model.
     """
 
     params: Params
@@ -48,6 +49,7 @@ class PersonalModel:
     shape: tuple[int, ...]
     card: Card
     scaling: Scaling | None
+    experts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class Saved:
                 "kind": self.model.kind,
                 "shape": self.model.shape,
                 "card": card_table(self.model.card),
+                "experts": self.model.experts,
             }
             for name, tensor in self.model.params.items():
                 tensors[f"model/{name}"] = tensor.clone(memory_format=torch.contiguous_format)
@@ -147,7 +150,8 @@ def _model(facts: dict[str, Any] | None, tensors: dict[str, Tensor]) -> Personal
     if "scaling/mean" in tensors:
         scaling = Scaling(tensors["scaling/mean"].numpy(), tensors["scaling/std"].numpy())
     params, card = _group(tensors, "model/"), parse_card(facts["card"], Path("the saved state"))
-    return PersonalModel(params, facts["kind"], tuple(facts["shape"]), card, scaling)
+    shape, experts = tuple(facts["shape"]), tuple(facts.get("experts", ()))
+    return PersonalModel(params, facts["kind"], shape, card, scaling, experts)
 
 
 def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -37,6 +37,13 @@ MEAN, STD = "standardise.mean", "standardise.std"
 #: Where a TorchScript file keeps :func:`facts`: ``torch.jit.load(f, _extra_files={FACTS: ""})``.
 FACTS = "fedsub.json"
 
+#: What a mixture computes; the formulas stand with ``fedsub_core.models.mixture.Mixture``.
+MIXED = (
+    f"each expert's probabilities are softmax(layers((x - {MEAN}) / {STD})) with its parameters "
+    "<expert>.<layer>; gate.weights mix them, gate.open says whether classes that gate.held lacks "
+    "may be answered; x [batch, *shape] in units, mean and std along its second axis"
+)
+
 Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
@@ -112,7 +119,10 @@ def facts(loaded: LoadedModel) -> dict[str, str]:
         "shape": json.dumps(loaded.model.shape),
         "kind": loaded.model.kind,
         "layers": json.dumps([{"type": type(layer).__name__, **asdict(layer)} for layer in chain]),
-        "computes": f"probabilities = softmax(layers((x - {MEAN}) / {STD})), x [batch, *shape] in "
+        "experts": json.dumps(loaded.model.experts),
+        "computes": MIXED
+        if loaded.model.experts
+        else f"probabilities = softmax(layers((x - {MEAN}) / {STD})), x [batch, *shape] in "
         "units; mean and std along the second axis of x",
     }
 
@@ -174,7 +184,13 @@ def _run_safetensors(path: Path, loaded: LoadedModel) -> Run:
     card = replace(loaded.model.card, classes=tuple(json.loads(told["classes"])))
     shape = tuple(json.loads(told["shape"]))
     model = replace(
-        loaded.model, params=tensors, kind=told["kind"], shape=shape, card=card, scaling=scaling
+        loaded.model,
+        params=tensors,
+        kind=told["kind"],
+        shape=shape,
+        card=card,
+        scaling=scaling,
+        experts=tuple(json.loads(told["experts"])),
     )
     return replace(loaded, file=path, model=model).probabilities
 

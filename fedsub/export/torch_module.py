@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from fedsub_client.loaded_model import LoadedModel
+from fedsub_core.models.chain import Params
+from fedsub_core.models.mixture import OWN_HEAD, Common, Mixture, unit_length
 from fedsub_core.models.to_torch import to_torch
 
 
@@ -29,13 +31,53 @@ class PersonalModule(nn.Module):
         axes = (1, -1) + (1,) * (len(loaded.model.shape) - 1)
         self.register_buffer("mean", mean.reshape(axes))
         self.register_buffer("std", std.reshape(axes))
-        self.layers = to_torch(loaded.architecture, loaded.model.params)
+        predictor, params = loaded.predictor, loaded.model.params
+        self.layers: nn.Module
+        if isinstance(predictor, Mixture):
+            self.layers = MixtureModule(predictor, params)
+        else:
+            self.layers = to_torch(predictor, params)
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the probability of every class."""
         logits: Tensor = self.layers((x - self.mean) / self.std)
         return logits.softmax(1)
+
+
+class MixtureModule(nn.Module):
+    """``x [batch, *features]``, standardised, to a mixture's log probabilities.
+
+    Parameters
+    ----------
+    mixture : which experts.
+    params : without a client axis; they are copied.
+    """
+
+    def __init__(self, mixture: Mixture, params: Params) -> None:
+        super().__init__()
+        self.mixture = mixture
+        common, *others = mixture.models
+        self.body = to_torch(mixture.body, mixture.of(params, common))
+        self.head = to_torch(mixture.head, mixture.of(params, common))
+        if OWN_HEAD in mixture.experts:
+            own = {key: params[f"{OWN_HEAD}.{key}"] for key in mixture.head.parameter_shapes}
+            self.own_head = to_torch(mixture.head, own)
+        models = {name: to_torch(mixture.model, mixture.of(params, name)) for name in others}
+        self.models = nn.ModuleDict(models)
+        for name in mixture.gate_shapes:
+            self.register_buffer(name.replace(".", "_"), params[name].clone()[None])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the log probability of every class."""
+        gate = {n: self.get_buffer(n.replace(".", "_")) for n in self.mixture.gate_shapes}
+        seen = self.body(x)
+        common = Common(self.head(seen).softmax(1)[None], unit_length(seen.flatten(1)[None]))
+        own = {name: model(x).softmax(1)[None] for name, model in self.models.items()}
+        if OWN_HEAD in self.mixture.experts:
+            own[OWN_HEAD] = self.own_head(seen).softmax(1)[None]
+        each = self.mixture.stacked(gate, common, own)
+        return self.mixture.mixed(gate, common, each)[0]
 
 
 def scaling_tensors(loaded: LoadedModel) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.mixture import Mixture
 from fedsub_core.training.batches import Step, each_batch
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import CE, Objective, Term
@@ -44,7 +45,7 @@ class Learner(ABC):
 
     #: The models that a client keeps. What the server sends goes into the first; the last is the
     #: client's own, which is evaluated, exported and used.
-    models: ClassVar[tuple[str, ...]] = ("model",)
+    models: tuple[str, ...] = ("model",)
     #: What training minimises, before a method adds to it.
     loss: Term | Objective = CE
 
@@ -114,7 +115,17 @@ class Learner(ABC):
         `x [clients, samples, *features]`, standardised.
         """
         with torch.no_grad():
-            return self.model.forward(self.personal(state), x)
+            return self.predictor.forward(self.personal(state), x)
+
+    @property
+    def predictor(self) -> Model | Mixture:
+        """What computes with :meth:`personal`'s parameters: a model, or several that are mixed."""
+        return self.model
+
+    @property
+    def experts(self) -> tuple[str, ...]:
+        """Names of what the predictor mixes; () where it is one model."""
+        return self.predictor.experts if isinstance(self.predictor, Mixture) else ()
 
     # What methods are made of.
 

@@ -20,23 +20,19 @@ PROTOTYPE_NOISES = ("none", "gaussian", "laplace")
 
 #: Names of what travels beside a layer's rows, which go by the layer's name.
 CLASSES, SCORE, PROTOTYPES, MASKS = "classes", "scores", "prototypes", ".masks"
+#: Each class's share in its units' relevance; of methods that fuse by it.
+SHARES = ".shares"
 
 
 @dataclass(frozen=True)
-class FedSubHyperparameters(Hyperparameters):
-    """FedSub's hyperparameters, defaults of the journal version unless said otherwise."""
+class SubnetworkHyperparameters(Hyperparameters):
+    """What says which units matter for a class, and who is alike in it."""
 
     relevance: str = choice(
         "lrp-a2b1", "lrp-a1b0", "naive", doc="how units are judged relevant (eq. 2, 4, 5)"
     )
     lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
     score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
-    fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
-    fusion_reading: str = choice(
-        *READINGS,
-        doc="avg, leadership: a unit not selected counts as the person's own row, not at all "
-        "(held), as zeros among members only (within), as zeros (letter)",
-    )
     k_selection: str = option(
         "dbi",
         "number of clusters: dbi (the paper), dbi-capped, silhouette or fixed:K",
@@ -56,13 +52,25 @@ class FedSubHyperparameters(Hyperparameters):
     prototype_delta: float = option(1e-5, "delta at which epsilon is reported", above=0, below=1)
 
 
-def prototype_size(model: Architecture, hyper: FedSubHyperparameters) -> int:
+@dataclass(frozen=True)
+class FedSubHyperparameters(SubnetworkHyperparameters):
+    """FedSub's hyperparameters, defaults of the journal version unless said otherwise."""
+
+    fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
+    fusion_reading: str = choice(
+        *READINGS,
+        doc="avg, leadership: a unit not selected counts as the person's own row, not at all "
+        "(held), as zeros among members only (within), as zeros (letter)",
+    )
+
+
+def prototype_size(model: Architecture, hyper: SubnetworkHyperparameters) -> int:
     """Features of a sample, or of the last hidden layer for ``prototype = "embedding"``."""
     embedding = hyper.prototype == "embedding"
     return model.embedding_size if embedding else prod(model.input_shape)
 
 
-def sends(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
+def sends(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
     """Return what a device sends: see ``docs/wire-format.md``.
 
     A layer's tensor holds rows, ``[units, fan_in + 1]``: a unit's weights and its bias side by
@@ -80,7 +88,7 @@ def sends(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
     return declared
 
 
-def receives(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
+def receives(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
     """Return what the server sends: rows to replace, of layers that have some."""
     return {
         layer.name: rows((layer.units, layer.fan_in + 1), optional=True)
@@ -88,7 +96,7 @@ def receives(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
     }
 
 
-def cost(hyper: FedSubHyperparameters, epochs: int) -> Cost:
+def cost(hyper: SubnetworkHyperparameters, epochs: int) -> Cost:
     """Training, and one pass for relevance."""
     return Cost(epochs + {"naive": 0.33, "lrp-a1b0": 1.0, "lrp-a2b1": 1.33}[hyper.relevance])
 

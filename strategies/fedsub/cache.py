@@ -6,13 +6,13 @@ cache is its own checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
+from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES
 from fedsub_core.models.chain import Model
 from fedsub_core.wire.bundles import Bundle
 from strategies.roster import Roster
@@ -30,6 +30,7 @@ class Cache:
     ----------
     roster : the clients, ascending.
     tensors :
+        ``shares.<layer>`` float32 [n, classes, units], where a method sends them;
         ``rows.<layer>`` float32 [n, units, fan_in + 1], zero where no class selected the unit;
         ``masks.<layer>`` bool [n, classes, units];
         ``holds`` bool [n, classes], classes whose subnetwork the client contributes;
@@ -42,8 +43,10 @@ class Cache:
     tensors: State
 
     @classmethod
-    def empty(cls, roster: Roster, model: Model, prototype_size: int) -> Cache:
-        """Return a cache that has heard of nobody's data."""
+    def empty(
+        cls, roster: Roster, model: Model, prototype_size: int, shares: Iterable[str] = ()
+    ) -> Cache:
+        """Return a cache that has heard of nobody's data; of layers `shares`, shares, too."""
         n, classes = len(roster.clients), model.classes
         tensors = {
             "holds": torch.zeros(n, classes, dtype=torch.bool),
@@ -54,6 +57,8 @@ class Cache:
         for layer in model.affine:
             tensors[f"rows.{layer.name}"] = torch.zeros(n, layer.units, layer.fan_in + 1)
             tensors[f"masks.{layer.name}"] = torch.zeros(n, classes, layer.units, dtype=torch.bool)
+            if layer.name in shares:
+                tensors[f"shares.{layer.name}"] = torch.zeros(n, classes, layer.units)
         return cls(roster, tensors)
 
     @classmethod
@@ -65,6 +70,10 @@ class Cache:
     def state(self) -> State:
         """Return the cache as plain named tensors."""
         return {CLIENTS: self.roster.tensor(), **self.tensors}
+
+    def versions(self) -> dict[str, int]:
+        """Return which version of its prototypes each client sent last, by client."""
+        return dict(zip(self.roster.clients, self.tensors["versions"].tolist(), strict=True))
 
     def only(self, places: Tensor) -> Cache:
         """Return a cache of some of the clients, whose places are ascending."""
@@ -81,7 +90,8 @@ class Cache:
         if roster == self.roster:
             new = self
         else:
-            new = Cache.empty(roster, model, prototype_size)
+            shares = [n.removeprefix("shares.") for n in self.tensors if n.startswith("shares.")]
+            new = Cache.empty(roster, model, prototype_size, shares)
             for name, tensor in new.tensors.items():
                 self.roster.moved(self.tensors[name], tensor, roster)
         for client, upload in uploads.items():
@@ -101,3 +111,5 @@ class Cache:
             rows[~layer.units] = 0
             rows[layer.units] = layer.values
             own[f"masks.{name}"][:] = upload.bits(name + MASKS)
+            if f"shares.{name}" in own:
+                own[f"shares.{name}"][:] = upload.floats(name + SHARES)

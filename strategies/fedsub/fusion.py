@@ -88,10 +88,10 @@ def _averaged(
     own = choice.new_zeros(held[:, 0].shape)
     if weights.reading == "own":
         # Who only receives has no subnetwork of the class that could lack the unit.
-        taken = held & (selected | ~weights.contributes[:, :, None])
-        own, choice = (choice * ~taken).sum(1), choice * taken
+        theirs = held & (selected | ~weights.contributes[:, :, None])
+        own, choice = (choice * ~theirs).sum(1), choice * theirs
         # The server knows a client's row only if the client selected it.
-        replaced = taken.any(1) & ((own == 0) | selected.any(1))
+        replaced = theirs.any(1) & ((own == 0) | selected.any(1))
     holders = weights.reading in ("own", "held")
     if mean is not None and weights.fusion != "leadership":
         fused = mixed(weights, rows, selected, choice, mean, holders)
@@ -99,7 +99,7 @@ def _averaged(
     else:
         if holders:
             choice = torch.where(held, choice / share, 0.0)
-        fused = _taken(weights, rows, choice, selected, own)
+        fused = taken(weights, rows, choice, selected, own)
     return fused.mul_(replaced[:, :, None]), replaced
 
 
@@ -179,7 +179,7 @@ def _held_mean(
     return fused
 
 
-def _taken(
+def taken(
     weights: ClusterWeights, rows: Tensor, choice: Tensor, gives: Tensor, own: Tensor
 ) -> Tensor:
     """Return own * row + sum_y choice * sum of the rows in u's cluster, float32 [n, units, width].

@@ -62,7 +62,7 @@ def mixed(
     mean : of a cluster's rows.
     holders : bool, of each unit those members alone that selected it.
     """
-    centre_of = _of_holders if holders else _of_all
+    centre_of = of_holders if holders else _of_all
     fused = torch.zeros_like(rows)
     for y, inside, givers in clusters(weights):
         shares = weights.weight[givers, y]
@@ -76,7 +76,7 @@ def _of_all(rows: Tensor, selected: Tensor, shares: Tensor, mean: RowMean) -> Te
     return mean(rows * selected[:, :, None], shares)
 
 
-def _of_holders(rows: Tensor, selected: Tensor, shares: Tensor, mean: RowMean) -> Tensor:
+def of_holders(rows: Tensor, selected: Tensor, shares: Tensor, mean: RowMean) -> Tensor:
     """Return the mean over the members with a weight that selected a unit; zeros if nobody did."""
     centre = torch.zeros_like(rows[0])
     # Units that the same members hold are averaged together.

@@ -1,39 +1,27 @@
-"""FedSub, the server half (Algorithm 2): cache, impute, cluster, fuse, send what changed."""
+"""FedSub, the server half (algorithm 2): fuse subnetworks of who is alike, send what changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
-from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import Model
-from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Part, Rows
-from strategies.fedsub.bounds import bounded
-from strategies.fedsub.cache import CLIENTS, Cache
-from strategies.fedsub.clustering import cluster_classes
+from strategies.fedsub.cache import Cache
 from strategies.fedsub.fusion import fuse
-from strategies.fedsub.imputation import impute
-from strategies.fedsub.indices import quality
 from strategies.fedsub.membership import cluster_weights, leaves_alone
 from strategies.fedsub.robust import row_mean, without_outliers
-from strategies.roster import Roster, RosterMemory
+from strategies.fedsub.subnetworks import SubnetworkStrategy
 from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
+from strategies.rounds.strategy import RoundCallback
 
 
-class FedSubStrategy(PersonalizedStrategy):
-    """Every client gets its own sparse update, fused by class from clients like it.
-
-    State: the cache's tensors, and ``clusters`` int64 [n, classes] (-1: in none) with the
-    prototypes they were made of, so that an unchanged class is not clustered again.
-    """
+class FedSubStrategy(SubnetworkStrategy):
+    """Every client gets its own sparse update, fused by class from clients like it."""
 
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
         super().__init__(settings, on_round)
@@ -42,71 +30,11 @@ class FedSubStrategy(PersonalizedStrategy):
                 f"robust: got {settings.robust.mean!r} with fedsub.fusion=leadership, which takes "
                 "one client's rows and no mean; expected clip, multi-krum or another fusion"
             )
-        self._roster = RosterMemory()
-
-    def init(self, model: Model) -> State:
-        """Return an empty cache."""
-        nobody, size = Roster(()), prototype_size(model, self.hyper)
-        return Cache.empty(nobody, model, size).state() | _no_clusters(0, model.classes, size)
-
-    def check(self, state: State, client: str, upload: Bundle) -> None:
-        """Demand a subnetwork and a prototype for every class that the client holds."""
-        held = upload.bits(CLASSES)
-        if not held.any():
-            raise self.refuse(client, "classes", "none", "at least one")
-        scores = upload.floats(SCORE)
-        most = upload.examples if "samples" in self.hyper.score else 1
-        # A lossy encoding may round up.
-        if not ((scores >= 0) & (scores <= 1.01 * most)).all() or scores[~held].any():
-            expected = f"0 to {most}, and 0 for classes without a subnetwork"
-            raise self.refuse(client, "scores", scores.tolist(), expected)
-        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
-            layer, masks = name.removesuffix(MASKS), upload.bits(name)
-            if masks[~held].any() or (masks.any(0) & ~upload.rows(layer).units).any():
-                expected = "of classes held, a subset of the layer's rows"
-                raise self.refuse(client, f"masks of layer {layer}", "other units", expected)
-        sent = upload.rows(PROTOTYPES).units if PROTOTYPES in upload.tensors else ~held & held
-        if (sent != held).any() and (sent.any() or not self._holds(state, client, upload)):
-            got, labels = sent.nonzero()[0].tolist(), held.nonzero()[0].tolist()
-            raise self.refuse(client, "prototypes of classes", got, f"all of {labels}")
-
-    def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
-    ) -> tuple[State, list[MetricRow]]:
-        """Update the cache, predict missing prototypes if asked to, cluster what changed."""
-        model, size = self.model, prototype_size(self.model, self.hyper)
-        before = Cache.of(_part(state, clusters=False))
-        cache = before.updated(uploads, model, size)
-        if self.settings.robust.clip:
-            cache = bounded(cache)
-        prototypes, present = self._prototypes(cache)
-        old = _aligned(state, before.roster, cache.roster, model.classes, size)
-        clusters = torch.full(present.shape, -1, dtype=torch.int64)
-        stale: list[int] = []
-        apart: list[MetricRow] = []
-        for y in range(model.classes):
-            same = torch.equal(present[:, y], old["clusters"][:, y] >= 0) and torch.equal(
-                prototypes[present[:, y], y], old["clustered"][present[:, y], y]
-            )
-            if same:
-                clusters[:, y] = old["clusters"][:, y]
-            elif present[:, y].any():
-                stale.append(y)
-        if stale:
-            seeds = {y: derive_seed(turn.seed, "", 0, f"clusters of class {y}") for y in stale}
-            points = {y: prototypes[present[:, y], y].numpy() for y in stale}
-            found = cluster_classes(points, self.hyper.k_selection, seeds, self.settings.workers)
-            for y, labels in found.items():
-                clusters[present[:, y], y] = torch.from_numpy(labels)
-                for name, value in quality(points[y], labels).items():
-                    apart.append(MetricRow(turn.round, "", y, name, value))
-        new = cache.state() | {"clusters": clusters, "clustered": prototypes}
-        return new, [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Fuse for all these clients at once; send only rows that differ from a client's own."""
-        cache, clusters = Cache.of(_part(state, clusters=False)), state["clusters"]
-        versions = dict(zip(cache.roster.clients, cache.tensors["versions"].tolist(), strict=True))
+        cache, clusters = self.cached(state)
+        versions = cache.versions()
         asked = [cache.roster.place[client] for client in clients if client in versions]
         alone = not leaves_alone(self.hyper.fusion, self.hyper.fusion_reading)
         concerned = _concerned(clusters, asked, alone)
@@ -144,51 +72,6 @@ class FedSubStrategy(PersonalizedStrategy):
                     found[client][layer.name] = Rows(units.numpy(), fused[i, units].numpy())
         return found
 
-    def without(self, state: State, client: str) -> State:
-        """Return the state without a client's row; clusters that it helped to make stay."""
-        roster = Roster.of(state[CLIENTS])
-        kept = [i for i, one in enumerate(roster.clients) if one != client]
-        rows = {name: tensor[kept] for name, tensor in state.items() if name != CLIENTS}
-        return {CLIENTS: roster.without(client).tensor(), **rows}
-
-    def _prototypes(self, cache: Cache) -> tuple[Tensor, Tensor]:
-        """Return prototypes [n, classes, d] to cluster and which of them there are."""
-        prototypes, present = cache.tensors["prototypes"].double(), cache.tensors["holds"]
-        if not self.hyper.impute:
-            return prototypes, present
-        filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)
-        return torch.from_numpy(filled), present | torch.from_numpy(imputed)
-
-    def _holds(self, state: State, client: str, upload: Bundle) -> bool:
-        """Whether the cache holds the version of a client's prototypes that `upload` names."""
-        i = self._roster.of(state[CLIENTS]).place.get(client)
-        if i is None or not 0 < upload.version == int(state["versions"][i]):
-            return False
-        return bool((state["holds"][i].numpy() == upload.bits(CLASSES)).all())
-
-
-def _size_rows(uploads: Mapping[str, Bundle], round: int) -> Iterator[MetricRow]:
-    """Yield what plain float32 would take: the papers' encoding, and the union of the rows.
-
-    The papers send every class's subnetwork on its own; the union has each selected row once.
-    """
-    for client, upload in uploads.items():
-        papers = union = 0
-        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
-            rows = upload.rows(name.removesuffix(MASKS)).values
-            papers += 4 * int(upload.bits(name).sum()) * rows.shape[1]
-            union += 4 * rows.size
-        yield MetricRow(round, client, None, "bytes_up_papers", papers)
-        yield MetricRow(round, client, None, "bytes_up_union", union)
-
-
-def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
-    """Yield how many clusters each class has, as the whole federation's metric."""
-    for y in range(clusters.shape[1]):
-        found = float(clusters[:, y].max() + 1)
-        if found:
-            yield MetricRow(round, "", y, "clusters", found)
-
 
 def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:
     """Return who shares a cluster with any of the clients; places, ascending.
@@ -205,24 +88,3 @@ def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:
         shared = sizes[of + 1] > 1
         found |= shared & torch.isin(of, of[asked & shared])
     return found.nonzero().flatten()
-
-
-def _part(state: State, clusters: bool) -> State:
-    """Return the clustering's part of the state, or the cache's."""
-    return {k: t for k, t in state.items() if (k in ("clusters", "clustered")) == clusters}
-
-
-def _no_clusters(clients: int, classes: int, size: int) -> State:
-    return {
-        "clusters": torch.full((clients, classes), -1, dtype=torch.int64),
-        "clustered": torch.zeros(clients, classes, size, dtype=torch.float64),
-    }
-
-
-def _aligned(state: State, before: Roster, after: Roster, classes: int, size: int) -> State:
-    """Return the last clustering, in the order of the new cache's clients."""
-    old = _part(state, clusters=True)
-    if before == after:
-        return old
-    empty = _no_clusters(len(after.clients), classes, size)
-    return {name: before.moved(old[name], tensor, after) for name, tensor in empty.items()}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
+from fedsub_client.learners.base import Fitted, Learner, Received, Report, State, reported
 from fedsub_client.learners.fedsub.noise import (
     RELEASES,
     SECRET,
@@ -23,7 +23,7 @@ from fedsub_client.learners.fedsub.prototypes import (
 )
 from fedsub_client.learners.fedsub.relevance import unit_relevance
 from fedsub_client.learners.fedsub.scores import class_scores
-from fedsub_client.learners.fedsub.subnetworks import integrate, union_rows, unit_masks
+from fedsub_client.learners.fedsub.subnetworks import Masks, integrate, union_rows, unit_masks
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
@@ -75,10 +75,17 @@ class FedSubLearner(Learner):
         state = self.receive(state, received)
         params, loss = self.train(self.get(state, "model"), data, turn)
         state = state | self.put(params, "model")
+        state, uploads, reports = self.described(state, received, data, turn)
+        losses = reported(training_loss=loss)
+        return state, uploads, [{**a, **b} for a, b in zip(losses, reports, strict=True)]
+
+    def described(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Say of each class where the data lie and which units of the model matter for it."""
+        params = self.get(state, "model")
         features = prototype_features(self.model, params, data, self.hyper.prototype)
         rho, counts = prototypes(features, data, self.model.classes)
         versions = self._versions(state, data)
-        reports = reported(training_loss=loss)
+        reports: list[Report] = [{} for _ in data.clients]
         if self.noise is not None:
             # Where the data do not name the prototypes, every round releases new ones.
             names = [version or turn.round for version in versions]
@@ -87,9 +94,17 @@ class FedSubLearner(Learner):
                 spent_epsilon(self.noise, n, self.hyper.prototype_delta)
                 for n in state[RELEASES].tolist()
             ]
-            reports = [{**one, "epsilon": e} for one, e in zip(reports, spent, strict=True)]
+            reports = [{"epsilon": e} for e in spent]
         known = [bundle.version for bundle in received]
         return state, self._uploads(params, known, data, rho, counts > 0, versions), reports
+
+    def masks(self, relevance: Mapping[str, Tensor], held: Tensor) -> Masks:
+        """Return which units each class selects; `held` bool [clients, classes]."""
+        return unit_masks(relevance, held, self.hyper.depth)
+
+    def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
+        """Return whole tensors ``[clients, ...]`` that a method sends in addition, by name."""
+        return {}
 
     def _uploads(
         self,
@@ -102,7 +117,8 @@ class FedSubLearner(Learner):
     ) -> list[Bundle]:
         hyper, model = self.hyper, self.model
         relevance, logits = unit_relevance(model, params, data, hyper.relevance, hyper.lrp_start)
-        masks = unit_masks(relevance, held, hyper.depth)
+        masks = self.masks(relevance, held)
+        beside = {name: t.cpu().numpy() for name, t in self.beside(relevance, masks).items()}
         rows = union_rows(model, params, masks)
         chosen = {name: mask.cpu().numpy() for name, mask in masks.items()}
         scores = class_scores(hyper.score, logits, data).cpu().numpy()
@@ -115,6 +131,7 @@ class FedSubLearner(Learner):
                 tensors[PROTOTYPES] = Rows(holds[i], means[i, holds[i]])
             for name, mask in chosen.items():
                 tensors[name], tensors[name + MASKS] = rows[i][name], Bits(mask[i])
+            tensors |= {name: Dense(array[i]) for name, array in beside.items()}
             uploads.append(Bundle(count, version, tensors))
         return uploads
 

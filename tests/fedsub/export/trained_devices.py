@@ -30,17 +30,23 @@ KINDS = {  # of 77 and 50 samples: the adaptive pooling's windows then differ in
 
 
 def device_state(
-    folder: Path, model: str, shape: tuple[int, ...], scale: str, epochs: int = 30
+    folder: Path,
+    model: str,
+    shape: tuple[int, ...],
+    scale: str,
+    epochs: int = 30,
+    classes: int = 3,
+    **keys: str,
 ) -> Path:
-    """Train device "p" for a round; return the folder of its state."""
+    """Train device "p", who has so many `classes`, for a round; return its state's folder."""
     rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
+    y = np.arange(60) % classes
     x = rng.normal(y.reshape(-1, *[1] * len(shape)), 0.5, (60, *shape)) * 3 + 5
     person = ClientData("p", x.astype(np.float32), y)
     write_federation(folder / "data", Federation(CARD, {"p": person}))
     settings: dict[str, str | int | float | bool] = {"data": "toy", "beside": "", "model": model}
     settings |= {"standardise": scale, "epochs": epochs, "lr": 0.05 if scale != "none" else 0.02}
-    config = read_config(None, settings)
+    config = read_config(None, {**settings, **keys})
     node = {"client-id": "p", "data": str(folder / "data"), "state-dir": str(folder / "state")}
     device = Device(Context(1, 1, node, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
     shared = standardise.scaling(standardise.moments(person.x)) if scale == "federation" else None

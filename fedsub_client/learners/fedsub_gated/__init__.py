@@ -1,0 +1,1 @@
+"""FedSub with a federated gate, the device half."""

@@ -1,0 +1,211 @@
+"""FedSub with a federated gate, the device half: experts, their gate, classes that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedsub_client.learners.base import Fitted, Received, State, reported
+from fedsub_client.learners.embeddings import embeddings
+from fedsub_client.learners.fedsub.learner import FedSubLearner
+from fedsub_client.learners.fedsub.prototypes import prototypes
+from fedsub_client.learners.fedsub.subnetworks import Masks
+from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities
+from fedsub_client.learners.validation import held_back
+from fedsub_core.data.stacks import Stack
+from fedsub_core.methods.fedsub import SHARES
+from fedsub_core.methods.fedsub_gated import (
+    FUSED,
+    GATE,
+    HEAD,
+    LOCAL,
+    PULLED,
+    STRONG,
+    names,
+    trained,
+)
+from fedsub_core.models.chain import Params
+from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, WEIGHTS, Mixture
+from fedsub_core.training import Pull
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Dense
+
+#: The people's weights of the experts, as the server last sent them.
+COMMON_WEIGHTS = "gate.common"
+#: So low a bias takes a class out of the softmax: its probability is exactly 0.
+NEVER = -1e9
+
+
+class FedSubGatedLearner(FedSubLearner):
+    """Keeps the fused model as it was received and as it was trained on, and experts beside it.
+
+    State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
+    has one; what :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common`` [experts].
+    """
+
+    def check(self) -> None:
+        """Refuse what FedSub refuses; know the models."""
+        super().check()
+        self.models = ("model", *self.predictor.models)
+
+    @cached_property
+    def predictor(self) -> Mixture:
+        """The person's mixture."""
+        return Mixture(self.model, names(self.hyper))
+
+    def init(self, clients: int, seed: int) -> State:
+        """Return one start for all models, and a gate that knows nothing."""
+        state = super().init(clients, seed)
+        shapes, experts = self.predictor.parameter_shapes, len(names(self.hyper))
+        for name in (HELD, OPEN, MEANS, SPREAD):
+            state[name] = torch.zeros(clients, *shapes[name])
+        state[HELD] += 1
+        for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
+            state[f"{HEAD}.{key}"] = state[f"{FUSED}.{key}"].clone()
+        state[WEIGHTS] = torch.full((clients, experts), 1 / experts)
+        return state | {COMMON_WEIGHTS: state[WEIGHTS].clone()}
+
+    def receive(self, state: State, received: Received) -> State:
+        """Replace the units that downloads name; note the model then, and the people's weights."""
+        state = super().receive(state, received)
+        new = torch.tensor([bool(bundle.tensors) for bundle in received])
+        model, fused = self.get(state, "model"), self.get(state, FUSED)
+        state |= self.put({n: _where(new, t, fused[n]) for n, t in model.items()}, FUSED)
+        weights = state[COMMON_WEIGHTS].clone()
+        for i, bundle in enumerate(received):
+            part = bundle.tensors.get(GATE)
+            if isinstance(part, Dense) and part.values.sum() > 0:
+                weights[i] = torch.from_numpy(np.array(part.values))
+        # Whoever was dropped for all has no weight left here; the rest shares it.
+        own = state[WEIGHTS] * (weights > 0)
+        left = own.sum(1, keepdim=True)
+        own = torch.where(left > 0, own / left.clamp(min=1e-12), weights)
+        return state | {COMMON_WEIGHTS: weights, WEIGHTS: own}
+
+    def personal(self, state: State) -> Params:
+        """Return the mixture's parameters."""
+        return {name: state[name] for name in self.predictor.parameter_shapes}
+
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Take in the newest download, if it is that which is tested."""
+        return self.receive(state, received)
+
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Train the fused model and the experts; judge them on what is held back."""
+        state = self.receive(state, received)
+        judging = turn.round <= self.hyper.gate_until * turn.rounds
+        kept, judged = held_back(data, self.hyper.gate_share) if judging else (data, data)
+        held = F.one_hot(data.y, self.model.classes).mul(data.valid.unsqueeze(2)).amax(1) > 0
+        params, loss = self._train_fused(self.get(state, "model"), held, kept, turn)
+        state = state | self.put(params, "model")
+        for name in trained(self.hyper):
+            state |= self._train_expert(state, name, kept, turn)
+        if HEAD in names(self.hyper):
+            state |= self._train_head(state, kept, turn)
+        state |= self._means(state, kept, held)
+        sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
+        if judging:
+            chosen = self._chosen(state, judged)
+            sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
+            sums[:, -1] = torch.tensor(judged.counts)
+            state[WEIGHTS] = own_weights(chosen, state[COMMON_WEIGHTS], self.hyper.alpha)
+        state, uploads, reports = self.described(state, received, data, turn)
+        uploads = [
+            replace(upload, tensors={**upload.tensors, GATE: Dense(one)})
+            for upload, one in zip(uploads, sums.numpy(), strict=True)
+        ]
+        weights = {f"weight_{n}": state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
+        own = reported(training_loss=loss, **weights)
+        return state, uploads, [{**a, **b} for a, b in zip(own, reports, strict=True)]
+
+    # Training.
+
+    def _train_fused(
+        self, params: Params, held: Tensor, data: Stack, turn: Turn
+    ) -> tuple[Params, Tensor]:
+        """Train, with classes that a person lacks out of the softmax: nothing pushes them down."""
+        if not self.hyper.restricted:
+            return self.train(params, data, turn)
+        bias = f"{self.model.affine[-1].name}.bias"
+        without = params | {bias: params[bias].masked_fill(~held, NEVER)}
+        new, loss = self.train(without, data, turn)
+        return new | {bias: torch.where(held, new[bias], params[bias])}, loss
+
+    def _train_expert(self, state: State, name: str, data: Stack, turn: Turn) -> State:
+        """Train alone, or pulled to the fused model as it was received; not who was dropped."""
+        pulls = {LOCAL: 0.0, PULLED: self.hyper.pull, STRONG: self.hyper.strong_pull}
+        place = names(self.hyper).index(name)
+        going_on = (state[COMMON_WEIGHTS][:, place] > 0).nonzero().flatten().tolist()
+        if not going_on:
+            return {}
+        before, anchor = self.get(state, name), self.get(state, FUSED)
+        if len(going_on) < len(data.clients):
+            own = {n: t[going_on] for n, t in before.items()}
+            anchor, data = {n: t[going_on] for n, t in anchor.items()}, data.select(going_on)
+        else:
+            own = before
+        new, _ = self.train(own, data, turn, objective=self.loss + Pull(anchor, pulls[name]))
+        rows = torch.tensor(going_on, device=data.x.device)
+        return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, name)
+
+    def _train_head(self, state: State, data: Stack, turn: Turn) -> State:
+        """Train the person's own head on the body as it was received."""
+        head = self.model.head()
+        own = {key: state[f"{HEAD}.{key}"] for key in self.model.parameters_of(head)}
+        start = self.get(state, FUSED) | own
+        epochs = self.hyper.head_epochs
+        new, _ = self.train(start, data, turn, only=head, phase="head", epochs=epochs)
+        return self.put({key: new[key] for key in own}, HEAD)
+
+    # The gate and what it needs.
+
+    def _means(self, state: State, data: Stack, held: Tensor) -> State:
+        """Return where the person's classes lie in the fused embedding, and what is open."""
+        seen = embeddings(self.model, self.get(state, FUSED), data.x).flatten(2)
+        seen = F.normalize(seen, dim=2) * data.valid.unsqueeze(2)
+        means, _ = prototypes(seen, data, self.model.classes)
+        away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))
+        total = (away.square().sum(2) * data.valid).sum(1)
+        mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
+        opened = torch.tensor([mass, float(self.hyper.novelty)], device=data.x.device)
+        return {
+            HELD: held.to(means.dtype),
+            MEANS: means,
+            SPREAD: total / torch.tensor(data.counts, device=data.x.device),
+            OPEN: opened.expand(len(data.clients), 2).clone(),
+        }
+
+    def _chosen(self, state: State, judged: Stack) -> Tensor:
+        """Return what probability each expert gives each sample's label; 0 where padded."""
+        params, mixture = self.personal(state), self.predictor
+        with torch.no_grad():
+            each = mixture.stacked(params, *mixture.each(params, judged.x))
+        label = judged.y[:, :, None, None].expand(*each.shape[:3], 1)
+        return each.gather(3, label).squeeze(3) * judged.valid.unsqueeze(2)
+
+    # What is said of the fused model.
+
+    def masks(self, relevance: Mapping[str, Tensor], held: Tensor) -> Masks:
+        """Return which units each class selects; of the outputs each its own."""
+        found, last = super().masks(relevance, held), self.model.affine[-1].name
+        if last in found:
+            found[last] = torch.eye(self.model.classes, dtype=torch.bool) & held.unsqueeze(2)
+        return found
+
+    def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
+        """Return each class's share in every hidden unit's relevance, 0 where none selects it."""
+        hidden = [n for n in masks if n != self.model.affine[-1].name]
+        kept = {name: relevance[name] * masks[name] for name in hidden}
+        return {
+            name + SHARES: r / r.sum(1, keepdim=True).clamp(min=1e-30) for name, r in kept.items()
+        }
+
+
+def _where(which: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return torch.where(which.view(-1, *[1] * (new.ndim - 1)).to(new.device), new, old)

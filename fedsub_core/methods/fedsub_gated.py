@@ -1,0 +1,154 @@
+"""FedSub with several models a person, a federated gate between them, and open classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedsub_core.methods import fedsub
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.fedsub import SHARES, SubnetworkHyperparameters
+from fedsub_core.methods.parts import head_cost
+from fedsub_core.models.architecture import Architecture
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration, dense
+
+#: The experts that a person's mixture may have, by what they are: see `experts`.
+LOCAL, PULLED, STRONG, FUSED, NEAREST, HEAD = EXPERTS = (
+    "local",
+    "pulled",
+    "strong",
+    "fused",
+    "nearest",
+    "head",
+)
+#: What travels beside FedSub's tensors.
+GATE = "gate"
+
+
+@dataclass(frozen=True)
+class FedSubGatedHyperparameters(SubnetworkHyperparameters):
+    """Defaults that mix people, one setting for all data."""
+
+    relevance: str = choice(
+        "naive", "lrp-a1b0", "lrp-a2b1", doc="how units are judged relevant (FedSub eq. 2, 4, 5)"
+    )
+    score: str = choice(
+        "samples", "one", "accuracy", "accuracy-samples", doc="how much a client's row counts"
+    )
+    k_selection: str = option(
+        "dbi-capped",
+        "number of clusters: dbi, dbi-capped, silhouette or fixed:K",
+        pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
+    )
+    impute: bool = option(True, "who lacks a class belongs to a cluster of it, and gets its row")
+    anneal: float = option(
+        0.8, "share of the run in which the mean of all gives way to the clusters'", minimum=0
+    )
+    restricted: bool = option(True, "train the fused model without logits of lacking classes")
+    experts: str = option(
+        "local,pulled,strong,fused,nearest",
+        "the person's models: local (alone), pulled and strong (own, pulled to the fused one), "
+        "fused (as received), nearest (class means in its embedding), head (its body, own head)",
+        pattern=rf"({'|'.join(EXPERTS)})(,({'|'.join(EXPERTS)}))*",
+    )
+    pull: float = option(0.1, "weight of the pull of `pulled`", minimum=0)
+    strong_pull: float = option(0.3, "weight of the pull of `strong`", minimum=0)
+    head_epochs: int = option(5, "epochs of the head of `head`", minimum=1)
+    gate_share: float = option(
+        0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
+    )
+    gate_until: float = option(
+        0.7, "share of the run after which these train, too, and weights stay", maximum=1, above=0
+    )
+    alpha: float = option(
+        50.0, "samples of one's own that would weigh as much as the people's weights", minimum=0
+    )
+    prune: float = option(
+        0.01, "experts whose common weight stays below are dropped; 0 = none", minimum=0, below=1
+    )
+    open_classes: str = choice(
+        "off", "on", doc="whether a person's model may answer with classes that the person lacks"
+    )
+    open_mass: float = option(
+        1.0, "how much the fused model's word counts for those", minimum=0, maximum=1
+    )
+    novelty: bool = option(True, "count it only where a sample is far from the person's classes")
+
+
+def names(hyper: Any) -> tuple[str, ...]:
+    """Return the experts, in the order of the gate's weights."""
+    chosen = set(hyper.experts.split(","))
+    return tuple(name for name in EXPERTS if name in chosen)
+
+
+def trained(hyper: Any) -> tuple[str, ...]:
+    """Return the experts that cost a training each."""
+    return tuple(name for name in names(hyper) if name in (LOCAL, PULLED, STRONG))
+
+
+def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
+    """Return FedSub's tensors, each class's share in hidden units, and what the gate learns."""
+    layers = model.affine[: hyper.depth or None]
+    shares = {
+        layer.name + SHARES: dense((model.classes, layer.units))
+        for layer in layers
+        if layer is not model.affine[-1]
+    }
+    gate = {GATE: dense((len(names(hyper)) + 1,), exact=True)}
+    return {**fedsub.sends(model, hyper), **shares, **gate}
+
+
+def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
+    """Return rows to replace, and the people's weights of the experts."""
+    gate = {GATE: dense((len(names(hyper)),), optional=True, exact=True)}
+    return {**fedsub.receives(model, hyper), **gate}
+
+
+def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
+    """Training of the fused model and each expert, relevance, and judging on the gate's part."""
+    kept = 1 - hyper.gate_share
+    round = epochs * (1 + len(trained(hyper))) * kept + fedsub.cost(hyper, 0).round
+    head = head_cost(hyper.head_epochs) * kept if HEAD in names(hyper) else 0.0
+    # Forward passes: everybody's of the gate's part, and the embeddings of the rest.
+    return Cost(round + head + 0.33 * (kept + hyper.gate_share * (1 + len(names(hyper)))))
+
+
+CARD = MethodCard(
+    name="fedsub-gated",
+    idea="a person's own mixture of models: alone, pulled to, and fused with people who are alike",
+    paper="of this project, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
+    "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
+    learner="fedsub_client.learners.fedsub_gated.learner:FedSubGatedLearner",
+    strategy="strategies.fedsub_gated.strategy:FedSubGatedStrategy",
+    hyperparameters=FedSubGatedHyperparameters,
+    up="FedSub's upload, class shares of units, sums for the gate",
+    down="rows to replace, weights of the experts",
+    sends=sends,
+    receives=receives,
+    cost=cost,
+    reports=("training_loss", "epsilon", *[f"weight_{name}" for name in EXPERTS]),
+    fixes_rounds=lambda hyper: True,
+    choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "
+    "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
+    "and a common model; devices must afford to train several models.",
+    privacy="The server sees what FedSub shows, how much each class uses each unit, and for the "
+    "gate a sum over the samples held back for each expert. Other devices see means over many at "
+    "first, later rows fused from the people in their clusters.",
+    decisions=(
+        "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
+        "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
+        "q = max(0, 1 - r / (0.8 R)). A class's output row is its cluster's alone, 1 - q, and q "
+        "of everybody's who holds it.",
+        "A unit that a person did not select is one that its data do not use: it takes the "
+        "clusters' and everybody's mean, its own row is not known to the server.",
+        "The gate's weights over all people come from one step of EM a round; a person's own are "
+        "the MAP under a Dirichlet prior around them.",
+        "The samples that judge are each class's last, so that windows that overlap stay "
+        "together; they train after 0.7 of the run.",
+        "The fused model is used as it was received, so that a round needs no message of its own "
+        "to be tested.",
+        "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "
+        "export its samples.",
+    ),
+)

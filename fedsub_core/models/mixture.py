@@ -1,0 +1,185 @@
+"""A person's mixture: several models of one architecture, and how much each is believed.
+
+What a device is tested with, exports and predicts with, where a method gives a person more than one
+model. Its parameters are plain named tensors, as a single model's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.chain import Model, Params
+
+#: The model whose embedding is used, and which knows classes that the person lacks.
+COMMON = "fused"
+#: Experts that have no whole model: class means in the common model's embedding, and a head of the
+#: person's own on its body.
+NEAREST, OWN_HEAD = "nearest", "head"
+WEIGHTS, HELD, OPEN, MEANS, SPREAD = (
+    "gate.weights",
+    "gate.held",
+    "gate.open",
+    "nearest.means",
+    "nearest.spread",
+)
+#: Of the within-class spread: how near a class mean must be. Smallest probability.
+SHARPNESS, TINY = 4.0, 1e-12
+
+
+class Common(NamedTuple):
+    """What the common model makes of samples.
+
+    Parameters
+    ----------
+    probabilities : [clients, samples, classes]
+    embedding : [clients, samples, d], of length 1.
+    """
+
+    probabilities: Tensor
+    embedding: Tensor
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Experts of one architecture, mixed by weights of the person's own.
+
+    ``p = sum_e w_e p_e``. Where classes that the person lacks are open, these get what the common
+    model gives them, times a factor, and the mixture shares the rest among the person's classes.
+
+    Parameters
+    ----------
+    model : the architecture of each.
+    experts : their names. :data:`COMMON` and all but :data:`NEAREST` and :data:`OWN_HEAD` have a
+        model each.
+
+    Notes
+    -----
+    Parameters, of one client: ``<expert>.<parameter>`` of every model, and ``head.<parameter>`` of
+    the last layer; ``gate.weights`` [experts],
+    which sum to 1; ``gate.held`` [classes], 1 for the person's classes; ``gate.open`` [2], how much
+    the common model's word counts for others (0: not at all), and whether only where a sample is
+    far from the person's classes; ``nearest.means`` [classes, d] of the person's embeddings of
+    length 1, and ``nearest.spread``, their mean squared distance from these.
+    """
+
+    model: Model
+    experts: tuple[str, ...]
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Names of those that are models of their own, the common one first."""
+        return (COMMON, *[e for e in self.experts if e not in (COMMON, NEAREST, OWN_HEAD)])
+
+    @cached_property
+    def parameter_shapes(self) -> dict[str, Shape]:
+        """Shape of every parameter of one client."""
+        shapes = {
+            f"{name}.{key}": shape
+            for name in self.models
+            for key, shape in self.model.parameter_shapes.items()
+        }
+        if OWN_HEAD in self.experts:
+            own = self.head.parameter_shapes.items()
+            shapes |= {f"{OWN_HEAD}.{key}": shape for key, shape in own}
+        return shapes | self.gate_shapes
+
+    @cached_property
+    def gate_shapes(self) -> dict[str, Shape]:
+        """Shape of every parameter of one client that is no model's."""
+        classes, embedding = self.model.classes, self.model.embedding_size
+        return {
+            WEIGHTS: (len(self.experts),),
+            HELD: (classes,),
+            OPEN: (2,),
+            MEANS: (classes, embedding),
+            SPREAD: (),
+        }
+
+    @cached_property
+    def body(self) -> Model:
+        """The architecture up to the embedding."""
+        return Model(self.model.layers[: self.model.embedding_at], self.model.input_shape)
+
+    @cached_property
+    def head(self) -> Model:
+        """The architecture from the embedding on."""
+        layers = self.model.layers[self.model.embedding_at :]
+        return Model(layers, (self.model.embedding_size,))
+
+    def forward(self, params: Params, x: Tensor) -> Tensor:
+        """Return log probabilities ``[clients, samples, classes]``, which are logits.
+
+        `params` and ``x [clients, samples, *features]`` are stacked.
+        """
+        common, own = self.each(params, x)
+        return self.mixed(params, common, self.stacked(params, common, own))
+
+    def each(self, params: Params, x: Tensor) -> tuple[Common, dict[str, Tensor]]:
+        """Return what the common model makes of samples, and others' probabilities by name."""
+        shared = self.of(params, COMMON)
+        features = self.body.forward(shared, x)
+        probabilities = self.head.forward(shared, features).softmax(2)
+        own = {
+            name: self.model.forward(self.of(params, name), x).softmax(2)
+            for name in self.models[1:]
+        }
+        if OWN_HEAD in self.experts:
+            head = {key: params[f"{OWN_HEAD}.{key}"] for key in self.head.parameter_shapes}
+            own[OWN_HEAD] = self.head.forward(head, features).softmax(2)
+        return Common(probabilities, unit_length(features.flatten(2))), own
+
+    def stacked(self, params: Params, common: Common, own: Mapping[str, Tensor]) -> Tensor:
+        """Return every expert's probabilities ``[clients, samples, experts, classes]``.
+
+        Of `params` only :attr:`gate_shapes`'s are read, as in :meth:`mixed`.
+        """
+        found = {COMMON: common.probabilities, **own}
+        if NEAREST in self.experts:
+            found[NEAREST] = self.nearest(params, common.embedding)
+        return torch.stack([found[name] for name in self.experts], 2)
+
+    def nearest(self, params: Params, embedding: Tensor) -> Tensor:
+        """Return the probabilities that the person's class means give."""
+        near = -SHARPNESS * distances(embedding, params[MEANS]) / _spread(params)
+        return near.masked_fill(params[HELD][:, None] == 0, -1e9).softmax(2)
+
+    def mixed(self, params: Params, common: Common, each: Tensor) -> Tensor:
+        """Return log probabilities of what every expert says: see the class."""
+        mix = (params[WEIGHTS][:, None, :, None] * each).sum(2)
+        held, (mass, only_novel) = params[HELD][:, None], params[OPEN][:, None, :, None].unbind(2)
+        far = distances(common.embedding, params[MEANS]).masked_fill(held == 0, torch.inf).amin(2)
+        away = (far.unsqueeze(2) / _spread(params)).square()
+        novel = 1 - only_novel + only_novel * away / (1 + away)
+        lacking = mass * novel * common.probabilities * (1 - held)
+        known = mix * held
+        known = known / known.sum(2, keepdim=True).clamp(min=TINY)
+        opened = lacking + (1 - lacking.sum(2, keepdim=True)) * known
+        return torch.where(mass > 0, opened, mix).clamp(min=TINY).log()
+
+    def of(self, params: Params, name: str) -> Params:
+        """Return one of the models."""
+        return {key: params[f"{name}.{key}"] for key in self.model.parameter_shapes}
+
+
+def unit_length(embedding: Tensor) -> Tensor:
+    """Return embeddings ``[..., d]`` scaled to length 1."""
+    return F.normalize(embedding, dim=-1)
+
+
+def distances(embedding: Tensor, means: Tensor) -> Tensor:
+    """Return squared distances of ``[clients, samples, d]`` from ``[clients, classes, d]``."""
+    across = embedding @ means.transpose(1, 2)
+    lengths = embedding.square().sum(2, keepdim=True)
+    return (lengths - 2 * across + means.square().sum(2)[:, None]).clamp(min=0)
+
+
+def _spread(params: Params) -> Tensor:
+    return params[SPREAD][:, None, None].clamp(min=TINY)

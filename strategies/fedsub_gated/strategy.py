@@ -1,0 +1,100 @@
+"""FedSub with a federated gate, the server half: the fused track, and weights of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedsub_core.methods.fedsub import SHARES, prototype_size
+from fedsub_core.methods.fedsub_gated import GATE, names
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import Model
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Dense, Part, Rows
+from strategies.fedsub.cache import Cache
+from strategies.fedsub.membership import cluster_weights
+from strategies.fedsub.robust import row_mean, without_outliers
+from strategies.fedsub.subnetworks import SubnetworkStrategy, no_clusters
+from strategies.fedsub_gated.fusion import annealed, fuse_layer
+from strategies.fedsub_gated.gate import LOW, WEIGHTS, Gate
+from strategies.roster import Roster
+from strategies.rounds.server_half import State
+
+
+class FedSubGatedStrategy(SubnetworkStrategy):
+    """FedSub's cache and clusters, another fusion, and one gate for all.
+
+    State: FedSub's, with ``shares.<layer>`` in the cache, and the gate's.
+    """
+
+    def init(self, model: Model) -> State:
+        """Return an empty cache and a gate that knows nothing."""
+        size = prototype_size(model, self.hyper)
+        hidden = [layer.name for layer in model.affine[: self.hyper.depth or None]]
+        hidden = [name for name in hidden if name != model.affine[-1].name]
+        cache = Cache.empty(Roster(()), model, size, hidden)
+        gate = Gate.even(len(names(self.hyper)))
+        return cache.state() | no_clusters(0, model.classes, size) | gate.state()
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Demand what FedSub does, shares of selected units alone, and sums that can be."""
+        super().check(_fedsubs(state), client, upload)
+        for name in [n for n in upload.tensors if n.endswith(SHARES)]:
+            layer = name.removesuffix(SHARES)
+            shares = upload.floats(name)
+            # Lossy encodings round.
+            if not (abs(shares - 0.5) <= 0.6).all():
+                got = f"{shares.min():g} to {shares.max():g}"
+                raise self.refuse(client, f"shares of layer {layer}", got, "0 to 1")
+        sums = upload.floats(GATE)
+        most = float(sums[-1])
+        if not 0 <= most <= upload.examples or (sums < 0).any() or sums[:-1].sum() > 1.001 * most:
+            expected = f"sums of at least 0 and a count of 0 to {upload.examples}, as the sums' sum"
+            raise self.refuse(client, "gate", sums.tolist(), expected)
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Do what FedSub does; take a step of the gate."""
+        new, rows = super().aggregate(_fedsubs(state), uploads, turn)
+        gate = Gate.of(state).updated(uploads, self.settings.robust.most_examples)
+        gate = gate.pruned(self.hyper.prune, turn.round, turn.rounds)
+        weights = dict(zip(names(self.hyper), gate.weights.tolist(), strict=True))
+        rows += [MetricRow(turn.round, "", None, f"gate_{n}", w) for n, w in weights.items()]
+        return new | gate.state(), rows
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send rows of the fused track, and the common weights of the experts."""
+        weights = Dense(state[WEIGHTS].numpy())
+        cache, clusters = self.cached(_fedsubs(state))
+        versions = cache.versions()
+        found: dict[str, dict[str, Part]] = {c: {GATE: weights} for c in clients}
+        places = {c: cache.roster.place[c] for c in clients if c in versions}
+        if places:
+            of = cluster_weights(
+                "overlapping-any",
+                clusters.numpy(),
+                cache.tensors["holds"].numpy(),
+                cache.tensors["omega"].numpy(),
+            )
+            layers = self.model.affine[: self.hyper.depth or None]
+            everybodys = [cache.tensors[f"rows.{layer.name}"] for layer in layers]
+            of = without_outliers(of, everybodys, self.settings.robust)
+            mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
+            mean, omega = row_mean(self.settings.robust), cache.tensors["omega"]
+            for layer, rows in zip(layers, everybodys, strict=True):
+                masks = cache.tensors[f"masks.{layer.name}"]
+                shares = cache.tensors.get(f"shares.{layer.name}")
+                fused, replaced = fuse_layer(of, rows, masks, shares, omega, mix, mean)
+                replaced &= (fused != rows).any(-1)
+                for client, i in places.items():
+                    if (units := replaced[i]).any():
+                        found[client][layer.name] = Rows(units.numpy(), fused[i, units].numpy())
+        return [Bundle(version=versions.get(c, 0), tensors=found[c]) for c in clients]
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without a client's row; what the gate learnt stays."""
+        return super().without(_fedsubs(state), client) | Gate.of(state).state()
+
+
+def _fedsubs(state: State) -> State:
+    return {name: tensor for name, tensor in state.items() if name not in (WEIGHTS, LOW)}

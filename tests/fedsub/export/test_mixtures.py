@@ -1,0 +1,82 @@
+"""A person's mixture of models as one file: what it computes is what the device predicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from safetensors import safe_open
+
+from fedsub.export.formats import export
+from fedsub_client.loaded_model import LoadedModel, load_model
+
+from .trained_devices import device_state
+
+MODELS = {"mlp": (2,), "cnn1d": (2, 77)}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    """The mixture of a person who lacks the last class, which is open."""
+    settings = {
+        "method": "fedsub-gated",
+        "fedsub-gated.experts": "local,pulled,fused,nearest,head",
+        "fedsub-gated.open-classes": "on",
+    }
+    folder, model = tmp_path_factory.mktemp("device"), request.param
+    state = device_state(
+        folder, model, MODELS[model], "federation", epochs=3, classes=2, **settings
+    )
+    return load_model(state)
+
+
+def samples(loaded: LoadedModel, n: int) -> np.ndarray:
+    stream = np.random.default_rng(n)
+    return stream.normal(5, 3, (n, *loaded.model.shape)).astype(np.float32)
+
+
+def test_the_file_answers_as_the_device_does(loaded: LoadedModel, tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    difference = export(loaded, "onnx", file)
+    assert difference is not None and difference < 1e-5
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    for n in (1, 30):
+        x = samples(loaded, n)
+        (found,) = session.run(["probabilities"], {"x": x})
+        np.testing.assert_allclose(found, loaded.probabilities(x), atol=1e-5)
+        np.testing.assert_allclose(found.sum(1), 1, atol=1e-5)
+        assert (found[:, 2] > 0).all(), "the class that the person lacks is open"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_other_formats(loaded: LoadedModel, tmp_path: Path) -> None:
+    assert export(loaded, "safetensors", tmp_path / "model.safetensors") == 0
+    with safe_open(tmp_path / "model.safetensors", "np") as opened:
+        told = opened.metadata()
+        assert {*opened.keys()} >= {"gate.weights", "fused.linear1.bias", "nearest.means"} - {
+            "fused.linear1.bias" if loaded.model.kind == "cnn1d" else ""
+        }
+    assert json.loads(told["experts"]) == ["local", "pulled", "fused", "nearest", "head"]
+    assert "gate.weights mix them" in told["computes"]
+    difference = export(loaded, "torchscript", tmp_path / "model.pt")
+    assert difference is not None and difference < 1e-5
+    module = torch.jit.load(tmp_path / "model.pt")  # type: ignore[no-untyped-call]
+    x = samples(loaded, 5)
+    np.testing.assert_allclose(module(torch.from_numpy(x)), loaded.probabilities(x), atol=1e-5)
+
+
+def test_every_expert_counts(loaded: LoadedModel) -> None:
+    """A file in which one of them were left out would be another."""
+    x, params = samples(loaded, 8), loaded.model.params
+    before = loaded.probabilities(x)
+    for name in ("local", "pulled", "fused", "head"):
+        bias = next(n for n in reversed(params) if n.startswith(name) and n.endswith("bias"))
+        kept = params[bias].clone()
+        params[bias][0] += 1
+        assert not np.allclose(loaded.probabilities(x), before, atol=1e-4), name
+        params[bias].copy_(kept)
+    np.testing.assert_array_equal(loaded.probabilities(x), before)
