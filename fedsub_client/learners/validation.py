@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
+from fedsub_core.seeds import generator
 
 
 def held_back(data: Stack, share: float) -> tuple[Stack, Stack]:
@@ -19,20 +20,49 @@ def held_back(data: Stack, share: float) -> tuple[Stack, Stack]:
     class of two or more keeps one on each side, a class of one is trained. Who has no more than one
     of any class is judged by the samples it trains on.
     """
+    count = _counts(data)
+    wanted = (count.double() * share + 0.5).floor().clamp(min=1)
+    judged = _last(data, wanted)
+    trained = data.valid & ~judged
+    return _part(data, trained), _part(data, judged | trained & ~judged.any(1, keepdim=True))
+
+
+def share_held_back(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]:
+    """Return what is trained, and what is held back: a `share` of all of a person's samples.
+
+    Of each class the last ones, as in :func:`held_back`; but where a class has so few that a share
+    of it is less than a sample, other people hold one of it back: who, is drawn by `seed`. Every
+    class keeps one that is trained. Who has few samples may hold none back.
+    """
+    count = _counts(data).double()
+    draws = [torch.rand((), generator=generator(seed, c, 0, "held back")) for c in data.clients]
+    start = torch.stack(draws).double().unsqueeze(1).to(count.device)
+    # Shares of the classes laid end to end: a sample is held back wherever a whole one is passed.
+    ends = torch.cat([start, start + (count * share).cumsum(1)], 1).floor()
+    judged = _last(data, ends.diff(dim=1))
+    return _part(data, data.valid & ~judged), _part(data, judged)
+
+
+def _counts(data: Stack) -> Tensor:
+    """Return how many samples of each class a client has, ``[clients, classes]``."""
+    return (F.one_hot(data.y) * data.valid.unsqueeze(2)).sum(1)
+
+
+def _last(data: Stack, wanted: Tensor) -> Tensor:
+    """Return which are the last `wanted` [clients, classes] of their class, but for its first."""
     ones = F.one_hot(data.y) * data.valid.unsqueeze(2)
     label = data.y.unsqueeze(2)
     place = (ones.cumsum(1) - 1).gather(2, label).squeeze(2)
-    count = ones.sum(1, keepdim=True).expand_as(ones).gather(2, label).squeeze(2)
-    wanted = (count.double() * share + 0.5).floor().clamp(min=1)
-    judged = data.valid & (place >= count - torch.minimum(wanted, count - 1))
-    trained = data.valid & ~judged
-    return _part(data, trained), _part(data, judged | trained & ~judged.any(1, keepdim=True))
+    count = ones.sum(1)
+    first = (count - torch.minimum(wanted, count - 1)).gather(1, data.y)
+    return data.valid & (place >= first)
 
 
 def _part(data: Stack, chosen: Tensor) -> Stack:
     """Return the chosen samples ``[clients, samples]`` of each client, in their order."""
     counts = chosen.sum(1)
-    order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(counts.max())]
+    longest = max(1, int(counts.max()))
+    order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
     clients = torch.arange(len(order), device=order.device).unsqueeze(1)
     real = torch.arange(order.shape[1], device=order.device) < counts.unsqueeze(1)
     x = data.x[clients, order]

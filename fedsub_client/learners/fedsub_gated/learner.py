@@ -17,7 +17,7 @@ from fedsub_client.learners.fedsub.learner import FedSubLearner
 from fedsub_client.learners.fedsub.prototypes import prototypes
 from fedsub_client.learners.fedsub.subnetworks import Masks
 from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities
-from fedsub_client.learners.validation import held_back
+from fedsub_client.learners.validation import share_held_back
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
@@ -100,7 +100,9 @@ class FedSubGatedLearner(FedSubLearner):
         """Train the fused model and the experts; judge them on what is held back."""
         state = self.receive(state, received)
         judging = turn.round <= self.hyper.gate_until * turn.rounds
-        kept, judged = held_back(data, self.hyper.gate_share) if judging else (data, data)
+        kept, judged = data, data
+        if judging:
+            kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
         held = F.one_hot(data.y, self.model.classes).mul(data.valid.unsqueeze(2)).amax(1) > 0
         params, loss = self._train_fused(self.get(state, "model"), held, kept, turn)
         state = state | self.put(params, "model")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_client.learners.validation import held_back
+from fedsub_client.learners.validation import held_back, share_held_back
 from fedsub_core.data import splits
 from fedsub_core.data.stacks import Stack, stack
 
@@ -64,3 +64,25 @@ def test_more_samples_leave_what_was_trained_in_training() -> None:
     before, _ = held_back(numbered(y[:40]), 0.2)
     after, _ = held_back(numbered(y), 0.2)
     assert set(numbers(before)[0]) <= set(numbers(after)[0])
+
+
+def test_a_share_of_all_samples_is_held_back_whoever_has_few_of_a_class() -> None:
+    """Of 2 of each of 6 classes a quarter is 3 samples: one of each of three classes."""
+    labels = [label for label in range(6) for _ in range(2)]
+    data = numbered(*[labels] * 40)
+    train, judged = share_held_back(data, 0.25, seed=1)
+    assert set(judged.counts) == {3} and set(train.counts) == {9}
+    of_class = torch.bincount(judged.y.flatten(), minlength=6)
+    assert of_class.sum() == 120 and of_class.min() >= 10, "people hold back different classes"
+    for own in numbers(judged):
+        assert all(x % 2 == 0 for x in own), "the later one of two"
+    assert numbers(share_held_back(data, 0.25, seed=1)[1]) == numbers(judged)
+    assert numbers(share_held_back(data, 0.25, seed=2)[1]) != numbers(judged)
+
+
+def test_every_class_keeps_a_sample_and_who_has_few_may_hold_back_none() -> None:
+    train, judged = share_held_back(numbered([0, 1, 2], [0] * 8), 0.5, seed=0)
+    assert numbers(train)[0][:3] == [1, 2, 3] and judged.counts == (0, 4)
+    assert numbers(judged)[1] == [5, 6, 7, 8]
+    _, nobody = share_held_back(numbered([0], [1]), 0.5, seed=0)
+    assert nobody.counts == (0, 0) and nobody.x.shape == (2, 1, 1)

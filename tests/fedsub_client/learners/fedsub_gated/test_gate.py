@@ -1,0 +1,37 @@
+"""A person's gate: responsibilities, and weights between the people's and one's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities
+
+
+def test_responsibilities_by_hand() -> None:
+    chosen = torch.tensor([[[0.6, 0.2], [0.0, 0.5], [0.0, 0.0]]])
+    found = responsibilities(chosen, torch.tensor([[0.25, 0.75]]))
+    torch.testing.assert_close(found, torch.tensor([[[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]]]))
+
+
+def test_without_samples_they_are_the_peoples() -> None:
+    prior = torch.tensor([[0.3, 0.7]])
+    torch.testing.assert_close(own_weights(torch.zeros(1, 4, 2), prior, 50.0), prior)
+    torch.testing.assert_close(own_weights(torch.zeros(1, 4, 2), prior, 0.0), prior)
+
+
+def test_they_are_where_the_posterior_is_greatest() -> None:
+    stream = torch.Generator().manual_seed(0)
+    chosen, prior, alpha = torch.rand(1, 60, 2, generator=stream), torch.tensor([[0.2, 0.8]]), 8.0
+    found = own_weights(chosen, prior, alpha)[0, 0].item()
+    grid = torch.linspace(0.001, 0.999, 999, dtype=torch.float64)
+    likely = (grid[:, None] * chosen[0, :, 0] + (1 - grid[:, None]) * chosen[0, :, 1]).log().sum(1)
+    posterior = likely + alpha * (0.2 * grid.log() + 0.8 * (1 - grid).log())
+    assert found == pytest.approx(grid[posterior.argmax()].item(), abs=0.01)
+
+
+def test_many_samples_outweigh_the_people() -> None:
+    chosen = torch.tensor([[[0.9, 0.1]] * 500, [[0.9, 0.1]] * 2 + [[0.0, 0.0]] * 498])
+    found = own_weights(chosen, torch.tensor([[0.1, 0.9]] * 2), alpha=20.0)
+    assert found[0, 0] > 0.8 and found[1, 0] < 0.3
+    torch.testing.assert_close(found.sum(1), torch.ones(2))

@@ -1,0 +1,98 @@
+"""A mixture's numbers by hand, and in a loop over samples."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedsub_core.models.kinds import mlp
+from fedsub_core.models.mixture import Common, Mixture
+
+MODEL = mlp(3, 4, hidden=(5, 2))
+EXPERTS = ("local", "fused", "nearest", "head")
+MIXTURE = Mixture(MODEL, EXPERTS)
+
+
+def gate(**values: object) -> dict[str, Tensor]:
+    """One client who holds classes 0 and 1 of four; class means at right angles."""
+    given = {
+        "weights": [0.7, 0.1, 0.1, 0.1],
+        "held": [1, 1, 0, 0],
+        "open": [0, 0],
+        "means": [[1, 0], [0, 1], [0, 0], [0, 0]],
+        "spread": 0.5,
+    } | values
+    names = {"means": "nearest.means", "spread": "nearest.spread"}
+    return {
+        names.get(n, f"gate.{n}"): torch.tensor([v], dtype=torch.float32) for n, v in given.items()
+    }
+
+
+def test_a_mixture_is_the_weighted_mean() -> None:
+    each = torch.tensor([[[[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]]])
+    common = Common(each[:, :, 1], torch.tensor([[[1.0, 0.0]]]))
+    found = MIXTURE.mixed(gate(), common, each).exp()
+    torch.testing.assert_close(found, torch.tensor([[[0.7, 0.1, 0.1, 0.1]]]))
+
+
+def test_open_classes_get_what_the_common_model_gives_them() -> None:
+    each = torch.tensor([[[[0.2, 0.2, 0.6, 0.0]] * 4]])
+    common = Common(torch.tensor([[[0.1, 0.2, 0.3, 0.4]]]), torch.tensor([[[1.0, 0.0]]]))
+    found = MIXTURE.mixed(gate(open=[1, 0]), common, each).exp()
+    # 0.3 and 0.4 to the two that are lacked; the person's share the rest, half each.
+    torch.testing.assert_close(found, torch.tensor([[[0.15, 0.15, 0.3, 0.4]]]))
+    found = MIXTURE.mixed(gate(open=[0.5, 0]), common, each).exp()
+    torch.testing.assert_close(found, torch.tensor([[[0.325, 0.325, 0.15, 0.2]]]))
+
+
+def test_where_a_sample_is_far_from_ones_classes_it_counts_more() -> None:
+    each = torch.tensor([[[[0.5, 0.5, 0, 0]] * 4] * 2])
+    common = torch.tensor([[[0.0, 0.0, 1.0, 0.0]] * 2])
+    # At a class mean, and opposite to it: squared distances 0 and 2 from the nearest.
+    embedding = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]])
+    found = MIXTURE.mixed(gate(open=[1, 1]), Common(common, embedding), each).exp()[0, :, 2]
+    assert found.tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(16 / 17)]
+
+
+def test_the_nearest_mean_decides() -> None:
+    embedding = torch.nn.functional.normalize(torch.tensor([[[3.0, 1.0], [1.0, 1.0]]]), dim=2)
+    found = MIXTURE.nearest(gate(), embedding)[0]
+    assert found[0, 0] > 0.9 and found[1, 0] == pytest.approx(0.5)
+    assert not found[:, 2:].any(), "classes that the person lacks have no mean"
+
+
+def test_a_whole_mixture_sample_by_sample() -> None:
+    stream = torch.Generator().manual_seed(0)
+    params = {
+        name: torch.randn(2, *shape, generator=stream)
+        for name, shape in MIXTURE.parameter_shapes.items()
+        if name not in MIXTURE.gate_shapes
+    }
+    params |= {name: tensor.expand(2, *tensor.shape[1:]) for name, tensor in gate().items()}
+    assert not any(name.startswith("nearest.linear") for name in params)
+    assert {n for n in params if n.startswith("head.")} == {
+        "head.linear3.weight",
+        "head.linear3.bias",
+    }
+    x = torch.randn(2, 6, 3, generator=stream)
+    found = MIXTURE.forward(params, x)
+    torch.testing.assert_close(found.exp().sum(2), torch.ones(2, 6))
+    for c in range(2):
+        own = {n: t[c] for n, t in params.items()}
+
+        def chain(name: str, own: dict[str, Tensor], h: Tensor, first: int = 1) -> list[Tensor]:
+            seen = [h]
+            for i in range(first, 4):
+                z = own[f"{name}.linear{i}.weight"] @ seen[-1] + own[f"{name}.linear{i}.bias"]
+                seen.append(z.relu() if i < 3 else z.softmax(0))
+            return seen
+
+        for i in range(6):
+            fused = chain("fused", own, x[c, i])
+            at = fused[-2] / fused[-2].norm().clamp(min=1e-12)
+            far = ((at - own["nearest.means"]) ** 2).sum(1)
+            near = torch.cat([(-4 * far[:2] / 0.5).softmax(0), torch.zeros(2)])
+            local, head = chain("local", own, x[c, i])[-1], chain("head", own, fused[-2], 3)[-1]
+            mix = 0.7 * local + 0.1 * fused[-1] + 0.1 * near + 0.1 * head
+            torch.testing.assert_close(found[c, i].exp(), mix, atol=1e-5, rtol=1e-4)

@@ -1,0 +1,169 @@
+"""fedsub-gated: experts that equal other methods, what judges them, who is dropped, open classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub_core.errors import MessageRefused
+from fedsub_core.methods.fedsub_gated import EXPERTS, GATE
+from fedsub_core.wire.bundles import Bundle, Dense
+
+from .method_runs import Run, assert_equal, people
+
+RunMethod = Callable[..., Run]
+ALL = ",".join(EXPERTS)
+#: So late that what judges has trained in no round.
+FOR_EVER = 1.0
+
+
+def own(run: Run, client: str, expert: str) -> dict[str, torch.Tensor]:
+    """Return one of a person's models, as it is tested."""
+    model = run.models()[client]
+    return {n.removeprefix(f"{expert}."): t for n, t in model.items() if n.startswith(expert)}
+
+
+def test_with_nothing_held_back_local_is_local(run_method: RunMethod) -> None:
+    hyper = {"experts": "local,fused", "gate_until": 1e-9}
+    gated, local = run_method("fedsub-gated", hyper=hyper), run_method("local")
+    for client, model in local.models().items():
+        assert_equal(own(gated, client, "local"), model)
+
+
+def test_a_pull_of_0_is_local_too_and_one_of_more_is_not(run_method: RunMethod) -> None:
+    hyper = {"experts": "local,pulled,strong", "pull": 0.0, "strong_pull": 5.0}
+    run = run_method("fedsub-gated", hyper=hyper)
+    assert_equal(own(run, "p1", "pulled"), own(run, "p1", "local"))
+    away = {
+        name: sum(
+            (t - own(run, "p1", "fused")[n]).square().sum().item()
+            for n, t in own(run, "p1", name).items()
+        )
+        for name in ("local", "strong")
+    }
+    assert away["strong"] < away["local"]
+
+
+def test_in_the_first_rounds_the_fused_model_is_the_mean_of_all(run_method: RunMethod) -> None:
+    """Everybody holds all classes, so the second round begins from one model but for q."""
+    run = run_method("fedsub-gated", rounds=2, hyper={"anneal": 1e9, "experts": "fused"})
+    models = [own(run, client, "fused") for client in ("p1", "p2", "p3", "p4")]
+    sizes = [upload.examples for upload in run.uploads[0].values()]
+    for name in ("linear3.weight", "linear3.bias"):
+        sent = [upload.rows("linear3").values for upload in run.uploads[0].values()]
+        mean = torch.from_numpy(np.average(sent, axis=0, weights=sizes)).float()
+        mean = mean[:, :-1] if name.endswith("weight") else mean[:, -1]
+        for model in models:
+            torch.testing.assert_close(model[name], mean, atol=1e-5, rtol=1e-4)
+
+
+def test_what_judges_trains_only_later(run_method: RunMethod) -> None:
+    """Other labels where the gate's samples are: other weights, and the same experts."""
+    few = people(samples=20)
+    first = run_method(
+        "fedsub-gated", few, hyper={"gate_until": FOR_EVER, "experts": "local,fused"}
+    )
+    later = run_method("fedsub-gated", few, hyper={"gate_until": 0.4, "experts": "local,fused"})
+    counts = [[u.floats(GATE)[-1] for u in uploads.values()] for uploads in later.uploads]
+    assert all(counts[0]) and not any(counts[1] + counts[2])
+    for upload in first.uploads[0].values():
+        *sums, count = upload.floats(GATE).tolist()
+        assert sum(sums) == pytest.approx(count) == pytest.approx(upload.examples / 4, abs=1)
+    trained = own(first, "p1", "local")["linear1.weight"]
+    assert not torch.equal(trained, own(later, "p1", "local")["linear1.weight"])
+
+
+def test_weights_are_reported_and_are_a_person_s_own(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", hyper={"experts": ALL, "alpha": 5.0})
+    weights = {
+        client: [run.metric(f"weight_{name}")[3, client] for name in EXPERTS]
+        for client in ("p1", "p2")
+    }
+    assert weights["p1"] != weights["p2"]
+    for client, said in weights.items():
+        assert sum(said) == pytest.approx(1, abs=1e-5)
+        assert run.models()[client]["gate.weights"].tolist() == pytest.approx(said)
+    common = [run.metric(f"gate_{name}")[3, ""] for name in EXPERTS]
+    assert sum(common) == pytest.approx(1, abs=1e-5)
+    assert run.strategy.state is not None
+    assert run.strategy.state["gate.weights"].tolist() == pytest.approx(common)
+
+
+def test_who_was_dropped_is_trained_no_more(run_method: RunMethod) -> None:
+    """A server that says 0 of an expert: its model stays, and nobody believes it."""
+    hyper = {"experts": "local,pulled,fused"}
+    before = run_method("fedsub-gated", hyper=hyper, rounds=3, until=2)
+    assert before.strategy.state is not None
+    before.lasting["gate.weights"] = torch.tensor([0.5, 0.0, 0.5])
+    after = run_method("fedsub-gated", hyper=hyper, rounds=3, after=before)
+    for client in ("p1", "p2"):
+        assert_equal(own(after, client, "pulled"), own(before, client, "pulled"))
+        assert after.models()[client]["gate.weights"][1] == 0
+        name = "linear1.weight"
+        assert not torch.equal(
+            own(after, client, "local")[name], own(before, client, "local")[name]
+        )
+    assert after.strategy.state is not None
+    assert after.strategy.state["gate.weights"][1] == 0
+
+
+def test_rows_of_lacking_classes_are_pushed_down_by_nobody(run_method: RunMethod) -> None:
+    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
+    last, first = "model.linear3.bias", {}
+    for restricted in (True, False):
+        hyper = {"restricted": restricted, "impute": False}
+        run = run_method("fedsub-gated", lacking, rounds=1, hyper=hyper)
+        first[restricted] = run.client_state("p1")[last]
+    start = run_method("fedsub-gated", lacking, rounds=1, hyper=hyper).strategy.model.init(1, 0)
+    assert first[True][2] == start["linear3.bias"][0, 2]
+    assert first[False][2] < start["linear3.bias"][0, 2]
+
+
+@pytest.mark.parametrize("opened", ["off", "on"])
+def test_open_classes_are_answered_if_asked_for(opened: str, run_method: RunMethod) -> None:
+    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
+    hyper = {"open_classes": opened, "experts": "local,fused", "novelty": False}
+    run = run_method("fedsub-gated", lacking, rounds=20, hyper=hyper)
+    (cohort,) = [c for c in run.grid.cohorts if "p1" in [one.client for one in c.clients]]
+    place = [one.client for one in cohort.clients].index("p1")
+    assert run.models()["p1"]["gate.held"].tolist() == [1, 1, 0]
+    # Where p2's samples of the class lie, the person who lacks it has learnt from others.
+    others = run.grid.cohorts[0].data.at(1, run.strategy.population.agreed.scaling)[0]
+    who = others.clients.index("p2") if "p2" in others.clients else 0
+    x = others.x[who][others.y[who] == 2]
+    found = cohort.learner.predict(cohort.state, x.expand(len(cohort.clients), *x.shape))[place]
+    share = (found.argmax(1) == 2).float().mean().item()
+    assert share > 0.5 if opened == "on" else share < 0.2
+
+
+@pytest.mark.parametrize(
+    ("tensor", "values", "what"),
+    [
+        (GATE, [5.0, -1, 0, 0, 0, 4], "gate"),
+        (GATE, [9.0, 9, 9, 9, 9, 4], "gate"),
+        (GATE, [1e6, 0, 0, 0, 0, 1e6], "gate"),
+        ("linear1.shares", None, "shares of layer linear1"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    tensor: str, values: list[float] | None, what: str, run_method: RunMethod
+) -> None:
+    run = run_method("fedsub-gated", rounds=2)
+    upload, state = run.uploads[0]["p1"], run.strategy.state
+    assert state is not None
+    run.strategy.check(state, "p1", upload)
+    given = upload.floats(tensor) * 40 if values is None else np.array(values, np.float32)
+    spoilt = Bundle(upload.examples, upload.version, {**upload.tensors, tensor: Dense(given)})
+    with pytest.raises(MessageRefused, match=f"client 'p1', round 3: {what}"):
+        run.strategy.check(state, "p1", spoilt)
+
+
+def test_who_is_forgotten_leaves_the_cache_and_the_gate_stays(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=2)
+    assert run.strategy.state is not None
+    left = run.strategy.without(run.strategy.state, "p2")
+    assert left["rows.linear1"].shape[0] == left["shares.linear1"].shape[0] == 3
+    assert torch.equal(left["gate.weights"], run.strategy.state["gate.weights"])

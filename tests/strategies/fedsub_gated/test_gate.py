@@ -1,0 +1,49 @@
+"""The common gate: sums over people, experts that are dropped, and what a device may say of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub_core.methods.fedsub_gated import GATE
+from fedsub_core.wire.bundles import Bundle, Dense
+from strategies.fedsub_gated.gate import PATIENCE, Gate
+
+
+def said(*sums: float) -> Bundle:
+    return Bundle(10, tensors={GATE: Dense(np.array(sums, np.float32))})
+
+
+def test_the_weights_are_the_sums_shares() -> None:
+    gate = Gate.even(2).updated({"p1": said(3, 1, 4), "p2": said(1, 3, 4)}, most=0)
+    assert gate.weights.tolist() == [0.5, 0.5]
+    gate = Gate.even(2).updated({"p1": said(6, 2, 8), "p2": said(3, 1, 4)}, most=0)
+    assert gate.weights.tolist() == [0.75, 0.25]
+
+
+def test_without_sums_it_stays() -> None:
+    gate = Gate(torch.tensor([0.9, 0.1]), torch.zeros(2, dtype=torch.int64))
+    assert gate.updated({"p1": said(0, 0, 0)}, most=0) is gate
+
+
+def test_nobody_counts_for_more_than_a_bound() -> None:
+    uploads = {"p1": said(1, 3, 4), "p2": said(1, 3, 4), "p3": said(1000, 0, 1000)}
+    assert Gate.even(2).updated(uploads, most=0).weights[0] > 0.99
+    # p3 counts as 4 samples: (1 + 1 + 4) / 12.
+    assert Gate.even(2).updated(uploads, most=1).weights[0] == pytest.approx(0.5)
+
+
+def test_an_expert_that_stays_low_is_dropped_for_ever() -> None:
+    gate = Gate(torch.tensor([0.995, 0.005]), torch.zeros(2, dtype=torch.int64))
+    assert gate.pruned(0.01, 35, 100) is gate, "nobody has learnt much yet"
+    assert gate.pruned(0.0, 90, 100) is gate, "none is to be dropped"
+    for round in range(36, 36 + PATIENCE - 1):
+        gate = gate.pruned(0.01, round, 100)
+        assert gate.weights[1] > 0
+    back = Gate(torch.tensor([0.9, 0.1]), gate.low).pruned(0.01, 50, 100)
+    assert back.low.tolist() == [0, 0], "one that comes back is kept"
+    gate = gate.pruned(0.01, 60, 100)
+    assert gate.weights.tolist() == [1.0, 0.0]
+    again = gate.updated({"p1": said(1, 3, 4)}, most=0)
+    assert again.weights.tolist() == [1.0, 0.0]
