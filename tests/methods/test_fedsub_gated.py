@@ -1,4 +1,4 @@
-"""fedsub-gated: experts that equal other methods, what judges them, who is dropped, open classes."""
+"""fedsub-gated: experts that equal other methods, judging, who is dropped, open classes."""
 
 from __future__ import annotations
 

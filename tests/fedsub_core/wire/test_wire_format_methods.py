@@ -87,6 +87,20 @@ MEANINGS: dict[str, tuple[Meaning, Meaning]] = {
         lambda model, hyper: {**body(model, hyper), **optional(prototypes(model, hyper))},
     ),
     "the sparse model; at times gradients, too": (sparse_and_gradients, sparse),
+    "FedSub's tensors, shares and the gate's": (
+        lambda model, hyper: {
+            **METHODS["fedsub"].sends(model, hyper),
+            **{
+                f"{layer.name}.shares": dense((model.classes, layer.units))
+                for layer in model.affine[:-1]
+            },
+            "gate": dense((len(hyper.experts.split(",")) + 1,), exact=True),
+        },
+        lambda model, hyper: {
+            **METHODS["fedsub"].receives(model, hyper),
+            "gate": dense((len(hyper.experts.split(",")),), optional=True, exact=True),
+        },
+    ),
     "nothing": (lambda model, hyper: {}, lambda model, hyper: {}),
 }
 
