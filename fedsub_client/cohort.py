@@ -13,11 +13,13 @@ from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
-from fedsub_core.data.stacks import select_params
+from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.models.kinds import build_model
+from fedsub_core.paired import Gain, paired_gain
+from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundle_tensors import LastTensors
@@ -196,7 +198,23 @@ class Cohort:
             test = test.select(index)
         blocks = torch.split(test.x, self.data.tested_at_a_time, 1)
         logits = torch.cat([self.learner.predict(state, x) for x in blocks], 1)
-        return evaluate(logits, test.y, test.valid)
+        found = evaluate(logits, test.y, test.valid)
+        alone = [self.learner.predict_alone(state, x) for x in blocks]
+        theirs = [one.argmax(2) for one in alone if one is not None]
+        if not theirs:
+            return found
+        gains = paired_gains(test, logits.argmax(2), torch.cat(theirs, 1), turn)
+        return replace(found, gains=gains)
+
+
+def paired_gains(test: Stack, ours: Tensor, theirs: Tensor, turn: Turn) -> list[Gain | None]:
+    """Return each client's gain of predictions `ours` over `theirs`; None without samples."""
+    gains: list[Gain | None] = []
+    for i, (client, count) in enumerate(zip(test.clients, test.counts, strict=True)):
+        y, first, second = (t[i, :count].cpu().numpy() for t in (test.y, ours, theirs))
+        seed = derive_seed(turn.seed, client, turn.round, "gain")
+        gains.append(paired_gain(y, first, second, seed) if count else None)
+    return gains
 
 
 def make_cohort(

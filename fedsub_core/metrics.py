@@ -15,6 +15,10 @@ import torch
 from torch import Tensor
 
 from fedsub_core.errors import DataError
+from fedsub_core.paired import Gain
+
+#: The numbers of a gain, as metrics.
+GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
 
 Unit = Literal["clients", "samples"]
 
@@ -39,6 +43,7 @@ class ClientMetrics:
     loss : mean cross-entropy over the samples, nats.
     f1 : F1 of each class that is in the test set or predicted, by label.
     examples : test samples.
+    gain : over the model that the person has without others, of methods that train one beside.
     """
 
     macro_f1: float
@@ -47,11 +52,14 @@ class ClientMetrics:
     loss: float
     f1: dict[int, float]
     examples: int
+    gain: Gain | None = None
 
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows; a class that has no F1 has no row."""
         names = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
         rows = [MetricRow(round, client, None, name, float(getattr(self, name))) for name in names]
+        gain = self.gain or ()
+        rows += [MetricRow(round, client, None, *one) for one in zip(GAIN, gain, strict=False)]
         return rows + [MetricRow(round, client, c, "f1", f1) for c, f1 in self.f1.items()]
 
 
@@ -65,6 +73,7 @@ class Evaluation:
     loss : float64 [clients], mean cross-entropy over a client's samples, nats
     f1 : float64 [clients, classes], nan for a class neither in the test set nor predicted
     examples : int64 [clients], test samples; with 0 every metric of that client is nan
+    gains : each client's, or ()
     """
 
     macro_f1: Tensor
@@ -73,6 +82,7 @@ class Evaluation:
     loss: Tensor
     f1: Tensor
     examples: Tensor
+    gains: Sequence[Gain | None] = ()
 
     def clients(self) -> list[ClientMetrics]:
         """Return each client's metrics as plain numbers, in the order of the stack."""
@@ -83,13 +93,14 @@ class Evaluation:
             self.loss.tolist(),
             self.f1.tolist(),
             self.examples.tolist(),
+            self.gains or [None] * len(self.examples),
             strict=True,
         )
         return [
             ClientMetrics(
-                macro, weighted, accuracy, loss, _defined(f1) if examples else {}, examples
+                macro, weighted, accuracy, loss, _defined(f1) if examples else {}, examples, gain
             )
-            for macro, weighted, accuracy, loss, f1, examples in columns
+            for macro, weighted, accuracy, loss, f1, examples, gain in columns
         ]
 
 

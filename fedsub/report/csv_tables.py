@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsub.report.comparing import Pair, gains
 from fedsub.report.frame import Frame, Trace
-from fedsub.report.maps import class_means, last_f1, people_scores
+from fedsub.report.maps import class_means, experts, last_f1, people_scores
 from fedsub.report.recovery import Recovery
 
 
@@ -40,6 +40,9 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     labels, means = class_means(frame)
     by_class = zip(map(frame.class_name, labels), means.tolist(), strict=True)
     files["classes.csv"] = _csv(("class", *frame.methods), ((n, *row) for n, row in by_class))
+    believed = list(_experts(frame))
+    if believed:
+        files["experts.csv"] = _csv(("seed", "method", "person", "expert", "weight"), believed)
     if found:
         files["recovery.csv"] = _csv([f.name for f in fields(Recovery)], map(astuple, found))
     return files
@@ -59,6 +62,13 @@ def _rounds(frame: Frame) -> Iterator[Sequence[object]]:
             counts = grid.there.sum(1).tolist()
             for round, mean, n in zip(grid.rounds, grid.means.tolist(), counts, strict=True):
                 yield trace.seed, trace.method, round, metric, mean, n
+
+
+def _experts(frame: Frame) -> Iterator[Sequence[object]]:
+    for trace in frame.traces:
+        people, names, values = experts(trace)
+        for (row, column), weight in np.ndenumerate(values):
+            yield trace.seed, trace.method, people[row], names[column], float(weight)
 
 
 def _people_classes(frame: Frame) -> Iterator[Sequence[object]]:

@@ -17,6 +17,7 @@ from fedsub_data.inspection.drawing import LACKING, ROW_INCHES, short_name
 
 _MOST_NUMBERED = 10  # columns whose cells have room for a number
 _ROW = ROW_INCHES + 0.03
+GATE = "weight_"
 _LONG = 50  # rows; more of them are drawn thin, and not every one is named
 
 
@@ -74,14 +75,14 @@ def score_maps(frame: Frame) -> Iterator[Drawn]:
     """Draw people x methods and classes x methods, where anything was evaluated."""
     people, scores = people_scores(frame)
     if people:
-        yield _f1_map(
+        yield _share_map(
             f"{frame.key}people", "Macro F1 of every person", people, frame.methods, scores
         )
     labels, means = class_means(frame)
     if labels:
         names = [frame.class_name(label) for label in labels]
         title = "F1 of every class, mean over people"
-        yield _f1_map(f"{frame.key}classes", title, names, frame.methods, means)
+        yield _share_map(f"{frame.key}classes", title, names, frame.methods, means)
 
 
 def person_class_maps(frame: Frame) -> Iterator[Drawn]:
@@ -91,7 +92,7 @@ def person_class_maps(frame: Frame) -> Iterator[Drawn]:
         if people and labels:
             classes = [frame.class_name(label) for label in labels]
             title = f"{name}: F1 of every person and class"
-            yield _f1_map(f"people_classes_{place + 1}", title, people, classes, values)
+            yield _share_map(f"people_classes_{place + 1}", title, people, classes, values)
 
 
 def group_maps(frame: Frame) -> Iterator[Drawn]:
@@ -124,8 +125,38 @@ def group_maps(frame: Frame) -> Iterator[Drawn]:
             yield drawn(f"{frame.key}groups_{place + 1}", title, words, figure)
 
 
-def _f1_map(
-    name: str, title: str, rows: Sequence[str], columns: Sequence[str], values: Floats
+def experts(trace: Trace) -> tuple[list[str], list[str], Floats]:
+    """Return people, experts and how much each is believed, [people, experts], at the end.
+
+    Of methods with a gate: devices report ``weight_<expert>``. Empty where there are none.
+    """
+    grids = {n.removeprefix(GATE): g for n, g in trace.people.items() if n.startswith(GATE)}
+    if len(grids) < 2:
+        return [], [], np.zeros((0, 0))
+    last = {name: grid.at(grid.rounds[-1]) for name, grid in grids.items()}
+    people = sorted(set().union(*last.values()))
+    values = [[cells.get(person, math.nan) for cells in last.values()] for person in people]
+    return people, list(last), np.array(values)
+
+
+def gate_maps(frame: Frame) -> Iterator[Drawn]:
+    """Draw people x experts, where a method's devices have several models. Of the first seed."""
+    for place, name in enumerate(frame.methods):
+        people, names, values = experts(frame.of(name)[0])
+        if people:
+            dropped = [one for one, column in zip(names, values.T, strict=True) if not column.any()]
+            said = f"Dropped: {', '.join(dropped)}." if dropped else "None was dropped."
+            title = f"{name}: how much each person's models are believed"
+            yield _share_map(f"{frame.key}gate_{place + 1}", title, people, names, values, said)
+
+
+def _share_map(
+    name: str,
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Floats,
+    meaning: str = "The darker, the better.",
 ) -> Drawn:
     with matplotlib.rc_context(LOOK):
         labels = [short_name(column, 16) for column in columns]
@@ -154,7 +185,7 @@ def _f1_map(
     low, high = (values[known].min(), values[known].max()) if known.any() else (math.nan,) * 2
     words = (
         f"{len(rows)} rows by {len(columns)} columns ({', '.join(columns)}), from {low:.2f} to "
-        f"{high:.2f}; the darker, the better.{lacking} The numbers are in tables/."
+        f"{high:.2f}. {meaning}{lacking} The numbers are in tables/."
     )
     return drawn(name, title, words, figure)
 

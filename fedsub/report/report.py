@@ -11,7 +11,7 @@ from fedsub.report.comparing import Pair, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import curves, gain_strip
 from fedsub.report.frame import Frame
-from fedsub.report.maps import group_maps, person_class_maps, score_maps
+from fedsub.report.maps import gate_maps, group_maps, person_class_maps, score_maps
 from fedsub.report.page import Section, how_compared, lead, page
 from fedsub.report.protocol import protocol
 from fedsub.report.reading import read_run, run_config
@@ -92,6 +92,7 @@ def _sections(
     frame: Frame, config: RunConfig | None, compared: Sequence[Pair], came: Sequence[Recovery]
 ) -> list[Section]:
     local, all_local = rows.against_local(frame, _NAMED), rows.against_local(frame)
+    own = rows.against_own(frame, _NAMED)
     longer = local is not None and all_local is not None and local.rows != all_local.rows
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
@@ -100,6 +101,7 @@ def _sections(
     strip = gain_strip(frame)
     scores = {one.name: one for one in score_maps(frame)}
     both, groups = list(person_class_maps(frame)), list(group_maps(frame))
+    gates = list(gate_maps(frame))
 
     def text(there: Sequence[object] | Drawn | None, *texts: str) -> tuple[str, ...]:
         return texts if there else ()
@@ -108,7 +110,7 @@ def _sections(
         Section(
             "methods",
             "Methods",
-            tables=[rows.reached(frame), *([local] if local else [])],
+            tables=[one for one in (rows.reached(frame), local, own) if one],
             folded=[all_local] if longer and all_local else [],
         ),
         Section("cost", "What it costs", tables=[rows.costs(frame)]),
@@ -149,6 +151,13 @@ def _sections(
             figures=both,
         ),
         Section("groups", "Clusters and groups", figures=groups),
+        Section(
+            "experts",
+            "Which models a person's mixture believes",
+            text(gates, "A row is a person: the weights of its models, which sum to 1. What nobody "
+                 "believes is no longer trained."),
+            figures=gates,
+        ),
         Section(
             "data-came",
             "When data came",

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedsub.report.comparing import LOCAL, Pair, differences
-from fedsub.report.frame import Frame
+from fedsub.report.frame import Frame, Grid
 from fedsub.report.maps import class_means, people_scores
 from fedsub.report.recovery import Recovery
+from fedsub_core.metrics import GAIN
 from fedsub_server.results import humanise_bytes
 
 _NONE = "–"
@@ -68,6 +69,41 @@ def against_local(frame: Frame, most: int | None = None) -> Rows | None:
     head = ("method", "worse than local", "round", "who, and by how much macro F1")
     caption = "People whose macro F1 is lower than with local training" + ", all" * (most is None)
     return Rows(caption, head, rows, (3,)) if rows else None
+
+
+def against_own(frame: Frame, most: int | None = None) -> Rows | None:
+    """Return who is worse off than with the model trained beside without others, beyond noise.
+
+    Devices say by how much, with the interval of a bootstrap over their test samples. Of several
+    seeds, each; None where no method trains one.
+    """
+    rows = []
+    for trace in frame.traces:
+        grids = [trace.people.get(name, Grid.of({})) for name in GAIN]
+        if not grids[0].rounds:
+            continue
+        round = grids[0].rounds[-1]
+        gain, low, high = (grid.at(round) for grid in grids)
+        worse = sorted((gain[person], person) for person, end in high.items() if end < 0)
+        better = sum(end > 0 for end in low.values())
+        people = ", ".join(f"{person} ({value:+.3f})" for value, person in worse[:most])
+        more = len(worse) - len(worse[:most])
+        rows.append(
+            (
+                trace.method,
+                f"{sum(gain.values()) / len(gain):+.3f}",
+                f"{better} of {len(gain)}, {better / len(gain):.0%}",
+                f"{len(worse)} of {len(gain)}, {len(worse) / len(gain):.0%}",
+                str(round),
+                (people or "nobody") + f" and {more} more" * (more > 0),
+            )
+        )
+    head = ("method", "macro F1", "better beyond noise", "worse beyond noise", "round", "who")
+    caption = (
+        "People's models against those that their devices train without others: a difference is "
+        "beyond noise where the 95 % interval over a person's own test samples leaves 0 out"
+    )
+    return Rows(caption, head, rows, (5,)) if rows else None
 
 
 def costs(frame: Frame) -> Rows:

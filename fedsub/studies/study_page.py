@@ -14,7 +14,7 @@ from fedsub.report.comparing import LOCAL, Pair, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import curves, gain_strip
 from fedsub.report.frame import Frame
-from fedsub.report.maps import group_maps, score_maps
+from fedsub.report.maps import gate_maps, group_maps, score_maps
 from fedsub.report.page import Section, how_compared, page
 from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
@@ -121,7 +121,7 @@ def _part(
     }
     rounds = {r for trace in frame.traces for r in trace.people["macro_f1"].rounds}
     drawn = [curves(frame, metric, printed[metric]) for metric in printed if len(rounds) > 1]
-    drawn += [gain_strip(frame), *score_maps(frame), *group_maps(frame)]
+    drawn += [gain_strip(frame), *score_maps(frame), *group_maps(frame), *gate_maps(frame)]
     worse, everybody = rows.against_local(frame, _NAMED), rows.against_local(frame)
     came = [one for name in frame.methods for one in recoveries(frame.of(name)[0])]
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]
@@ -130,6 +130,7 @@ def _part(
         _costs(found, runs),
         rows.compared(with_best, best) if with_best else None,
         worse,
+        rows.against_own(frame, _NAMED),
         rows.recovered(came) if came else None,
     ]
     folded = [rows.people(frame), rows.classes(frame), rows.compared(compared), everybody]

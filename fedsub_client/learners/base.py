@@ -117,6 +117,13 @@ class Learner(ABC):
         with torch.no_grad():
             return self.predictor.forward(self.personal(state), x)
 
+    def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
+        """Return logits of the models that clients have without others; None: it trains none.
+
+        What a method gives them is held against these on the same samples.
+        """
+        return None
+
     @property
     def predictor(self) -> Model | Mixture:
         """What computes with :meth:`personal`'s parameters: a model, or several that are mixed."""

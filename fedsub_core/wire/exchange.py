@@ -25,7 +25,8 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused, cut
-from fedsub_core.metrics import ClientMetrics
+from fedsub_core.metrics import GAIN, ClientMetrics
+from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
 
@@ -167,6 +168,7 @@ def read_instructions(record: Mapping[str, object]) -> Instructions:
 def metrics_record(metrics: ClientMetrics) -> MetricRecord:
     """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``."""
     values = {name: float(getattr(metrics, name)) for name in _METRICS}
+    values |= dict(zip(GAIN, metrics.gain or (), strict=False))
     return MetricRecord({**values, **{f"f1.{label}": f1 for label, f1 in metrics.f1.items()}})
 
 
@@ -185,16 +187,19 @@ def read_metrics(record: MetricRecord, client: str, round: int, classes: int) ->
             for key in record
             if key.startswith("f1.")
         }
+        told = GAIN[0] in record
+        gain = Gain(*[float(cast(float, record[name])) for name in GAIN]) if told else None
     except (KeyError, TypeError, ValueError) as error:
         raise MessageRefused(client, round, "metrics", repr(error), "all of them") from error
     macro, weighted, accuracy, loss, examples = numbers
     in_range = all(0 <= share <= 1 for share in (macro, weighted, accuracy, *f1.values()))
     in_range = in_range and all(0 <= label < classes for label in f1)
+    in_range = in_range and all(-1 <= difference <= 1 for difference in gain or ())
     # A loss that is not finite is kept: a client that diverged must show in the results.
     if not in_range or not 1 <= examples < 2**53:
-        expected = f"1 or more examples, shares in [0, 1], labels below {classes}"
+        expected = f"1 or more examples, shares in [0, 1], labels below {classes}, gains in [-1, 1]"
         raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
-    return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples))
+    return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples), gain)
 
 
 def read_report(content: RecordDict, names: Collection[str]) -> dict[str, float]:

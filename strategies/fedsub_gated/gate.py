@@ -66,10 +66,13 @@ class Gate:
         new = new * (self.weights > 0)
         return Gate((new / new.sum()).float() if new.sum() > 0 else self.weights, self.low)
 
-    def pruned(self, threshold: float, round: int, rounds: int) -> Gate:
-        """Return the gate without experts that have been below `threshold` for some rounds."""
+    def pruned(self, threshold: float, round: int, rounds: int, keep: Tensor) -> Gate:
+        """Return the gate without experts that have been below `threshold` for some rounds.
+
+        `keep` bool [experts]: which are not dropped.
+        """
         if not threshold or round <= WARM_UP * rounds:
             return self
-        low = torch.where(self.weights < threshold, self.low + 1, 0)
+        low = torch.where((self.weights < threshold) & ~keep, self.low + 1, 0)
         kept = self.weights * (low < PATIENCE)
         return Gate(kept / kept.sum(), low)

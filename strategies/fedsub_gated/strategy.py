@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
+
 from fedsub_core.methods.fedsub import SHARES, prototype_size
-from fedsub_core.methods.fedsub_gated import GATE, names
+from fedsub_core.methods.fedsub_gated import GATE, LOCAL, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
@@ -57,7 +59,9 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         """Do what FedSub does; take a step of the gate."""
         new, rows = super().aggregate(_fedsubs(state), uploads, turn)
         gate = Gate.of(state).updated(uploads, self.settings.robust.most_examples)
-        gate = gate.pruned(self.hyper.prune, turn.round, turn.rounds)
+        # What the others are held against is kept, whatever it is believed.
+        kept = torch.tensor([name == LOCAL for name in names(self.hyper)])
+        gate = gate.pruned(self.hyper.prune, turn.round, turn.rounds, kept)
         weights = dict(zip(names(self.hyper), gate.weights.tolist(), strict=True))
         rows += [MetricRow(turn.round, "", None, f"gate_{n}", w) for n, w in weights.items()]
         return new | gate.state(), rows

@@ -96,6 +96,13 @@ class FedSubGatedLearner(FedSubLearner):
         """Take in the newest download, if it is that which is tested."""
         return self.receive(state, received)
 
+    def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
+        """Return the local expert's logits, if there is one."""
+        if LOCAL not in names(self.hyper):
+            return None
+        with torch.no_grad():
+            return self.model.forward(self.get(state, LOCAL), x)
+
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train the fused model and the experts; judge them on what is held back."""
         state = self.receive(state, received)

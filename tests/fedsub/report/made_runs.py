@@ -34,6 +34,17 @@ def rows(
             yield MetricRow(round, person, label, "f1", value)
 
 
+def mixtures(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
+    """Nobody believes the pulled model; the first person gains for certain, the last loses."""
+    for place, person in enumerate(people):
+        weights = {"local": 0.25 * place, "fused": 1 - 0.25 * place, "pulled": 0.0}
+        gain = 0.2 - 0.1 * place
+        said = {"gain_over_own": gain, "gain_over_own_low": gain - 0.08}
+        said |= {"gain_over_own_high": gain + 0.08}
+        said |= {f"weight_{name}": weight for name, weight in weights.items()}
+        yield from (MetricRow(round, person, None, name, value) for name, value in said.items())
+
+
 def make_run(
     folder: Path,
     scores: Mapping[str, Score],
@@ -68,5 +79,7 @@ def make_run(
                     found += [
                         MetricRow(round, p, None, "group", i % 2) for i, p in enumerate(people)
                     ]
+                if name == "fedsub-gated":
+                    found += mixtures(round, people)
                 database.commit(round, {}, found)
     return folder

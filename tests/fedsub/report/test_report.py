@@ -64,6 +64,17 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"run.toml", *scores}
 
 
+def test_a_mixture_of_models(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", {"fedsub-gated": lambda r, i: 0.5})
+    text = "\n".join(read(folder).texts)
+    assert "gate_1" in figures(folder) and "Dropped: pulled." in text
+    assert "+0.050" in text and "2 of 4, 50%" in text and "1 of 4, 25%" in text
+    assert "eve (-0.100)" in text
+    with (folder / "tables" / "experts.csv").open() as file:
+        weights = {(row["person"], row["expert"]): row["weight"] for row in csv.DictReader(file)}
+    assert float(weights["eve", "local"]) == 0.75 and float(weights["cy", "pulled"]) == 0
+
+
 def test_a_run_interrupted_in_its_second_method_whose_loss_is_no_number(tmp_path: Path) -> None:
     scores = {name: (lambda r, i: 0.5) for name in ("fedavg", "local", "ditto", "apfl")}
     done = {"local": 1, "ditto": 0, "apfl": -1}

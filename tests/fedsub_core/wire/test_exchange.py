@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange
@@ -82,6 +84,9 @@ def test_instructions_that_lack_a_value_are_of_another_language(key: str) -> Non
 def test_metrics_are_read_as_they_were_written() -> None:
     record = exchange.metrics_record(METRICS)
     assert exchange.read_metrics(record, "ann", 3, classes=4) == METRICS
+    gained = replace(METRICS, gain=Gain(0.1, -0.2, 0.3))
+    record = exchange.metrics_record(gained)
+    assert exchange.read_metrics(record, "ann", 3, classes=4) == gained
 
 
 def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() -> None:
@@ -97,6 +102,8 @@ def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() ->
         {"weighted_f1": -0.1},
         {"accuracy": float("nan")},
         {"f1.0": 2.0},
+        {"gain_over_own": 0.1},
+        {"gain_over_own": 0.1, "gain_over_own_low": -1.5, "gain_over_own_high": 0.5},
         {"f1.4": 0.5},
         {"f1.-1": 0.5},
         {"f1.x": 0.5},

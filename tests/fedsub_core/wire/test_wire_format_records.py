@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord, MessageType
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.codec import SCHEMA_VERSION
@@ -33,7 +34,8 @@ TYPES = {
 
 def keys(record: str) -> dict[str, str]:
     """Return the keys of a record's table and their types."""
-    return {code(row[0])[0]: row[1] for row in rows(part_of_page(f"**`{record}`**"))}
+    table = rows(part_of_page(f"**`{record}`**"))
+    return {name: row[1] for row in table for name in code(row[0])}
 
 
 def assert_types(record: Mapping[str, Any], stated: dict[str, str]) -> None:
@@ -102,7 +104,9 @@ def test_the_turn_has_the_keys_in_the_table() -> None:
 def test_metrics_have_the_keys_in_the_table() -> None:
     stated = keys("metrics")
     assert_types(
-        exchange.metrics_record(ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3)),
+        exchange.metrics_record(
+            ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, Gain(0.1, 0.0, 0.2))
+        ),
         {key.replace("<label>", "7"): kind for key, kind in stated.items()},
     )
 

@@ -10,6 +10,8 @@ from fedsub_core.methods.fedsub_gated import GATE
 from fedsub_core.wire.bundles import Bundle, Dense
 from strategies.fedsub_gated.gate import PATIENCE, Gate
 
+NONE = torch.tensor([False, False])
+
 
 def said(*sums: float) -> Bundle:
     return Bundle(10, tensors={GATE: Dense(np.array(sums, np.float32))})
@@ -36,14 +38,21 @@ def test_nobody_counts_for_more_than_a_bound() -> None:
 
 def test_an_expert_that_stays_low_is_dropped_for_ever() -> None:
     gate = Gate(torch.tensor([0.995, 0.005]), torch.zeros(2, dtype=torch.int64))
-    assert gate.pruned(0.01, 35, 100) is gate, "nobody has learnt much yet"
-    assert gate.pruned(0.0, 90, 100) is gate, "none is to be dropped"
+    assert gate.pruned(0.01, 35, 100, NONE) is gate, "nobody has learnt much yet"
+    assert gate.pruned(0.0, 90, 100, NONE) is gate, "none is to be dropped"
     for round in range(36, 36 + PATIENCE - 1):
-        gate = gate.pruned(0.01, round, 100)
+        gate = gate.pruned(0.01, round, 100, NONE)
         assert gate.weights[1] > 0
-    back = Gate(torch.tensor([0.9, 0.1]), gate.low).pruned(0.01, 50, 100)
+    back = Gate(torch.tensor([0.9, 0.1]), gate.low).pruned(0.01, 50, 100, NONE)
     assert back.low.tolist() == [0, 0], "one that comes back is kept"
-    gate = gate.pruned(0.01, 60, 100)
+    gate = gate.pruned(0.01, 60, 100, NONE)
     assert gate.weights.tolist() == [1.0, 0.0]
     again = gate.updated({"p1": said(1, 3, 4)}, most=0)
     assert again.weights.tolist() == [1.0, 0.0]
+
+
+def test_what_others_are_held_against_is_not_dropped() -> None:
+    gate, keep = Gate(torch.tensor([0.005, 0.995]), torch.zeros(2, dtype=torch.int64)), ~NONE
+    for round in range(40, 60):
+        gate = gate.pruned(0.01, round, 100, keep)
+    assert gate.weights[0] == pytest.approx(0.005)
