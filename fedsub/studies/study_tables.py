@@ -154,7 +154,9 @@ def _people_csv(study: Study, runs: Sequence[Run]) -> str:
 
 def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    # Not every table of a study varies the same, nor do all methods report the same.
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -14,7 +14,7 @@ from fedsub.studies.study import Study, Values
 from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
 from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, tables
-from fedsub.studies.study_tables import markdown
+from fedsub.studies.study_tables import markdown, write_tables
 from fedsub_core.errors import ConfigError, RunError
 
 from ..report.html_checks import checked
@@ -103,6 +103,17 @@ def test_papers_and_other_measures_stand_beside_what_came_out(study: Study, tmp_
     (alone,) = (line for line in lines if line.startswith("| local |"))
     assert mixing.endswith("| 2.500 | 0.795 | 0.870 |")  # 2 and 3 clusters of two classes
     assert alone.endswith("| - | 0.545 | - |")
+
+
+def test_runs_of_tables_that_vary_something_else_stand_in_one_file(
+    study: Study, tmp_path: Path
+) -> None:
+    """The first table has a rate and no epochs, the second epochs and no rate."""
+    made(study, tmp_path)
+    write_tables(study, tmp_path, finished(study, tmp_path, nothing_tuned(study)))
+    with (tmp_path / "runs.csv").open() as file:
+        varied = {(row["lr"], row["epochs"]) for row in csv.DictReader(file)}
+    assert varied == {("0.05", ""), ("", "2")}
 
 
 def test_a_studys_folder_knows_its_study(study: Study, tmp_path: Path) -> None:
