@@ -54,7 +54,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     pull: float = option(0.1, "weight of the pull of `pulled`", minimum=0)
     strong_pull: float = option(0.3, "weight of the pull of `strong`", minimum=0)
-    head_epochs: int = option(5, "epochs of the head of `head`", minimum=1)
+    head_epochs: int = option(2, "epochs of the head of `head`", minimum=1)
     gate_share: float = option(
         0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
     )

@@ -25,6 +25,7 @@ from fedsub_core.methods.fedsub_gated import (
     GATE,
     HEAD,
     LOCAL,
+    NEAREST,
     PULLED,
     STRONG,
     names,
@@ -117,7 +118,9 @@ class FedSubGatedLearner(FedSubLearner):
             state |= self._train_expert(state, name, kept, turn)
         if HEAD in names(self.hyper):
             state |= self._train_head(state, kept, turn)
-        state |= self._means(state, kept, held)
+        state |= self._opened(held)
+        if self._asks_for_means:
+            state |= self._means(state, kept)
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
         if judging:
             chosen = self._chosen(state, judged)
@@ -174,21 +177,26 @@ class FedSubGatedLearner(FedSubLearner):
 
     # The gate and what it needs.
 
-    def _means(self, state: State, data: Stack, held: Tensor) -> State:
-        """Return where the person's classes lie in the fused embedding, and what is open."""
+    @property
+    def _asks_for_means(self) -> bool:
+        """Whether anything asks where the person's classes lie."""
+        novel = self.hyper.novelty and self.hyper.open_classes == "on"
+        return NEAREST in names(self.hyper) or novel
+
+    def _opened(self, held: Tensor) -> State:
+        """Return which classes the person has, and what is open besides."""
+        mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
+        opened = torch.tensor([mass, float(self.hyper.novelty)], device=held.device)
+        return {HELD: held.float(), OPEN: opened.expand(len(held), 2).clone()}
+
+    def _means(self, state: State, data: Stack) -> State:
+        """Return where the person's classes lie in the fused embedding."""
         seen = embeddings(self.model, self.get(state, FUSED), data.x).flatten(2)
         seen = F.normalize(seen, dim=2) * data.valid.unsqueeze(2)
         means, _ = prototypes(seen, data, self.model.classes)
         away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))
         total = (away.square().sum(2) * data.valid).sum(1)
-        mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
-        opened = torch.tensor([mass, float(self.hyper.novelty)], device=data.x.device)
-        return {
-            HELD: held.to(means.dtype),
-            MEANS: means,
-            SPREAD: total / torch.tensor(data.counts, device=data.x.device),
-            OPEN: opened.expand(len(data.clients), 2).clone(),
-        }
+        return {MEANS: means, SPREAD: total / torch.tensor(data.counts, device=data.x.device)}
 
     def _chosen(self, state: State, judged: Stack) -> Tensor:
         """Return what probability each expert gives each sample's label; 0 where padded."""
