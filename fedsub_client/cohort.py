@@ -193,12 +193,14 @@ class Cohort:
         self, turn: Turn, scaling: Scaling | None, index: Sequence[int], state: State
     ) -> Evaluation:
         """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
-        _, test = self.data.at(turn.round, scaling)
+        train, test = self.data.at(turn.round, scaling)
         if len(index) < len(self.clients):
-            test = test.select(index)
+            train, test = train.select(index), test.select(index)
         blocks = torch.split(test.x, self.data.tested_at_a_time, 1)
         logits = torch.cat([self.learner.predict(state, x) for x in blocks], 1)
         found = evaluate(logits, test.y, test.valid)
+        classes = logits.shape[2]
+        found = found.with_unlabelled(test.holds(classes), train.holds(classes))
         alone = [self.learner.predict_alone(state, x) for x in blocks]
         theirs = [one.argmax(2) for one in alone if one is not None]
         if not theirs:

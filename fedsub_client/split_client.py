@@ -16,7 +16,7 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Card
 from fedsub_core.data.grown_splits import split_grown
-from fedsub_core.data.splits import split, split_kind, thinned
+from fedsub_core.data.splits import labelled, split, split_kind, thinned
 from fedsub_core.errors import DataError
 
 
@@ -94,6 +94,7 @@ def split_client(
     else:
         train, test = split(client, card, kind, s.test_share, s.seed)
     train = thinned(train, client, s.train_share, s.seed)
+    train = labelled(train, client, s.unlabelled, s.unlabelled_classes, s.seed)
     x, y, since = client.x, client.y, client.since
     parts = SplitClient(client.client, x[train], y[train], x[test], y[test], capacity=capacity)
     if since is None or (since <= 1).all():

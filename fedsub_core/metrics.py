@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -19,6 +19,8 @@ from fedsub_core.paired import Gain
 
 #: The numbers of a gain, as metrics.
 GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
+#: F1 of classes that a person has not labelled; with macro_ before it macro F1 of those people.
+UNLABELLED = "f1_unlabelled"
 
 Unit = Literal["clients", "samples"]
 
@@ -44,6 +46,7 @@ class ClientMetrics:
     f1 : F1 of each class that is in the test set or predicted, by label.
     examples : test samples.
     gain : over the model that the person has without others, of methods that train one beside.
+    f1_unlabelled : mean F1 of tested classes of which the person has no training sample, if any.
     """
 
     macro_f1: float
@@ -53,6 +56,7 @@ class ClientMetrics:
     f1: dict[int, float]
     examples: int
     gain: Gain | None = None
+    f1_unlabelled: float | None = None
 
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows; a class that has no F1 has no row."""
@@ -60,6 +64,9 @@ class ClientMetrics:
         rows = [MetricRow(round, client, None, name, float(getattr(self, name))) for name in names]
         gain = self.gain or ()
         rows += [MetricRow(round, client, None, *one) for one in zip(GAIN, gain, strict=False)]
+        if self.f1_unlabelled is not None:
+            rows.append(MetricRow(round, client, None, UNLABELLED, self.f1_unlabelled))
+            rows.append(MetricRow(round, client, None, f"macro_{UNLABELLED}", self.macro_f1))
         return rows + [MetricRow(round, client, c, "f1", f1) for c, f1 in self.f1.items()]
 
 
@@ -74,6 +81,7 @@ class Evaluation:
     f1 : float64 [clients, classes], nan for a class neither in the test set nor predicted
     examples : int64 [clients], test samples; with 0 every metric of that client is nan
     gains : each client's, or ()
+    unlabelled : each client's mean F1 of classes of which it has no training sample, or ()
     """
 
     macro_f1: Tensor
@@ -83,6 +91,17 @@ class Evaluation:
     f1: Tensor
     examples: Tensor
     gains: Sequence[Gain | None] = ()
+    unlabelled: Sequence[float | None] = ()
+
+    def with_unlabelled(self, tested: Tensor, trained: Tensor) -> Evaluation:
+        """Return it with the mean F1 of each client's classes that are tested and not trained.
+
+        `tested`, `trained` bool [clients, classes]; None for who has none.
+        """
+        lacking = tested & ~trained
+        means = torch.where(lacking, self.f1.nan_to_num(), 0).sum(1) / lacking.sum(1)
+        pairs = zip(means.tolist(), lacking.any(1).tolist(), strict=True)
+        return replace(self, unlabelled=[mean if some else None for mean, some in pairs])
 
     def clients(self) -> list[ClientMetrics]:
         """Return each client's metrics as plain numbers, in the order of the stack."""
@@ -94,13 +113,21 @@ class Evaluation:
             self.f1.tolist(),
             self.examples.tolist(),
             self.gains or [None] * len(self.examples),
+            self.unlabelled or [None] * len(self.examples),
             strict=True,
         )
         return [
             ClientMetrics(
-                macro, weighted, accuracy, loss, _defined(f1) if examples else {}, examples, gain
+                macro,
+                weighted,
+                accuracy,
+                loss,
+                _defined(f1) if examples else {},
+                examples,
+                gain,
+                unlabelled,
             )
-            for macro, weighted, accuracy, loss, f1, examples, gain in columns
+            for macro, weighted, accuracy, loss, f1, examples, gain, unlabelled in columns
         ]
 
 

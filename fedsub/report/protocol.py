@@ -64,6 +64,8 @@ def _split(flat: dict[str, Any]) -> str:
     kind = str(flat.get("split", "unknown"))
     share, kept = flat.get("test-share"), flat.get("train-share", 1.0)
     rest = "" if kept == 1.0 else f"; {kept} of the training samples kept"
+    if lacking := flat.get("unlabelled", 0.0):
+        rest += f"; {lacking} of the people have no labels of some classes, which are tested, too"
     return f"{kind}: {_SPLITS.get(kind, kind)}; {share} of each class is tested{rest}"
 
 

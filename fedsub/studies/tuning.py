@@ -35,4 +35,5 @@ def tuning_config(config: RunConfig) -> RunConfig:
     samples that are left are far apart.
     """
     split = "stratified" if config.train_share < 1 else config.split
-    return replace(config, split=split, train_share=1.0, evaluate_every=config.rounds)
+    every = config.rounds
+    return replace(config, split=split, train_share=1.0, unlabelled=0.0, evaluate_every=every)

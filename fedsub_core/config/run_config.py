@@ -76,6 +76,12 @@ class RunConfig:
     train_share: float = option(
         1.0, "share of each class's training samples that is kept", above=0, maximum=1
     )
+    unlabelled: float = option(
+        0.0, "share of people without labels of some of their classes", minimum=0, maximum=1
+    )
+    unlabelled_classes: float = option(
+        0.8, "share of their classes that lack labels, at most; all are tested", minimum=0, below=1
+    )
     unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
     unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
     standardise: str = choice(
@@ -160,7 +166,14 @@ class RunConfig:
     @property
     def split_settings(self) -> SplitSettings:
         """How each client's samples are split."""
-        return SplitSettings(self.split, self.test_share, self.train_share, self.seed)
+        return SplitSettings(
+            self.split,
+            self.test_share,
+            self.train_share,
+            self.seed,
+            self.unlabelled,
+            self.unlabelled_classes,
+        )
 
     def device_settings(self, name: str) -> DeviceSettings:
         """Return what the device half of method `name` needs."""

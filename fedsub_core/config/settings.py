@@ -54,12 +54,16 @@ class SplitSettings:
     test_share : of each class that is tested.
     train_share : of each class of the training part that is kept; 1: all.
     seed : of the run.
+    unlabelled, unlabelled_classes : share of people who have no training sample of some of their
+        classes, and which share of these at most; all their classes are tested.
     """
 
     kind: str = "auto"
     test_share: float = 0.3
     train_share: float = 1.0
     seed: int = 0
+    unlabelled: float = 0.0
+    unlabelled_classes: float = 0.8
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,21 @@ def thinned(train: IntArray, client: ClientData, share: float, seed: int) -> Int
     return np.sort(np.concatenate(kept))
 
 
+def labelled(train: IntArray, client: ClientData, share: float, most: float, seed: int) -> IntArray:
+    """Return the training indices without those of classes that the person has not labelled.
+
+    With probability `share` a person lacks some: 1 to `most` of the classes, each number alike; one
+    class is always left. Drawn for each person alone, so that a device needs to know nobody else.
+    """
+    classes = np.unique(client.y[train])
+    fewest, up_to = 1, min(math.floor(most * len(classes)), len(classes) - 1)
+    rng = split_rng(seed, client.client, "unlabelled classes")
+    if rng.random() >= share or up_to < fewest:
+        return train
+    lacking = rng.permutation(classes)[: rng.integers(fewest, up_to + 1)]
+    return train[~np.isin(client.y[train], lacking)]
+
+
 def _stratified(client: ClientData, share: float, seed: int) -> tuple[BoolArray, BoolArray]:
     rng = split_rng(seed, client.client, "split")
     test = np.zeros(len(client.y), np.bool_)

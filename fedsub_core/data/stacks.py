@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedsub_core.models.chain import Params
 
@@ -37,6 +38,10 @@ class Stack:
         """Bool [clients, samples]: True where a sample is real."""
         positions = torch.arange(self.y.shape[1], device=self.y.device)
         return positions < torch.tensor(self.counts, device=self.y.device).unsqueeze(1)
+
+    def holds(self, classes: int) -> Tensor:
+        """Return which classes each client has samples of, bool ``[clients, classes]``."""
+        return (F.one_hot(self.y, classes) * self.valid.unsqueeze(2)).amax(1) > 0
 
     def select(self, index: Sequence[int]) -> Stack:
         """Return the clients at `index`, in that order."""

@@ -99,6 +99,24 @@ def test_a_share_of_what_comes_later_and_of_a_file_that_grew() -> None:
     assert set(rows(grown.train_x)) < set(rows(whole.train_x))
 
 
+def test_some_people_lack_labels_of_some_classes_that_are_tested() -> None:
+    settings = SplitSettings("blocked", unlabelled=0.6, unlabelled_classes=0.7)
+    lacking = []
+    for i in range(60):
+        client = replace(person(), client=f"p{i}")
+        whole = split_client(client, CARD, SplitSettings("blocked"))
+        parts = split_client(client, CARD, settings)
+        assert np.array_equal(parts.test_x, whole.test_x)
+        left = np.unique(parts.train_y)
+        kept = np.isin(whole.train_y, left)
+        assert np.array_equal(parts.train_x, whole.train_x[kept])
+        lacking.append(3 - len(left))
+    # Of three classes two at most.
+    assert set(lacking) == {0, 1, 2} and 25 <= sum(n > 0 for n in lacking) <= 47
+    again = split_client(replace(person(), client="p7"), CARD, settings)
+    assert 3 - len(np.unique(again.train_y)) == lacking[7]
+
+
 def test_the_runs_configuration_says_the_share() -> None:
     config = read_config(None, {"train-share": 0.25, "test-share": 0.4, "seed": 3})
     assert config.split_settings == SplitSettings("auto", 0.4, 0.25, 3)

@@ -176,3 +176,21 @@ def test_shapes_that_do_not_belong_together_are_refused() -> None:
     y = torch.zeros(2, 5, dtype=torch.int64)
     with pytest.raises(DataError, match=r"got logits \[2, 3, 4\], y \[2, 5\]"):
         evaluate(torch.zeros(2, 3, 4), y, torch.ones(2, 5).bool())
+
+
+def test_classes_that_a_person_has_not_labelled_have_a_mean_of_their_own() -> None:
+    """The first person lacks class 2, the second nothing, the third all that is tested."""
+    y = torch.tensor([[0, 1, 2, 2], [0, 1, 0, 1], [2, 2, 1, 1]])
+    logits = torch.nn.functional.one_hot(
+        torch.tensor([[0, 1, 2, 0], [0, 1, 0, 1], [0, 0, 1, 1]]), 3
+    )
+    found = evaluate(logits.float(), y, torch.ones_like(y, dtype=torch.bool))
+    tested = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])
+    trained = torch.tensor([[True, True, False], [True, True, True], [True, False, False]])
+    who = found.with_unlabelled(tested, trained).clients()
+    # Class 2: one of two found, none wrongly: 2 / 3. Classes 1 and 2 of the third: 1 and 0.
+    assert [one.f1_unlabelled for one in who] == [pytest.approx(2 / 3), None, 0.5]
+    rows = {row.metric: row.value for row in who[0].rows(1, "ann") if row.label is None}
+    assert rows["f1_unlabelled"] == pytest.approx(2 / 3)
+    assert rows["macro_f1_unlabelled"] == who[0].macro_f1
+    assert not any("unlabelled" in row.metric for row in who[1].rows(1, "bo"))

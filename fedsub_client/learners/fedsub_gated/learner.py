@@ -111,7 +111,7 @@ class FedSubGatedLearner(FedSubLearner):
         kept, judged = data, data
         if judging:
             kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
-        held = F.one_hot(data.y, self.model.classes).mul(data.valid.unsqueeze(2)).amax(1) > 0
+        held = data.holds(self.model.classes)
         params, loss = self._train_fused(self.get(state, "model"), held, kept, turn)
         state = state | self.put(params, "model")
         for name in trained(self.hyper):
