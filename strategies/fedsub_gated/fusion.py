@@ -72,7 +72,7 @@ def fuse_layer(
         alike, all_ = mix.alike, torch.full(known.shape, mix.all)
     total = importance.sum(1, keepdim=True)
     choice = torch.where(total > 0, alike * importance / total.clamp(min=LEAST), 0.0)
-    everybody, anybody = _everybodys(rows, selected, omega, mean)
+    everybody, anybody = everybodys(rows, selected, omega, mean)
     all_ = all_ * anybody
     given = choice.sum(1) + all_
     # What nobody gives of a unit is one's own; the server does not know rows that are not selected.
@@ -90,10 +90,13 @@ def fuse_layer(
     return fused.mul_(replaced[:, :, None]), replaced
 
 
-def _everybodys(
+def everybodys(
     rows: Tensor, selected: Tensor, omega: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the mean of all who selected each unit [units, width], and which anybody did."""
+    """Return the mean of all who selected each unit [units, width], and which anybody did.
+
+    `selected` bool [n, classes, units], by whom that contributes; `omega` float32 [n, classes].
+    """
     weight = (omega.double()[:, :, None] * selected).sum(1)
     total = weight.sum(0)
     if mean is not None:

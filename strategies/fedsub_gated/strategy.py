@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from fedsub_core.methods.fedsub import SHARES, prototype_size
 from fedsub_core.methods.fedsub_gated import GATE, LOCAL, names
@@ -16,7 +17,7 @@ from strategies.fedsub.cache import Cache
 from strategies.fedsub.membership import cluster_weights
 from strategies.fedsub.robust import row_mean, without_outliers
 from strategies.fedsub.subnetworks import SubnetworkStrategy, no_clusters
-from strategies.fedsub_gated.fusion import annealed, fuse_layer
+from strategies.fedsub_gated.fusion import annealed, everybodys, fuse_layer
 from strategies.fedsub_gated.gate import LOW, WEIGHTS, Gate
 from strategies.roster import Roster
 from strategies.rounds.server_half import State
@@ -68,32 +69,44 @@ class FedSubGatedStrategy(SubnetworkStrategy):
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send rows of the fused track, and the common weights of the experts."""
-        weights = Dense(state[WEIGHTS].numpy())
         cache, clusters = self.cached(_fedsubs(state))
-        versions = cache.versions()
-        found: dict[str, dict[str, Part]] = {c: {GATE: weights} for c in clients}
-        places = {c: cache.roster.place[c] for c in clients if c in versions}
-        if places:
-            of = cluster_weights(
-                "overlapping-any",
-                clusters.numpy(),
-                cache.tensors["holds"].numpy(),
-                cache.tensors["omega"].numpy(),
-            )
-            layers = self.model.affine[: self.hyper.depth or None]
-            everybodys = [cache.tensors[f"rows.{layer.name}"] for layer in layers]
-            of = without_outliers(of, everybodys, self.settings.robust)
-            mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
-            mean, omega = row_mean(self.settings.robust), cache.tensors["omega"]
-            for layer, rows in zip(layers, everybodys, strict=True):
-                masks = cache.tensors[f"masks.{layer.name}"]
-                shares = cache.tensors.get(f"shares.{layer.name}")
-                fused, replaced = fuse_layer(of, rows, masks, shares, omega, mix, mean)
-                replaced &= (fused != rows).any(-1)
-                for client, i in places.items():
-                    if (units := replaced[i]).any():
-                        found[client][layer.name] = Rows(units.numpy(), fused[i, units].numpy())
+        versions, weights = cache.versions(), Dense(state[WEIGHTS].numpy())
+        found: dict[str, dict[str, Part]] = {client: {GATE: weights} for client in clients}
+        if versions:
+            for name, client, rows in self._fused(cache, clusters, clients, turn):
+                found[client][name] = rows
         return [Bundle(version=versions.get(c, 0), tensors=found[c]) for c in clients]
+
+    def _fused(
+        self, cache: Cache, clusters: Tensor, clients: Sequence[str], turn: Turn
+    ) -> Iterator[tuple[str, str, Rows]]:
+        """Yield by layer and client the rows that differ from its own, where there are some."""
+        omega = cache.tensors["omega"]
+        weights = cluster_weights(
+            "overlapping-any", clusters.numpy(), cache.tensors["holds"].numpy(), omega.numpy()
+        )
+        layers = self.model.affine[: self.hyper.depth or None]
+        sent = [cache.tensors[f"rows.{layer.name}"] for layer in layers]
+        weights = without_outliers(weights, sent, self.settings.robust)
+        mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
+        mean = row_mean(self.settings.robust)
+        for name, rows in zip((layer.name for layer in layers), sent, strict=True):
+            masks = cache.tensors[f"masks.{name}"]
+            shares = cache.tensors.get(f"shares.{name}")
+            fused, replaced = fuse_layer(weights, rows, masks, shares, omega, mix, mean)
+            replaced &= (fused != rows).any(-1)
+            start: Rows | None = None
+            for client in clients:
+                i = cache.roster.place.get(client)
+                if i is not None and replaced[i].any():
+                    units = replaced[i]
+                    yield name, client, Rows(units.numpy(), fused[i, units].numpy())
+                elif i is None:  # who joins late starts from everybody's mean
+                    if start is None:
+                        selected = masks & weights.contributes[:, :, None]
+                        common, units = everybodys(rows, selected, omega, mean)
+                        start = Rows(units.numpy(), common[units].numpy())
+                    yield name, client, start
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; what the gate learnt stays."""

@@ -139,6 +139,31 @@ def test_open_classes_are_answered_if_asked_for(opened: str, run_method: RunMeth
     assert share > 0.5 if opened == "on" else share < 0.2
 
 
+def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=4, until=2, hyper={"experts": ALL})
+    strategy, state = run.strategy, run.strategy.state
+    assert state is not None
+    known, new = strategy.downloads(state, ["p1", "zoe"], strategy.turn(3))
+    mean = torch.from_numpy(new.rows("linear3").values.copy())
+    rows, weight = state["rows.linear3"], state["omega"]
+    torch.testing.assert_close(mean, (rows * weight[:, :, None]).sum(0) / weight.sum(0)[:, None])
+    (cohort,) = [c for c in run.grid.cohorts if "p1" in [one.client for one in c.clients]][:1]
+    started = cohort.learner.init(1, 0)
+    after = cohort.learner.receive(started, [new])
+    for expert in ("model", "local", "pulled", "strong", "fused"):
+        assert torch.equal(after[f"{expert}.linear3.bias"][0], mean[:, -1]), expert
+    assert torch.equal(after["head.linear3.bias"][0], mean[:, -1])
+    # Later downloads are for the fused model alone.
+    later = cohort.learner.receive(after, [known])
+    assert torch.equal(later["local.linear3.bias"], after["local.linear3.bias"])
+    assert not torch.equal(later["fused.linear3.bias"], after["fused.linear3.bias"])
+    # Whoever was there when nobody had anything to give keeps the common start.
+    gate = Bundle(tensors={GATE: new.tensors[GATE]})
+    begun = cohort.learner.receive(started, [gate])
+    assert torch.equal(cohort.learner.receive(begun, [known])["local.linear3.bias"],
+                       started["local.linear3.bias"])  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("tensor", "values", "what"),
     [

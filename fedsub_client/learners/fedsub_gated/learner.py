@@ -73,11 +73,20 @@ class FedSubGatedLearner(FedSubLearner):
         return state | {COMMON_WEIGHTS: state[WEIGHTS].clone()}
 
     def receive(self, state: State, received: Received) -> State:
-        """Replace the units that downloads name; note the model then, and the people's weights."""
+        """Replace the units that downloads name; note the model then, and the people's weights.
+
+        Who joins late gets everybody's mean with its first download: all its models start there.
+        """
         state = super().receive(state, received)
-        new = torch.tensor([bool(bundle.tensors) for bundle in received])
-        model, fused = self.get(state, "model"), self.get(state, FUSED)
-        state |= self.put({n: _where(new, t, fused[n]) for n, t in model.items()}, FUSED)
+        came = torch.tensor([bool(bundle.tensors) for bundle in received])
+        first = came & (state["met"] == 0).cpu()
+        state["met"] = torch.where(came.to(state["met"].device), 1.0, state["met"])
+        model, (_, fused, *others) = self.get(state, "model"), self.models
+        for name, which in ((fused, came), *((other, first) for other in others)):
+            before = self.get(state, name)
+            state |= self.put({n: _where(which, t, before[n]) for n, t in model.items()}, name)
+        for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
+            state[f"{HEAD}.{key}"] = _where(first, model[key], state[f"{HEAD}.{key}"])
         weights = state[COMMON_WEIGHTS].clone()
         for i, bundle in enumerate(received):
             part = bundle.tensors.get(GATE)
@@ -92,10 +101,6 @@ class FedSubGatedLearner(FedSubLearner):
     def personal(self, state: State) -> Params:
         """Return the mixture's parameters."""
         return {name: state[name] for name in self.predictor.parameter_shapes}
-
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
-        """Take in the newest download, if it is that which is tested."""
-        return self.receive(state, received)
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
         """Return the local expert's logits, if there is one."""
