@@ -47,7 +47,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     restricted: bool = option(True, "train the fused model without logits of lacking classes")
     experts: str = option(
-        "local,pulled,strong,fused,nearest",
+        "local,fused,head",
         "the person's models: local (alone), pulled and strong (own, pulled to the fused one), "
         "fused (as received), nearest (class means in its embedding), head (its body, own head)",
         pattern=rf"({'|'.join(EXPERTS)})(,({'|'.join(EXPERTS)}))*",
@@ -59,7 +59,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
         0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
     )
     gate_until: float = option(
-        0.7, "share of the run after which these train, too, and weights stay", maximum=1, above=0
+        0.4, "share of the run after which these train, too, and weights stay", maximum=1, above=0
     )
     alpha: float = option(
         50.0, "samples of one's own that would weigh as much as the people's weights", minimum=0
@@ -145,7 +145,8 @@ CARD = MethodCard(
         "The gate's weights over all people come from one step of EM a round; a person's own are "
         "the MAP under a Dirichlet prior around them.",
         "The samples that judge are each class's last, so that windows that overlap stay "
-        "together; they train after 0.7 of the run.",
+        "together; they train after gate-until of the run, and from then on tell no more than who "
+        "fails on them.",
         "The fused model is used as it was received, so that a round needs no message of its own "
         "to be tested.",
         "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "

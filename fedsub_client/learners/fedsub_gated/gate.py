@@ -13,6 +13,9 @@ from torch import Tensor
 #: Steps of a person's own EM: from there on weights of a few samples move in the third digit.
 STEPS = 30
 TINY = 1e-12
+#: From where on a probability of the right class is good enough; samples that weigh as much as the
+#: weights before.
+SURE, FEW = 0.5, 1.0
 
 
 def responsibilities(chosen: Tensor, weights: Tensor) -> Tensor:
@@ -39,3 +42,13 @@ def own_weights(chosen: Tensor, prior: Tensor, alpha: float) -> Tensor:
         sums = responsibilities(chosen, weights).sum(1)
         weights = (sums + alpha * prior) / (count + alpha).clamp(min=TINY)
     return torch.where(count + alpha > 0, weights, prior)
+
+
+def without_failing(chosen: Tensor, weights: Tensor) -> Tensor:
+    """Return the weights with less for experts that fail on samples that they have trained on.
+
+    Such samples cannot say who is best: whoever learnt them by heart would be. Probabilities count
+    up to :data:`SURE`, so that experts which know a sample tie, and keep their weights; one whose
+    training went wrong late loses them.
+    """
+    return own_weights(chosen.clamp(max=SURE), weights, FEW)

@@ -16,7 +16,7 @@ from fedsub_client.learners.embeddings import embeddings
 from fedsub_client.learners.fedsub.learner import FedSubLearner
 from fedsub_client.learners.fedsub.prototypes import prototypes
 from fedsub_client.learners.fedsub.subnetworks import Masks
-from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities
+from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities, without_failing
 from fedsub_client.learners.validation import share_held_back
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
@@ -37,8 +37,9 @@ from fedsub_core.training import Pull
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Dense
 
-#: The people's weights of the experts, as the server last sent them.
-COMMON_WEIGHTS = "gate.common"
+#: The people's weights of the experts, as the server last sent them; and the person's own, as the
+#: samples held back told.
+COMMON_WEIGHTS, JUDGED = "gate.common", "gate.judged"
 #: So low a bias takes a class out of the softmax: its probability is exactly 0.
 NEVER = -1e9
 
@@ -47,7 +48,8 @@ class FedSubGatedLearner(FedSubLearner):
     """Keeps the fused model as it was received and as it was trained on, and experts beside it.
 
     State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
-    has one; what :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common`` [experts].
+    has one; what :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common`` and
+    ``gate.judged`` [experts].
     """
 
     def check(self) -> None:
@@ -70,7 +72,7 @@ class FedSubGatedLearner(FedSubLearner):
         for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
             state[f"{HEAD}.{key}"] = state[f"{FUSED}.{key}"].clone()
         state[WEIGHTS] = torch.full((clients, experts), 1 / experts)
-        return state | {COMMON_WEIGHTS: state[WEIGHTS].clone()}
+        return state | {name: state[WEIGHTS].clone() for name in (COMMON_WEIGHTS, JUDGED)}
 
     def receive(self, state: State, received: Received) -> State:
         """Replace the units that downloads name; note the model then, and the people's weights.
@@ -93,10 +95,11 @@ class FedSubGatedLearner(FedSubLearner):
             if isinstance(part, Dense) and part.values.sum() > 0:
                 weights[i] = torch.from_numpy(np.array(part.values))
         # Whoever was dropped for all has no weight left here; the rest shares it.
-        own = state[WEIGHTS] * (weights > 0)
-        left = own.sum(1, keepdim=True)
-        own = torch.where(left > 0, own / left.clamp(min=1e-12), weights)
-        return state | {COMMON_WEIGHTS: weights, WEIGHTS: own}
+        for key in (JUDGED, WEIGHTS):
+            own = state[key] * (weights > 0)
+            left = own.sum(1, keepdim=True)
+            state[key] = torch.where(left > 0, own / left.clamp(min=1e-12), weights)
+        return state | {COMMON_WEIGHTS: weights}
 
     def personal(self, state: State) -> Params:
         """Return the mixture's parameters."""
@@ -113,9 +116,8 @@ class FedSubGatedLearner(FedSubLearner):
         """Train the fused model and the experts; judge them on what is held back."""
         state = self.receive(state, received)
         judging = turn.round <= self.hyper.gate_until * turn.rounds
-        kept, judged = data, data
-        if judging:
-            kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
+        kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
+        kept = kept if judging else data
         held = data.holds(self.model.classes)
         params, loss = self._train_fused(self.get(state, "model"), held, kept, turn)
         state = state | self.put(params, "model")
@@ -127,19 +129,21 @@ class FedSubGatedLearner(FedSubLearner):
         if self._asks_for_means:
             state |= self._means(state, kept)
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
+        chosen = self._chosen(state, judged)
         if judging:
-            chosen = self._chosen(state, judged)
             sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
             sums[:, -1] = torch.tensor(judged.counts)
-            state[WEIGHTS] = own_weights(chosen, state[COMMON_WEIGHTS], self.hyper.alpha)
+            state[JUDGED] = own_weights(chosen, state[COMMON_WEIGHTS], self.hyper.alpha)
+        own = state[JUDGED]
+        state[WEIGHTS] = own.clone() if judging else without_failing(chosen, own)
         state, uploads, reports = self.described(state, received, data, turn)
         uploads = [
             replace(upload, tensors={**upload.tensors, GATE: Dense(one)})
             for upload, one in zip(uploads, sums.numpy(), strict=True)
         ]
         weights = {f"weight_{n}": state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
-        own = reported(training_loss=loss, **weights)
-        return state, uploads, [{**a, **b} for a, b in zip(own, reports, strict=True)]
+        said = reported(training_loss=loss, **weights)
+        return state, uploads, [{**a, **b} for a, b in zip(said, reports, strict=True)]
 
     # Training.
 

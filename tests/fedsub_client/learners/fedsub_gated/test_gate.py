@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities
+from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities, without_failing
 
 
 def test_responsibilities_by_hand() -> None:
@@ -35,3 +35,12 @@ def test_many_samples_outweigh_the_people() -> None:
     found = own_weights(chosen, torch.tensor([[0.1, 0.9]] * 2), alpha=20.0)
     assert found[0, 0] > 0.8 and found[1, 0] < 0.3
     torch.testing.assert_close(found.sum(1), torch.ones(2))
+
+
+def test_who_fails_on_what_it_trained_on_loses_its_weight_and_knowing_by_heart_wins_none() -> None:
+    before = torch.tensor([[0.6, 0.4], [0.6, 0.4]])
+    by_heart = [[0.6, 1.0]] * 12
+    broken = [[0.01, 0.9]] * 8 + [[0.9, 0.9]] * 4
+    found = without_failing(torch.tensor([by_heart, broken]), before)
+    torch.testing.assert_close(found[0], before[0])
+    assert found[1, 0] < 0.1
