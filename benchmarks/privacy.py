@@ -71,7 +71,10 @@ def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrateg
         assert agreed.scaling is not None
         scaled = torch.from_numpy(apply(agreed.scaling, x)).unsqueeze(0)
         with torch.no_grad():
-            logits = cohort.learner.model.forward(one, scaled)
+            learner = cohort.learner
+            # The server gets one model, even where a person has several.
+            whole = one.keys() == learner.predictor.parameter_shapes.keys()
+            logits = (learner.predictor if whole else learner.model).forward(one, scaled)
         found.append(cross_entropy(logits, torch.from_numpy(y).unsqueeze(0))[0])
     return found
 

@@ -167,9 +167,9 @@ def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> No
 @pytest.mark.parametrize(
     ("tensor", "values", "what"),
     [
-        (GATE, [5.0, -1, 0, 0, 0, 4], "gate"),
-        (GATE, [9.0, 9, 9, 9, 9, 4], "gate"),
-        (GATE, [1e6, 0, 0, 0, 0, 1e6], "gate"),
+        (GATE, [5.0, -1, 0, 4], "gate"),
+        (GATE, [9.0, 9, 9, 4], "gate"),
+        (GATE, [1e6, 0, 0, 1e6], "gate"),
         ("linear1.shares", None, "shares of layer linear1"),
     ],
 )
