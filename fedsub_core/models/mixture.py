@@ -52,7 +52,8 @@ class Mixture:
     """Experts of one architecture, mixed by weights of the person's own.
 
     ``p = sum_e w_e p_e``. Where classes that the person lacks are open, these get what the common
-    model gives them, times a factor, and the mixture shares the rest among the person's classes.
+    model gives them, and the mixture shares the rest among the person's classes; a factor on the
+    former says how much the common model's word counts.
 
     Parameters
     ----------
@@ -158,10 +159,12 @@ class Mixture:
         far = distances(common.embedding, params[MEANS]).masked_fill(held == 0, torch.inf).amin(2)
         away = (far.unsqueeze(2) / _spread(params)).square()
         novel = 1 - only_novel + only_novel * away / (1 + away)
-        lacking = mass * novel * common.probabilities * (1 - held)
+        lacking = common.probabilities * (1 - held)
+        rest = (1 - lacking.sum(2, keepdim=True)).clamp(min=TINY)
         known = mix * held
-        known = known / known.sum(2, keepdim=True).clamp(min=TINY)
-        opened = lacking + (1 - lacking.sum(2, keepdim=True)) * known
+        known = rest * known / known.sum(2, keepdim=True).clamp(min=TINY)
+        opened = mass * novel * lacking + known
+        opened = opened / opened.sum(2, keepdim=True)
         return torch.where(mass > 0, opened, mix).clamp(min=TINY).log()
 
     def of(self, params: Params, name: str) -> Params:

@@ -43,16 +43,17 @@ def test_open_classes_get_what_the_common_model_gives_them() -> None:
     # 0.3 and 0.4 to the two that are lacked; the person's share the rest, half each.
     torch.testing.assert_close(found, torch.tensor([[[0.15, 0.15, 0.3, 0.4]]]))
     found = MIXTURE.mixed(gate(open=[0.5, 0]), common, each).exp()
-    torch.testing.assert_close(found, torch.tensor([[[0.325, 0.325, 0.15, 0.2]]]))
+    # 0.15, 0.15 and half of 0.3 and 0.4, which are 0.65 together.
+    torch.testing.assert_close(found, torch.tensor([[[0.15, 0.15, 0.15, 0.2]]]) / 0.65)
 
 
 def test_where_a_sample_is_far_from_ones_classes_it_counts_more() -> None:
     each = torch.tensor([[[[0.5, 0.5, 0, 0]] * 4] * 2])
-    common = torch.tensor([[[0.0, 0.0, 1.0, 0.0]] * 2])
+    common = torch.tensor([[[0.25, 0.25, 0.5, 0.0]] * 2])
     # At a class mean, and opposite to it: squared distances 0 and 2 from the nearest.
     embedding = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]])
     found = MIXTURE.mixed(gate(open=[1, 1]), Common(common, embedding), each).exp()[0, :, 2]
-    assert found.tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(16 / 17)]
+    assert found.tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(16 / 33)]
 
 
 def test_the_nearest_mean_decides() -> None:
