@@ -85,8 +85,9 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
         strategy.start(grid)
         export_csv(database, folder / METRICS_FILE)
     if strategy.finished_rounds > finished:
+        most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes
         population, run = strategy.population, strategy.run_name
-        collect_models(strategy.link, population, strategy.model, folder / MODELS, run)
+        collect_models(strategy.link, population, most, folder / MODELS, run)
 
 
 def run_folder(config: RunConfig) -> Path:

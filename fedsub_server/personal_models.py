@@ -13,7 +13,6 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fedsub_core.errors import cut
 from fedsub_core.files import write_whole
-from fedsub_core.models.chain import Model
 from fedsub_core.wire import exchange
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
@@ -27,11 +26,10 @@ PATIENCE = 120.0
 HEADER_BYTES = 2**16
 
 
-def collect_models(
-    link: Link, population: Population, model: Model, folder: Path, run: str
-) -> None:
-    """Write every simulated person's `model` to ``<folder>/<client>.safetensors``.
+def collect_models(link: Link, population: Population, most: int, folder: Path, run: str) -> None:
+    """Write every simulated person's model to ``<folder>/<client>.safetensors``.
 
+    One of more than `most` bytes, names and shapes left out, is refused.
     A node that did not train in the run called `run` has another run's model, and gives none.
     """
     said = population.registry.introductions
@@ -52,9 +50,8 @@ def collect_models(
             continue
         try:
             sent = exchange.unpack(reply.content)
-            most = model.full_bytes + HEADER_BYTES
-            if len(sent) > most:
-                raise ValueError(f"got {len(sent)} bytes, expected {most} at most")
+            if len(sent) > most + HEADER_BYTES:
+                raise ValueError(f"got {len(sent)} bytes, expected {most + HEADER_BYTES} at most")
         except ValueError as error:
             log.warning("client %s: sends no model: %s", client, cut(str(error)))
             continue

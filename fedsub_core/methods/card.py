@@ -96,6 +96,7 @@ class MethodCard:
     up, down : what is sent each round, in words.
     sends, receives : the tensors that a device sends and receives, of a model and hyperparameters.
     cost : of hyperparameters and epochs.
+    models : of hyperparameters, how many models' size a person's own has at most.
     reports : names of the numbers that devices report beside an upload.
     fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
         are in all: such a run cannot be given more.
@@ -119,6 +120,7 @@ class MethodCard:
     sends: Callable[[Architecture, Any], Declaration] = whole_model
     receives: Callable[[Architecture, Any], Declaration] = whole_model
     cost: Callable[[Any, int], Cost] = plain_cost
+    models: Callable[[Any], int] = lambda hyper: 1
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
     check: Callable[[Any, int], None] = any_run

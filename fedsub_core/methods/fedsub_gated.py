@@ -127,6 +127,8 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
+    # The fused one, those of their own, and both its head and class means are smaller than one.
+    models=lambda hyper: 1 + len(trained(hyper)) + 2,
     reports=("training_loss", "epsilon", *[f"weight_{name}" for name in EXPERTS]),
     fixes_rounds=lambda hyper: True,
     choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "

@@ -52,6 +52,9 @@ def test_a_run_trains_everybody_and_reports_what_the_card_says(
         before = start.client_state(client)
         assert all(tensor.isfinite().all() for tensor in model.values())
         assert any(not torch.equal(t, before[key]) for key, t in run.client_state(client).items())
+        # What a server that collects it expects at most.
+        size = METHODS[name].models(METHODS[name].agreed()) * run.strategy.model.full_bytes // 4
+        assert sum(tensor.numel() for tensor in model.values()) <= size
     losses = run.metric("loss")
     assert len(losses) == 3 * 4 and all(map(math.isfinite, losses.values()))
     for report in METHODS[name].reports:
