@@ -16,7 +16,7 @@ from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.methods.table import method
-from fedsub_core.metrics import Evaluation, evaluate
+from fedsub_core.metrics import NEW, UNLABELLED, Evaluation, evaluate
 from fedsub_core.models.kinds import build_model
 from fedsub_core.paired import Gain, paired_gain
 from fedsub_core.seeds import derive_seed
@@ -200,7 +200,12 @@ class Cohort:
         logits = torch.cat([self.learner.predict(state, x) for x in blocks], 1)
         found = evaluate(logits, test.y, test.valid)
         classes = logits.shape[2]
-        found = found.with_unlabelled(test.holds(classes), train.holds(classes))
+        tested = test.holds(classes)
+        new = torch.zeros_like(tested)
+        for row, i in enumerate(index):
+            new[row, self.clients[i].new_classes(turn.round)] = True
+        found = found.with_class_mean(UNLABELLED, tested & ~train.holds(classes))
+        found = found.with_class_mean(NEW, new)
         alone = [self.learner.predict_alone(state, x) for x in blocks]
         theirs = [one.argmax(2) for one in alone if one is not None]
         if not theirs:

@@ -65,6 +65,18 @@ class SplitClient:
             capacity=self.capacity,
         )
 
+    def new_classes(self, round: int) -> list[int]:
+        """Return the classes that came to the test part with its newest samples; none at first."""
+        if self.test_since is None:
+            return []
+        held = self.test_since <= round
+        newest = self.test_since[held].max(initial=0)
+        if newest <= 1:
+            return []
+        came = self.test_since[held] == newest
+        labels = self.test_y[held]
+        return [int(label) for label in np.setdiff1d(labels[came], labels[~came])]
+
 
 def split_client(
     client: ClientData,

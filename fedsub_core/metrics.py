@@ -7,9 +7,9 @@ scikit-learn's default and FedSub's protocol.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,10 +19,12 @@ from fedsub_core.paired import Gain
 
 #: The numbers of a gain, as metrics.
 GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
-#: F1 of classes that a person has not labelled; with macro_ before it macro F1 of those people.
-UNLABELLED = "f1_unlabelled"
+#: Mean F1 of tested classes that a person has not labelled, and of those that came with the newest
+#: data. With macro_ before it: macro F1 of people who have such classes.
+UNLABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_new")
 
 Unit = Literal["clients", "samples"]
+Key = TypeVar("Key", int, str)
 
 
 class MetricRow(NamedTuple):
@@ -46,7 +48,7 @@ class ClientMetrics:
     f1 : F1 of each class that is in the test set or predicted, by label.
     examples : test samples.
     gain : over the model that the person has without others, of methods that train one beside.
-    f1_unlabelled : mean F1 of tested classes of which the person has no training sample, if any.
+    class_means : by name, of those of :data:`CLASS_MEANS` whose classes there are.
     """
 
     macro_f1: float
@@ -56,7 +58,7 @@ class ClientMetrics:
     f1: dict[int, float]
     examples: int
     gain: Gain | None = None
-    f1_unlabelled: float | None = None
+    class_means: Mapping[str, float] = field(default_factory=dict)
 
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows; a class that has no F1 has no row."""
@@ -64,9 +66,9 @@ class ClientMetrics:
         rows = [MetricRow(round, client, None, name, float(getattr(self, name))) for name in names]
         gain = self.gain or ()
         rows += [MetricRow(round, client, None, *one) for one in zip(GAIN, gain, strict=False)]
-        if self.f1_unlabelled is not None:
-            rows.append(MetricRow(round, client, None, UNLABELLED, self.f1_unlabelled))
-            rows.append(MetricRow(round, client, None, f"macro_{UNLABELLED}", self.macro_f1))
+        for name, mean in self.class_means.items():
+            rows.append(MetricRow(round, client, None, name, mean))
+            rows.append(MetricRow(round, client, None, f"macro_{name}", self.macro_f1))
         return rows + [MetricRow(round, client, c, "f1", f1) for c, f1 in self.f1.items()]
 
 
@@ -81,7 +83,7 @@ class Evaluation:
     f1 : float64 [clients, classes], nan for a class neither in the test set nor predicted
     examples : int64 [clients], test samples; with 0 every metric of that client is nan
     gains : each client's, or ()
-    unlabelled : each client's mean F1 of classes of which it has no training sample, or ()
+    class_means : by name, each client's mean F1 of some classes, nan where it has none of them
     """
 
     macro_f1: Tensor
@@ -91,17 +93,13 @@ class Evaluation:
     f1: Tensor
     examples: Tensor
     gains: Sequence[Gain | None] = ()
-    unlabelled: Sequence[float | None] = ()
+    class_means: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def with_unlabelled(self, tested: Tensor, trained: Tensor) -> Evaluation:
-        """Return it with the mean F1 of each client's classes that are tested and not trained.
-
-        `tested`, `trained` bool [clients, classes]; None for who has none.
-        """
-        lacking = tested & ~trained
-        means = torch.where(lacking, self.f1.nan_to_num(), 0).sum(1) / lacking.sum(1)
-        pairs = zip(means.tolist(), lacking.any(1).tolist(), strict=True)
-        return replace(self, unlabelled=[mean if some else None for mean, some in pairs])
+    def with_class_mean(self, name: str, classes: Tensor) -> Evaluation:
+        """Return it with the mean F1 of `classes`, bool [clients, classes], of each client."""
+        # 0 / 0 is nan, exactly for who has none.
+        mean = torch.where(classes, self.f1.nan_to_num(), 0).sum(1) / classes.sum(1)
+        return replace(self, class_means={**self.class_means, name: mean})
 
     def clients(self) -> list[ClientMetrics]:
         """Return each client's metrics as plain numbers, in the order of the stack."""
@@ -113,26 +111,26 @@ class Evaluation:
             self.f1.tolist(),
             self.examples.tolist(),
             self.gains or [None] * len(self.examples),
-            self.unlabelled or [None] * len(self.examples),
             strict=True,
         )
+        means = {name: values.tolist() for name, values in self.class_means.items()}
         return [
             ClientMetrics(
                 macro,
                 weighted,
                 accuracy,
                 loss,
-                _defined(f1) if examples else {},
+                _defined(dict(enumerate(f1))) if examples else {},
                 examples,
                 gain,
-                unlabelled,
+                _defined({name: values[i] for name, values in means.items()}),
             )
-            for macro, weighted, accuracy, loss, f1, examples, gain, unlabelled in columns
+            for i, (macro, weighted, accuracy, loss, f1, examples, gain) in enumerate(columns)
         ]
 
 
-def _defined(f1: Sequence[float]) -> dict[int, float]:
-    return {label: value for label, value in enumerate(f1) if not math.isnan(value)}
+def _defined(f1: Mapping[Key, float]) -> dict[Key, float]:
+    return {key: value for key, value in f1.items() if not math.isnan(value)}
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,27 @@ measured on what is new, too, so a drop is the model's and the test's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 
 import numpy as np
 
 from fedsub.report.frame import Trace
+from fedsub_core.metrics import NEW
+
+#: Rounds after which classes that came are looked at again.
+LATER = 10
 
 
 @dataclass(frozen=True)
 class Recovery:
     """Data came in `round` to `people` people: mean macro F1 before, its drop, rounds until back.
 
-    ``rounds`` is None where it did not come back before data came again or the run ended.
+    ``rounds`` is None where it did not come back before data came again or the run ended. ``new``
+    and ``later`` are the mean F1 of the classes that came, over the people to whom they did, in
+    that round and :data:`LATER` rounds later; None where no class came or nothing was tested.
     """
 
     method: str
@@ -27,6 +35,8 @@ class Recovery:
     before: float
     drop: float
     rounds: int | None
+    new: float | None = None
+    later: float | None = None
 
 
 def recoveries(trace: Trace) -> list[Recovery]:
@@ -43,8 +53,26 @@ def recoveries(trace: Trace) -> list[Recovery]:
         back = np.flatnonzero(after >= before)
         rounds = scores.rounds[event + int(back[0])] - scores.rounds[event] if len(back) else None
         drop = max(0.0, before - float(np.nanmin(after))) if np.isfinite(after).any() else np.nan
-        people = int(grew[event - 1].sum())
+        people = [c for c, more in zip(sizes.columns, grew[event - 1], strict=True) if more]
+        came = sizes.rounds[event]
+        soon = came + LATER in sizes.rounds[event:end]
         found.append(
-            Recovery(trace.method, sizes.rounds[event], people, before, float(drop), rounds)
+            Recovery(
+                trace.method,
+                came,
+                len(people),
+                before,
+                float(drop),
+                rounds,
+                _new(trace, came, people),
+                _new(trace, came + LATER, people) if soon else None,
+            )
         )
     return found
+
+
+def _new(trace: Trace, round: int, people: Sequence[str]) -> float | None:
+    """Return the mean F1 of the classes that came last to `people`."""
+    scores = trace.people[NEW].at(round) if NEW in trace.people else {}
+    theirs = [scores[client] for client in people if client in scores]
+    return fmean(theirs) if theirs else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fedsub.report.comparing import LOCAL, Pair, differences
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.maps import class_means, people_scores
-from fedsub.report.recovery import Recovery
+from fedsub.report.recovery import LATER, Recovery
 from fedsub_core.metrics import GAIN
 from fedsub_server.results import humanise_bytes
 
@@ -179,11 +179,14 @@ def recovered(found: Sequence[Recovery]) -> Rows:
             number(one.before),
             number(one.drop),
             "not before the next" if one.rounds is None else str(one.rounds),
+            number(one.new),
+            number(one.later),
         )
         for one in found
     ]
     head = ("method", "round", "people with more data", "macro F1 before", "drop",
-            "rounds until it is back")  # fmt: skip
+            "rounds until it is back", "F1 of classes that came",
+            f"{LATER} rounds later")  # fmt: skip
     return Rows("Rounds in which people were tested on more data than before", head, rows)
 
 

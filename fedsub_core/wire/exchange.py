@@ -25,7 +25,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused, cut
-from fedsub_core.metrics import GAIN, UNLABELLED, ClientMetrics
+from fedsub_core.metrics import CLASS_MEANS, GAIN, ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
@@ -169,8 +169,7 @@ def metrics_record(metrics: ClientMetrics) -> MetricRecord:
     """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``."""
     values = {name: float(getattr(metrics, name)) for name in _METRICS}
     values |= dict(zip(GAIN, metrics.gain or (), strict=False))
-    if metrics.f1_unlabelled is not None:
-        values[UNLABELLED] = metrics.f1_unlabelled
+    values |= metrics.class_means
     return MetricRecord({**values, **{f"f1.{label}": f1 for label, f1 in metrics.f1.items()}})
 
 
@@ -191,11 +190,11 @@ def read_metrics(record: MetricRecord, client: str, round: int, classes: int) ->
         }
         told = GAIN[0] in record
         gain = Gain(*[float(cast(float, record[name])) for name in GAIN]) if told else None
-        lacking = float(cast(float, record[UNLABELLED])) if UNLABELLED in record else None
+        means = {n: float(cast(float, record[n])) for n in CLASS_MEANS if n in record}
     except (KeyError, TypeError, ValueError) as error:
         raise MessageRefused(client, round, "metrics", repr(error), "all of them") from error
     macro, weighted, accuracy, loss, examples = numbers
-    shares = macro, weighted, accuracy, *f1.values(), lacking or 0.0
+    shares = macro, weighted, accuracy, *f1.values(), *means.values()
     in_range = all(0 <= share <= 1 for share in shares)
     in_range = in_range and all(0 <= label < classes for label in f1)
     in_range = in_range and all(-1 <= difference <= 1 for difference in gain or ())
@@ -203,7 +202,7 @@ def read_metrics(record: MetricRecord, client: str, round: int, classes: int) ->
     if not in_range or not 1 <= examples < 2**53:
         expected = f"1 or more examples, shares in [0, 1], labels below {classes}, gains in [-1, 1]"
         raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
-    return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples), gain, lacking)
+    return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples), gain, means)
 
 
 def read_report(content: RecordDict, names: Collection[str]) -> dict[str, float]:

@@ -99,6 +99,18 @@ def test_a_share_of_what_comes_later_and_of_a_file_that_grew() -> None:
     assert set(rows(grown.train_x)) < set(rows(whole.train_x))
 
 
+def test_classes_that_came_with_the_newest_samples() -> None:
+    """Class 2 comes in round 5; in round 9 more of class 0 and the first of class 1."""
+    y = np.repeat([0, 2, 0, 1], 20)
+    since = np.repeat([0, 5, 9, 9], 20)
+    client = ClientData("p", np.zeros((80, 2), np.float32), y, None, since)
+    parts = split_client(client, CARD, SETTINGS)
+    assert {r: parts.new_classes(r) for r in (0, 1, 4, 5, 8, 9, 20)} == (
+        {0: [], 1: [], 4: [], 5: [2], 8: [2], 9: [1], 20: [1]}
+    )
+    assert split_client(person(), CARD, SETTINGS).new_classes(3) == []
+
+
 def test_some_people_lack_labels_of_some_classes_that_are_tested() -> None:
     settings = SplitSettings("blocked", unlabelled=0.6, unlabelled_classes=0.7)
     lacking = []

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedsub_core.errors import DataError
 from fedsub_core.metrics import (
+    UNLABELLED,
     Aggregate,
     ClientMetrics,
     MetricRow,
@@ -187,9 +188,10 @@ def test_classes_that_a_person_has_not_labelled_have_a_mean_of_their_own() -> No
     found = evaluate(logits.float(), y, torch.ones_like(y, dtype=torch.bool))
     tested = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])
     trained = torch.tensor([[True, True, False], [True, True, True], [True, False, False]])
-    who = found.with_unlabelled(tested, trained).clients()
+    who = found.with_class_mean(UNLABELLED, tested & ~trained).clients()
     # Class 2: one of two found, none wrongly: 2 / 3. Classes 1 and 2 of the third: 1 and 0.
-    assert [one.f1_unlabelled for one in who] == [pytest.approx(2 / 3), None, 0.5]
+    means = [one.class_means.get(UNLABELLED) for one in who]
+    assert means == [pytest.approx(2 / 3), None, 0.5]
     rows = {row.metric: row.value for row in who[0].rows(1, "ann") if row.label is None}
     assert rows["f1_unlabelled"] == pytest.approx(2 / 3)
     assert rows["macro_f1_unlabelled"] == who[0].macro_f1

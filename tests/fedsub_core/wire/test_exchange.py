@@ -84,7 +84,9 @@ def test_instructions_that_lack_a_value_are_of_another_language(key: str) -> Non
 def test_metrics_are_read_as_they_were_written() -> None:
     record = exchange.metrics_record(METRICS)
     assert exchange.read_metrics(record, "ann", 3, classes=4) == METRICS
-    gained = replace(METRICS, gain=Gain(0.1, -0.2, 0.3), f1_unlabelled=0.2)
+    gained = replace(
+        METRICS, gain=Gain(0.1, -0.2, 0.3), class_means={"f1_unlabelled": 0.2, "f1_new": 0.7}
+    )
     record = exchange.metrics_record(gained)
     assert exchange.read_metrics(record, "ann", 3, classes=4) == gained
 
@@ -104,6 +106,7 @@ def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() ->
         {"f1.0": 2.0},
         {"gain_over_own": 0.1},
         {"f1_unlabelled": 1.2},
+        {"f1_new": float("nan")},
         {"gain_over_own": 0.1, "gain_over_own_low": -1.5, "gain_over_own_high": 0.5},
         {"f1.4": 0.5},
         {"f1.-1": 0.5},

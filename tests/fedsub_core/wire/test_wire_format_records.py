@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, MessageType
 
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metrics import ClientMetrics
+from fedsub_core.metrics import CLASS_MEANS, ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, handshake
@@ -102,10 +102,10 @@ def test_the_turn_has_the_keys_in_the_table() -> None:
 
 
 def test_metrics_have_the_keys_in_the_table() -> None:
-    stated = keys("metrics")
+    stated, means = keys("metrics"), dict.fromkeys(CLASS_MEANS, 0.4)
     assert_types(
         exchange.metrics_record(
-            ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, Gain(0.1, 0.0, 0.2), 0.4)
+            ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, Gain(0.1, 0.0, 0.2), means)
         ),
         {key.replace("<label>", "7"): kind for key, kind in stated.items()},
     )
