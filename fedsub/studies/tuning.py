@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +10,21 @@ import numpy as np
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import ClientData, Federation
+from fedsub_core.errors import DataError
 
 
 def training_part(federation: Federation, config: RunConfig) -> Federation:
     """Return the federation of what everybody trains on in a run, and of nothing else.
 
-    A run on it tests on a part of that: the validation part.
+    A run on it tests on a part of that: the validation part. Who has too few samples to be divided
+    once more has no say in what is chosen.
+
+    Raises
+    ------
+    DataError
+        If nobody has samples enough.
     """
+    again = tuning_config(config).split_settings
     kept = {}
     for name, data in federation.clients.items():
         # Split places instead of samples, to know which are kept; float32 holds 16 million.
@@ -24,7 +33,16 @@ def training_part(federation: Federation, config: RunConfig) -> Federation:
         own = split.train_x.ravel().astype(np.int64)
         t = None if data.t is None else data.t[own]
         since = None if data.since is None else data.since[own]
-        kept[name] = ClientData(name, data.x[own], data.y[own], t, since)
+        part = ClientData(name, data.x[own], data.y[own], t, since)
+        with suppress(DataError):
+            split_client(part, federation.card, again)
+            kept[name] = part
+    if not kept:
+        raise DataError(
+            f"{federation.card.name}: of the {len(federation.clients)} clients' training samples "
+            "none can be divided into a part to train on and one to choose values on; expected "
+            "two samples of a class at least. Raise train-share, or leave [tune] out."
+        )
     return Federation(federation.card, kept)
 
 

@@ -29,7 +29,7 @@ from fedsub.studies.tuning import training_part, tuning_config
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import ConfigError, DataError, RunError
 
 from ...methods.method_runs import people
 from .interrupting import started
@@ -131,6 +131,16 @@ def test_values_are_chosen_on_the_training_part_alone() -> None:
             assert np.array_equal(data.x, split.train_x) and np.array_equal(data.y, split.train_y)
     again = tuning_config(replace(config, rounds=7))
     assert (again.train_share, again.split, again.evaluate_every) == (1.0, "stratified", 7)
+
+
+def test_who_has_too_few_samples_to_be_divided_again_has_no_say() -> None:
+    whole = people(samples=30)
+    few = replace(whole.clients["p2"], x=whole.clients["p2"].x[:2], y=whole.clients["p2"].y[:2])
+    config = RunConfig(method="local", beside="", split="stratified")
+    part = training_part(Federation(whole.card, whole.clients | {"p2": few}), config)
+    assert part.clients.keys() == whole.clients.keys() - {"p2"}
+    with pytest.raises(DataError, match="of the 1 clients' training samples none can be divided"):
+        training_part(Federation(whole.card, {"p2": few}), config)
 
 
 def test_equal_compute_gives_costly_methods_fewer_rounds(place: Path) -> None:
