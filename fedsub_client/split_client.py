@@ -106,8 +106,10 @@ def split_client(
     else:
         train, test = split(client, card, kind, s.test_share, s.seed)
     train = thinned(train, client, s.train_share, s.seed)
-    train = labelled(train, client, s.unlabelled, s.unlabelled_classes, s.seed)
     x, y, since = client.x, client.y, client.since
+    first = np.ones(len(y), np.bool_) if since is None else since <= 1
+    first[sizes[0] if sizes else len(y) :] = False
+    train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
     parts = SplitClient(client.client, x[train], y[train], x[test], y[test], capacity=capacity)
     if since is None or (since <= 1).all():
         return parts

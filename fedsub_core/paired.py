@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Labels = NDArray[np.int64]
-RESAMPLES = 1000
+Floats = NDArray[np.float64]
+#: An interval's ends are then the 8th smallest and greatest; every evaluated client has one.
+RESAMPLES = 300
 
 
 class Gain(NamedTuple):
@@ -34,18 +36,18 @@ def paired_gain(y: Labels, ours: Labels, theirs: Labels, seed: int) -> Gain:
     classes = int(max(y.max(), ours.max(), theirs.max())) + 1
     cells, counts = np.unique((y * classes + ours) * classes + theirs, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(y), counts / len(y), RESAMPLES)
-    drawn = np.concatenate([counts[None], drawn])
+    each: Floats = np.concatenate([counts[None], drawn]).astype(np.float64)
     truth, first, second = cells // classes**2, cells // classes % classes, cells % classes
-    difference = _macro_f1(drawn, truth, first, classes) - _macro_f1(drawn, truth, second, classes)
+    difference = _macro_f1(each, truth, first, classes) - _macro_f1(each, truth, second, classes)
     low, high = np.percentile(difference[1:], [2.5, 97.5])
     return Gain(float(difference[0]), float(low), float(high))
 
 
-def _macro_f1(counts: NDArray[np.int64], y: Labels, predicted: Labels, classes: int) -> Labels:
+def _macro_f1(counts: Floats, y: Labels, predicted: Labels, classes: int) -> Floats:
     """Return the macro F1 [resamples] of counts [resamples, cells] of labels and predictions."""
     one = np.eye(classes)
     support, said = counts @ one[y], counts @ one[predicted]
     hits = (counts * (y == predicted)) @ one[y]
     total = support + said
-    found: Labels = (2 * hits / np.maximum(total, 1)).sum(1) / (total > 0).sum(1)
+    found: Floats = (2 * hits / np.maximum(total, 1)).sum(1) / (total > 0).sum(1)
     return found

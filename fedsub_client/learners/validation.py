@@ -11,6 +11,9 @@ from torch.nn import functional as F
 from fedsub_core.data.stacks import Stack
 from fedsub_core.seeds import generator
 
+#: Multiples of it fill [0, 1) evenly, however many there are.
+GOLDEN = 0.6180339887498949
+
 
 def held_back(data: Stack, share: float) -> tuple[Stack, Stack]:
     """Return what is trained, and what is held back: of each class the last `share` of its samples.
@@ -31,15 +34,17 @@ def share_held_back(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]
     """Return what is trained, and what is held back: a `share` of all of a person's samples.
 
     Of each class the last ones, as in :func:`held_back`; but where a class has so few that a share
-    of it is less than a sample, other people hold one of it back: who, is drawn by `seed`. Every
+    of it is less than a sample, some people hold one of it back: who, is drawn by `seed`. Every
     class keeps one that is trained. Who has few samples may hold none back.
     """
     count = _counts(data).double()
     draws = [torch.rand((), generator=generator(seed, c, 0, "held back")) for c in data.clients]
     start = torch.stack(draws).double().unsqueeze(1).to(count.device)
-    # Shares of the classes laid end to end: a sample is held back wherever a whole one is passed.
-    ends = torch.cat([start, start + (count * share).cumsum(1)], 1).floor()
-    judged = _last(data, ends.diff(dim=1))
+    # Each class by its own number, whatever others there are: what was trained never judges. Apart
+    # by the golden ratio they are spread evenly, so that a person's whole part is near its share.
+    label = torch.arange(count.shape[1], dtype=torch.float64, device=count.device)
+    wanted = ((start + label * GOLDEN) % 1 + count * share).floor()
+    judged = _last(data, wanted)
     return _part(data, data.valid & ~judged), _part(data, judged)
 
 

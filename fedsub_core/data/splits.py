@@ -166,13 +166,17 @@ def thinned(train: IntArray, client: ClientData, share: float, seed: int) -> Int
     return np.sort(np.concatenate(kept))
 
 
-def labelled(train: IntArray, client: ClientData, share: float, most: float, seed: int) -> IntArray:
+def labelled(
+    train: IntArray, client: ClientData, first: BoolArray, share: float, most: float, seed: int
+) -> IntArray:
     """Return the training indices without those of classes that the person has not labelled.
 
-    With probability `share` a person lacks some: 1 to `most` of the classes, each number alike; one
-    class is always left. Drawn for each person alone, so that a device needs to know nobody else.
+    With probability `share` a person lacks some: 1 to `most` of the classes that it has at first,
+    each number alike; one of these is always left, and so are classes that come later. Drawn for
+    each person alone, so that a device needs to know nobody else. `first` bool [n]: which samples
+    are there at first.
     """
-    classes = np.unique(client.y[train])
+    classes = np.unique(client.y[train[first[train]]])
     fewest, up_to = 1, min(math.floor(most * len(classes)), len(classes) - 1)
     rng = split_rng(seed, client.client, "unlabelled classes")
     if rng.random() >= share or up_to < fewest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods import fedsub
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.fedsub import SHARES, SubnetworkHyperparameters
@@ -82,6 +83,25 @@ def names(hyper: Any) -> tuple[str, ...]:
     return tuple(name for name in EXPERTS if name in chosen)
 
 
+def judges(hyper: Any, round: int, rounds: int) -> bool:
+    """Return whether samples are held back in a round, to judge experts by."""
+    return bool(round <= hyper.gate_until * rounds)
+
+
+def check(hyper: FedSubGatedHyperparameters, rounds: int) -> None:
+    """Refuse an expert that is named twice, and a threshold below which all could be."""
+    said = hyper.experts.split(",")
+    if len(set(said)) < len(said):
+        raise ConfigError(
+            f"fedsub-gated.experts: got {hyper.experts!r}, expected each once. Leave out the second"
+        )
+    if hyper.prune >= 1 / len(said):
+        raise ConfigError(
+            f"fedsub-gated.prune: got {hyper.prune:g}, expected below {1 / len(said):.3g} with "
+            f"{len(said)} experts: else all could be dropped. Lower it"
+        )
+
+
 def trained(hyper: Any) -> tuple[str, ...]:
     """Return the experts that cost a training each."""
     return tuple(name for name in names(hyper) if name in (LOCAL, PULLED, STRONG))
@@ -107,11 +127,11 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
 
 def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
     """Training of the fused model and each expert, relevance, and judging on the gate's part."""
-    kept = 1 - hyper.gate_share
+    kept = 1 - hyper.gate_share * hyper.gate_until
     round = epochs * (1 + len(trained(hyper))) * kept + fedsub.cost(hyper, 0).round
     head = head_cost(hyper.head_epochs) * kept if HEAD in names(hyper) else 0.0
-    # Forward passes: everybody's of the gate's part, and the embeddings of the rest.
-    return Cost(round + head + 0.33 * (kept + hyper.gate_share * (1 + len(names(hyper)))))
+    # Forward passes of the gate's part.
+    return Cost(round + head + 0.33 * hyper.gate_share * (1 + len(names(hyper))))
 
 
 CARD = MethodCard(
@@ -131,6 +151,7 @@ CARD = MethodCard(
     models=lambda hyper: 1 + len(trained(hyper)) + 2,
     reports=("training_loss", "epsilon", *[f"weight_{name}" for name in EXPERTS]),
     fixes_rounds=lambda hyper: True,
+    check=check,
     choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "
     "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
     "and a common model; devices must afford to train several models.",
@@ -149,6 +170,8 @@ CARD = MethodCard(
         "The samples that judge are each class's last, so that windows that overlap stay "
         "together; they train after gate-until of the run, and from then on tell no more than who "
         "fails on them.",
+        "Who joins late starts all models from everybody's mean, `local` too: what is said of its "
+        "gain is over that model trained on alone.",
         "The fused model is used as it was received, so that a round needs no message of its own "
         "to be tested.",
         "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "

@@ -30,8 +30,9 @@ WEIGHTS, HELD, OPEN, MEANS, SPREAD = (
     "nearest.means",
     "nearest.spread",
 )
-#: Of the within-class spread: how near a class mean must be. Smallest probability.
-SHARPNESS, TINY = 4.0, 1e-12
+#: Of the within-class spread: how near a class mean must be. Smallest spread, of embeddings of
+#: length 1; smallest probability.
+SHARPNESS, NARROW, TINY = 4.0, 1e-3, 1e-12
 
 
 class Common(NamedTuple):
@@ -127,14 +128,14 @@ class Mixture:
         """Return what the common model makes of samples, and others' probabilities by name."""
         shared = self.of(params, COMMON)
         features = self.body.forward(shared, x)
-        probabilities = self.head.forward(shared, features).softmax(2)
+        probabilities = _finite(self.head.forward(shared, features).softmax(2))
         own = {
-            name: self.model.forward(self.of(params, name), x).softmax(2)
+            name: _finite(self.model.forward(self.of(params, name), x).softmax(2))
             for name in self.models[1:]
         }
         if OWN_HEAD in self.experts:
             head = {key: params[f"{OWN_HEAD}.{key}"] for key in self.head.parameter_shapes}
-            own[OWN_HEAD] = self.head.forward(head, features).softmax(2)
+            own[OWN_HEAD] = _finite(self.head.forward(head, features).softmax(2))
         return Common(probabilities, unit_length(features.flatten(2))), own
 
     def stacked(self, params: Params, common: Common, own: Mapping[str, Tensor]) -> Tensor:
@@ -144,13 +145,13 @@ class Mixture:
         """
         found = {COMMON: common.probabilities, **own}
         if NEAREST in self.experts:
-            found[NEAREST] = self.nearest(params, common.embedding)
+            found[NEAREST] = _finite(self.nearest(params, common.embedding))
         return torch.stack([found[name] for name in self.experts], 2)
 
     def nearest(self, params: Params, embedding: Tensor) -> Tensor:
         """Return the probabilities that the person's class means give."""
         near = -SHARPNESS * distances(embedding, params[MEANS]) / _spread(params)
-        return near.masked_fill(params[HELD][:, None] == 0, -1e9).softmax(2)
+        return near.masked_fill(params[HELD][:, None] == 0, -torch.inf).softmax(2)
 
     def mixed(self, params: Params, common: Common, each: Tensor) -> Tensor:
         """Return log probabilities of what every expert says: see the class."""
@@ -185,4 +186,13 @@ def distances(embedding: Tensor, means: Tensor) -> Tensor:
 
 
 def _spread(params: Params) -> Tensor:
-    return params[SPREAD][:, None, None].clamp(min=TINY)
+    return params[SPREAD][:, None, None].clamp(min=NARROW)
+
+
+def _finite(probabilities: Tensor) -> Tensor:
+    """Return what a model says, or nothing, all classes alike, where it is not finite.
+
+    One that diverged must not spoil a mixture that does not believe it: 0 times nan is nan.
+    """
+    broken = probabilities.sum(-1, keepdim=True).isnan()
+    return torch.where(broken, 1 / probabilities.shape[-1], probabilities)

@@ -77,14 +77,18 @@ def _of_all(rows: Tensor, selected: Tensor, shares: Tensor, mean: RowMean) -> Te
 
 
 def of_holders(rows: Tensor, selected: Tensor, shares: Tensor, mean: RowMean) -> Tensor:
-    """Return the mean over the members with a weight that selected a unit; zeros if nobody did."""
+    """Return the mean over the members with a weight that selected a unit; zeros if nobody did.
+
+    `shares` [m], weights, or [m, units], those in each unit.
+    """
     centre = torch.zeros_like(rows[0])
-    # Units that the same members hold are averaged together.
-    together: dict[tuple[bool, ...], list[int]] = {}
-    for unit, holders in enumerate((selected & (shares > 0)[:, None]).T.tolist()):
-        together.setdefault(tuple(holders), []).append(unit)
-    for who, units in ((torch.tensor(key), units) for key, units in together.items() if any(key)):
-        centre[units] = mean(rows[who][:, units], shares[who] / shares[who].sum())
+    weight = selected * (shares if shares.ndim > 1 else shares[:, None])
+    # Units that the same members hold by the same weights are averaged together.
+    columns, unit_of = torch.unique(weight, dim=1, return_inverse=True)
+    for place, column in enumerate(columns.T):
+        who, units = column > 0, unit_of == place
+        if who.any():
+            centre[units] = mean(rows[who][:, units], column[who] / column[who].sum())
     return centre
 
 

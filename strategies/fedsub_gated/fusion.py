@@ -100,7 +100,6 @@ def everybodys(
     weight = (omega.double()[:, :, None] * selected).sum(1)
     total = weight.sum(0)
     if mean is not None:
-        shares = weight.sum(1) / weight.sum().clamp(min=LEAST)
-        return of_holders(rows, selected.any(1), shares, mean), total > 0
+        return of_holders(rows, selected.any(1), weight, mean), total > 0
     shares = torch.where(total > 0, weight / total.clamp(min=LEAST), 0.0)
     return torch.einsum("nu,nuw->uw", shares.to(rows.dtype), rows), total > 0

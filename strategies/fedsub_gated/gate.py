@@ -21,6 +21,8 @@ WEIGHTS, LOW = "gate.weights", "gate.low"
 #: An expert is dropped after so many rounds below the threshold; the first share of a run, in which
 #: nobody has learnt much, does not count.
 PATIENCE, WARM_UP = 5, 0.35
+#: The least weight of an expert that was not dropped: one of 0 could never come back.
+LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,11 @@ class Gate:
             bound = most * np.median(counts[counts > 0])
             sums *= np.minimum(1, bound / np.maximum(counts, 1e-12))[:, None]
         new = torch.from_numpy(sums[:, :-1].sum(0))
-        new = new * (self.weights > 0)
-        return Gate((new / new.sum()).float() if new.sum() > 0 else self.weights, self.low)
+        total = new.sum()
+        if not total > 0:
+            return self
+        new = torch.where(self.weights > 0, (new / total).clamp(min=LEAST), 0.0)
+        return Gate((new / new.sum()).float(), self.low)
 
     def pruned(self, threshold: float, round: int, rounds: int, keep: Tensor) -> Gate:
         """Return the gate without experts that have been below `threshold` for some rounds.

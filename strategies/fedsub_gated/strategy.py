@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.methods.fedsub import SHARES, prototype_size
-from fedsub_core.methods.fedsub_gated import GATE, LOCAL, names
+from fedsub_core.methods.fedsub_gated import GATE, LOCAL, judges, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
@@ -39,7 +39,7 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         return cache.state() | no_clusters(0, model.classes, size) | gate.state()
 
     def check(self, state: State, client: str, upload: Bundle) -> None:
-        """Demand what FedSub does, shares of selected units alone, and sums that can be."""
+        """Demand what FedSub does, shares, and sums that can be."""
         super().check(_fedsubs(state), client, upload)
         for name in [n for n in upload.tensors if n.endswith(SHARES)]:
             layer = name.removesuffix(SHARES)
@@ -49,7 +49,10 @@ class FedSubGatedStrategy(SubnetworkStrategy):
                 got = f"{shares.min():g} to {shares.max():g}"
                 raise self.refuse(client, f"shares of layer {layer}", got, "0 to 1")
         sums = upload.floats(GATE)
-        most = float(sums[-1])
+        most, turn = float(sums[-1]), self.turn(self.finished_rounds + 1)
+        if sums.any() and not judges(self.hyper, turn.round, turn.rounds):
+            expected = "zeros: no sample is held back in this round"
+            raise self.refuse(client, "gate", sums.tolist(), expected)
         if not 0 <= most <= upload.examples or (sums < 0).any() or sums[:-1].sum() > 1.001 * most:
             expected = f"sums of at least 0 and a count of 0 to {upload.examples}, as the sums' sum"
             raise self.refuse(client, "gate", sums.tolist(), expected)

@@ -129,6 +129,22 @@ def test_some_people_lack_labels_of_some_classes_that_are_tested() -> None:
     assert 3 - len(np.unique(again.train_y)) == lacking[7]
 
 
+def test_who_grows_loses_no_class_that_it_has_labelled_and_what_comes_is_labelled() -> None:
+    """Two classes at first, a third in the later half of the file, or from round 5 on."""
+    settings = SplitSettings("stratified", unlabelled=1.0, unlabelled_classes=0.9)
+    y = np.concatenate([np.arange(30) % 2, np.arange(30) % 3])
+    since = np.repeat([0, 5], 30)
+    for i in range(30):
+        client = replace(person(), client=f"p{i}", y=y)
+        first = replace(client, x=client.x[:30], y=y[:30])
+        before = np.unique(split_client(first, CARD, settings).train_y)
+        grown = split_client(client, CARD, settings, (30, 60))
+        scenario = split_client(replace(client, since=since), CARD, settings)
+        for parts in (grown, scenario):
+            assert len(before) == 1 and np.unique(parts.train_y).tolist() == [*before, 2]
+        assert np.unique(scenario.at(1).train_y).tolist() == before.tolist()
+
+
 def test_the_runs_configuration_says_the_share() -> None:
     config = read_config(None, {"train-share": 0.25, "test-share": 0.4, "seed": 3})
     assert config.split_settings == SplitSettings("auto", 0.4, 0.25, 3)

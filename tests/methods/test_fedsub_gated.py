@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from fedsub_core.errors import MessageRefused
+from fedsub_client.learners.fedsub_gated import learner
+from fedsub_client.learners.validation import share_held_back
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.stacks import Stack
+from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.methods.fedsub_gated import EXPERTS, GATE
 from fedsub_core.wire.bundles import Bundle, Dense
 
@@ -60,8 +66,28 @@ def test_in_the_first_rounds_the_fused_model_is_the_mean_of_all(run_method: RunM
             torch.testing.assert_close(model[name], mean, atol=1e-5, rtol=1e-4)
 
 
-def test_what_judges_trains_only_later(run_method: RunMethod) -> None:
+def test_what_judges_trains_no_expert(
+    run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other labels where the gate's samples are: other weights, and the same experts."""
+    run = run_method("fedsub-gated", rounds=1, hyper={"gate_until": FOR_EVER, "alpha": 1.0})
+    cohort, turn = run.grid.cohorts[0], run.strategy.turn(1)
+    data, _ = cohort.data.at(1, run.strategy.population.agreed.scaling)
+    received = [Bundle()] * len(cohort.clients)
+
+    def spoilt(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]:
+        trained, judged = share_held_back(data, share, seed)
+        return trained, replace(judged, y=(judged.y + 1) % 3)
+
+    start = cohort.learner.init(len(cohort.clients), 0)
+    honest, _, _ = cohort.learner.fit(start, received, data, turn)
+    monkeypatch.setattr(learner, "share_held_back", spoilt)
+    other, _, _ = cohort.learner.fit(start, received, data, turn)
+    differ = {name for name, tensor in honest.items() if not torch.equal(tensor, other[name])}
+    assert differ == {"gate.weights", "gate.judged"}
+
+
+def test_what_judges_trains_later(run_method: RunMethod) -> None:
     few = people(samples=20)
     first = run_method(
         "fedsub-gated", few, hyper={"gate_until": FOR_EVER, "experts": "local,fused"}
@@ -162,6 +188,10 @@ def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> No
     begun = cohort.learner.receive(started, [gate])
     assert torch.equal(cohort.learner.receive(begun, [known])["local.linear3.bias"],
                        started["local.linear3.bias"])  # fmt: skip
+    # Until it has judged experts it believes what the people do, however late it comes.
+    believed = torch.tensor([0.02, 0.9, 0.02, 0.02, 0.02, 0.02])
+    told = Bundle(tensors={**new.tensors, GATE: Dense(believed.numpy())})
+    torch.testing.assert_close(cohort.learner.receive(started, [told])["gate.weights"][0], believed)
 
 
 @pytest.mark.parametrize(
@@ -170,20 +200,53 @@ def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> No
         (GATE, [5.0, -1, 0, 4], "gate"),
         (GATE, [9.0, 9, 9, 4], "gate"),
         (GATE, [1e6, 0, 0, 1e6], "gate"),
+        (GATE, [0.0, 0, 1, 1], r"gate: got \[0.0, 0.0, 1.0, 1.0\], expected zeros: no sample is"),
         ("linear1.shares", None, "shares of layer linear1"),
     ],
 )
 def test_what_cannot_be_is_refused(
     tensor: str, values: list[float] | None, what: str, run_method: RunMethod
 ) -> None:
-    run = run_method("fedsub-gated", rounds=2)
+    run = run_method("fedsub-gated", rounds=10, until=2)
     upload, state = run.uploads[0]["p1"], run.strategy.state
     assert state is not None
     run.strategy.check(state, "p1", upload)
+    # From round 5 on nobody holds samples back.
+    run.strategy.finished_rounds = 9 if "zeros" in what else 2
     given = upload.floats(tensor) * 40 if values is None else np.array(values, np.float32)
     spoilt = Bundle(upload.examples, upload.version, {**upload.tensors, tensor: Dense(given)})
-    with pytest.raises(MessageRefused, match=f"client 'p1', round 3: {what}"):
+    with pytest.raises(MessageRefused, match=rf"client 'p1', round (3|10): {what}"):
         run.strategy.check(state, "p1", spoilt)
+
+
+@pytest.mark.parametrize(
+    ("hyper", "said"),
+    [
+        ({"experts": "local,local,fused"}, "experts: got 'local,local,fused', expected each once"),
+        ({"prune": 0.4}, r"prune: got 0.4, expected below 0.333 with 3 experts"),
+    ],
+)
+def test_experts_that_could_all_be_dropped_are_refused(hyper: dict[str, Any], said: str) -> None:
+    flat = {f"fedsub-gated.{key}": value for key, value in hyper.items()}
+    with pytest.raises(ConfigError, match=said):
+        read_config(None, {"method": "fedsub-gated", **flat})
+
+
+def test_one_whose_training_went_wrong_loses_its_weight_alone(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=3, until=2, hyper={"gate_until": FOR_EVER})
+    (cohort,) = [c for c in run.grid.cohorts if "p1" in [one.client for one in c.clients]]
+    place = [one.client for one in cohort.clients].index("p1")
+    state = {n: t.clone() for n, t in cohort.state.items()}
+    for name, tensor in state.items():
+        if name.startswith("local."):
+            tensor[place] = torch.nan
+    data = cohort.data.at(3, run.strategy.population.agreed.scaling)[0]
+    received = [Bundle()] * len(cohort.clients)
+    after, uploads, _ = cohort.learner.fit(state, received, data, run.strategy.turn(3))
+    weights = after["gate.weights"][place]
+    assert weights.isfinite().all() and weights[0] < cohort.state["gate.weights"][place, 0]
+    assert all(np.isfinite(part).all() for part in [uploads[place].floats(GATE)])
+    assert cohort.learner.predict(after, data.x)[place].isfinite().all()
 
 
 def test_who_is_forgotten_leaves_the_cache_and_the_gate_stays(run_method: RunMethod) -> None:

@@ -38,13 +38,16 @@ class FedSubLearner(Learner):
     State: the personal model's parameters; with prototype noise also the ledger of their releases.
     """
 
+    #: In messages.
+    method = "fedsub"
+
     def check(self) -> None:
         """Refuse a depth beyond the model, and noise that is half configured."""
         hyper, model = self.hyper, self.model
         if hyper.depth > len(model.affine):
             raise ConfigError(
-                f"fedsub.depth: got {hyper.depth}, expected at most {len(model.affine)}, the "
-                "model's layers with units; 0 means all"
+                f"{self.method}.depth: got {hyper.depth}, expected at most {len(model.affine)}, "
+                "the model's layers with units; 0 means all"
             )
         self.noise: PrototypeNoise | None = None
         if hyper.prototype_noise != "none":
@@ -53,8 +56,8 @@ class FedSubLearner(Learner):
             )
         elif hyper.prototype_clip or hyper.prototype_sigma:
             raise ConfigError(
-                "fedsub.prototype-noise: got 'none' beside a clip or sigma, expected gaussian or "
-                "laplace; set one, or leave clip and sigma out"
+                f"{self.method}.prototype-noise: got 'none' beside a clip or sigma, expected "
+                "gaussian or laplace; set one, or leave clip and sigma out"
             )
 
     def init(self, clients: int, seed: int) -> State:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 #: Steps of a person's own EM: from there on weights of a few samples move in the third digit.
 STEPS = 30
-TINY = 1e-12
 #: From where on a probability of the right class is good enough; samples that weigh as much as the
 #: weights before.
 SURE, FEW = 0.5, 1.0
@@ -21,13 +20,16 @@ SURE, FEW = 0.5, 1.0
 def responsibilities(chosen: Tensor, weights: Tensor) -> Tensor:
     """Return how much of each sample each expert explains, ``[clients, samples, experts]``.
 
+    A sample's sum to 1, or to 0 where nobody that is believed gives its label a chance.
+
     Parameters
     ----------
     chosen : [clients, samples, experts], probability of the sample's label; all 0: padding.
     weights : [clients, experts], which sum to 1.
     """
-    joint = chosen * weights[:, None]
-    return joint / joint.sum(2, keepdim=True).clamp(min=TINY)
+    joint = chosen.double() * weights[:, None]
+    total = joint.sum(2, keepdim=True)
+    return torch.where(total > 0, joint / total, 0.0).to(weights.dtype)
 
 
 def own_weights(chosen: Tensor, prior: Tensor, alpha: float) -> Tensor:
@@ -36,12 +38,12 @@ def own_weights(chosen: Tensor, prior: Tensor, alpha: float) -> Tensor:
     The maximum a posteriori under a Dirichlet prior with parameters ``alpha * prior + 1``:
     without samples the prior, with many the person's own.
     """
-    count = (chosen.sum(2) > 0).sum(1, keepdim=True).to(prior.dtype)
     weights = prior
     for _ in range(STEPS):
-        sums = responsibilities(chosen, weights).sum(1)
-        weights = (sums + alpha * prior) / (count + alpha).clamp(min=TINY)
-    return torch.where(count + alpha > 0, weights, prior)
+        sums = responsibilities(chosen, weights).sum(1) + alpha * prior
+        total = sums.sum(1, keepdim=True)
+        weights = torch.where(total > 0, sums / total, prior)
+    return weights
 
 
 def without_failing(chosen: Tensor, weights: Tensor) -> Tensor:

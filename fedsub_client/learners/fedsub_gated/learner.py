@@ -28,6 +28,7 @@ from fedsub_core.methods.fedsub_gated import (
     NEAREST,
     PULLED,
     STRONG,
+    judges,
     names,
     trained,
 )
@@ -52,6 +53,8 @@ class FedSubGatedLearner(FedSubLearner):
     ``gate.judged`` [experts].
     """
 
+    method = "fedsub-gated"
+
     def check(self) -> None:
         """Refuse what FedSub refuses; know the models."""
         super().check()
@@ -63,7 +66,7 @@ class FedSubGatedLearner(FedSubLearner):
         return Mixture(self.model, names(self.hyper))
 
     def init(self, clients: int, seed: int) -> State:
-        """Return one start for all models, and a gate that knows nothing."""
+        """Return one start for all models, and a gate that was told nothing: all weights are 0."""
         state = super().init(clients, seed)
         shapes, experts = self.predictor.parameter_shapes, len(names(self.hyper))
         for name in (HELD, OPEN, MEANS, SPREAD):
@@ -71,8 +74,9 @@ class FedSubGatedLearner(FedSubLearner):
         state[HELD] += 1
         for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
             state[f"{HEAD}.{key}"] = state[f"{FUSED}.{key}"].clone()
-        state[WEIGHTS] = torch.full((clients, experts), 1 / experts)
-        return state | {name: state[WEIGHTS].clone() for name in (COMMON_WEIGHTS, JUDGED)}
+        for name in (WEIGHTS, JUDGED):
+            state[name] = torch.zeros(clients, experts)
+        return state | {COMMON_WEIGHTS: torch.full((clients, experts), 1 / experts)}
 
     def receive(self, state: State, received: Received) -> State:
         """Replace the units that downloads name; note the model then, and the people's weights.
@@ -94,7 +98,8 @@ class FedSubGatedLearner(FedSubLearner):
             part = bundle.tensors.get(GATE)
             if isinstance(part, Dense) and part.values.sum() > 0:
                 weights[i] = torch.from_numpy(np.array(part.values))
-        # Whoever was dropped for all has no weight left here; the rest shares it.
+        # An expert that was dropped for all has no weight left here, the rest shares it; who has
+        # judged none believes what the people do.
         for key in (JUDGED, WEIGHTS):
             own = state[key] * (weights > 0)
             left = own.sum(1, keepdim=True)
@@ -115,7 +120,7 @@ class FedSubGatedLearner(FedSubLearner):
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train the fused model and the experts; judge them on what is held back."""
         state = self.receive(state, received)
-        judging = turn.round <= self.hyper.gate_until * turn.rounds
+        judging = judges(self.hyper, turn.round, turn.rounds)
         kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
         kept = kept if judging else data
         held = data.holds(self.model.classes)
@@ -161,8 +166,7 @@ class FedSubGatedLearner(FedSubLearner):
     def _train_expert(self, state: State, name: str, data: Stack, turn: Turn) -> State:
         """Train alone, or pulled to the fused model as it was received; not who was dropped."""
         pulls = {LOCAL: 0.0, PULLED: self.hyper.pull, STRONG: self.hyper.strong_pull}
-        place = names(self.hyper).index(name)
-        going_on = (state[COMMON_WEIGHTS][:, place] > 0).nonzero().flatten().tolist()
+        going_on = self._going_on(state, name)
         if not going_on:
             return {}
         before, anchor = self.get(state, name), self.get(state, FUSED)
@@ -176,13 +180,20 @@ class FedSubGatedLearner(FedSubLearner):
         return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, name)
 
     def _train_head(self, state: State, data: Stack, turn: Turn) -> State:
-        """Train the person's own head on the body as it was received."""
+        """Train the person's own head on the body as it was received, until it is dropped."""
+        if not self._going_on(state, HEAD):
+            return {}
         head = self.model.head()
         own = {key: state[f"{HEAD}.{key}"] for key in self.model.parameters_of(head)}
         start = self.get(state, FUSED) | own
         epochs = self.hyper.head_epochs
         new, _ = self.train(start, data, turn, only=head, phase="head", epochs=epochs)
         return self.put({key: new[key] for key in own}, HEAD)
+
+    def _going_on(self, state: State, name: str) -> list[int]:
+        """Return the places of those for whom an expert was not dropped."""
+        weights = state[COMMON_WEIGHTS][:, names(self.hyper).index(name)]
+        return [place for place, weight in enumerate(weights.tolist()) if weight > 0]
 
     # The gate and what it needs.
 
@@ -221,7 +232,8 @@ class FedSubGatedLearner(FedSubLearner):
         """Return which units each class selects; of the outputs each its own."""
         found, last = super().masks(relevance, held), self.model.affine[-1].name
         if last in found:
-            found[last] = torch.eye(self.model.classes, dtype=torch.bool) & held.unsqueeze(2)
+            own = torch.eye(self.model.classes, dtype=torch.bool, device=held.device)
+            found[last] = own & held.unsqueeze(2)
         return found
 
     def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:

@@ -56,6 +56,27 @@ def test_where_a_sample_is_far_from_ones_classes_it_counts_more() -> None:
     assert found.tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(16 / 33)]
 
 
+def test_a_model_that_diverged_says_nothing_and_spoils_nothing() -> None:
+    mixture = Mixture(MODEL, ("local", "fused"))
+    params = {n: torch.randn(1, *s) for n, s in mixture.parameter_shapes.items()}
+    params |= {"gate.weights": torch.tensor([[0.0, 1.0]]), "gate.held": torch.ones(1, 4)}
+    params |= {"gate.open": torch.zeros(1, 2)}
+    x = torch.randn(1, 5, *MODEL.input_shape)
+    expected = MODEL.forward(mixture.of(params, "fused"), x).log_softmax(2)
+    broken = {n: t * torch.nan if n.startswith("local") else t for n, t in params.items()}
+    torch.testing.assert_close(mixture.forward(broken, x), expected)
+    broken |= {"gate.weights": torch.tensor([[1.0, 0.0]])}
+    torch.testing.assert_close(mixture.forward(broken, x).exp(), torch.full((1, 5, 4), 0.25))
+
+
+def test_a_person_with_one_sample_a_class_is_told_none_that_it_lacks() -> None:
+    """Its samples are its class means: there is no spread."""
+    means = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
+    params = gate(spread=0.0) | {"nearest.means": means}
+    found = MIXTURE.nearest(params, torch.tensor([[[0.6, 0.8], [-1.0, 0.0]]]))
+    assert found[0, :, 2:].max() == 0 and found.isfinite().all()
+
+
 def test_the_nearest_mean_decides() -> None:
     embedding = torch.nn.functional.normalize(torch.tensor([[[3.0, 1.0], [1.0, 1.0]]]), dim=2)
     found = MIXTURE.nearest(gate(), embedding)[0]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies.fedsub.membership import cluster_weights
+from strategies.fedsub.robust import RowMean
 from strategies.fedsub_gated.fusion import Mix, annealed, fuse_layer
 
 from ..fedsub.equations import Array, Round, federation, rounds
@@ -16,7 +17,9 @@ from ..fedsub.equations import Array, Round, federation, rounds
 MIXES = [Mix(0.0, 1.0), Mix(0.3, 0.4), Mix(0.5, 0.0)]
 
 
-def run(round: Round, shares: Array | None, mix: Mix) -> tuple[Array, Array]:
+def run(
+    round: Round, shares: Array | None, mix: Mix, mean: RowMean | None = None
+) -> tuple[Array, Array]:
     rows, masks, clusters, contributes, omega = round
     weights = cluster_weights("overlapping-any", clusters, contributes, omega)
     fused, replaced = fuse_layer(
@@ -26,7 +29,7 @@ def run(round: Round, shares: Array | None, mix: Mix) -> tuple[Array, Array]:
         None if shares is None else torch.from_numpy(shares),
         torch.from_numpy(omega).float(),
         mix,
-        None,
+        mean,
     )
     assert fused.dtype == torch.float32 and not fused[~replaced].any()
     return fused.numpy(), replaced.numpy()
@@ -110,6 +113,26 @@ def test_output_units(mix: Mix, seed: int) -> None:
     expected, expected_replaced = reference(round, None, mix)
     assert (replaced == expected_replaced).all()
     np.testing.assert_allclose(fused, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("seed", range(10))
+def test_another_mean_is_given_the_same_rows_and_weights(mix: Mix, seed: int) -> None:
+    """A robust mean that is the weighted mean gives what is given without one."""
+    rows, masks, clusters, contributes, omega = federation(seed, n=6, classes=4, units=4)
+    hidden = rows, masks, clusters, contributes, omega
+    own: Array = np.eye(4, dtype=bool)[None] & contributes[:, :, None]
+    # Of the outputs everybody sends those of classes that it holds: unit y is class y's.
+    sent = rows * contributes[:, :, None]
+    output = sent, own, clusters, contributes, omega
+
+    def weighted(rows: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("m,muw->uw", shares.to(rows.dtype), rows)
+
+    for round, shares in ((hidden, shares_of(hidden, seed)), (output, None)):
+        plain, robust = run(round, shares, mix), run(round, shares, mix, weighted)
+        assert (plain[1] == robust[1]).all()
+        np.testing.assert_allclose(robust[0], plain[0], rtol=1e-4, atol=1e-4)
 
 
 def test_who_is_alone_keeps_half_and_gets_the_other_half_back() -> None:

@@ -51,6 +51,19 @@ def test_an_expert_that_stays_low_is_dropped_for_ever() -> None:
     assert again.weights.tolist() == [1.0, 0.0]
 
 
+def test_one_round_takes_no_expert_all_weight() -> None:
+    """Who is at 0 could never come back: that is for who was dropped."""
+    gate = Gate.even(2).updated({"p1": said(0, 4, 4)}, most=0)
+    assert 0 < gate.weights[0] < 1e-5
+    for _ in range(3):
+        # Its responsibilities, were it twice as good: sums that double its share.
+        share = float(2 * gate.weights[0] / (1 + gate.weights[0]))
+        gate = gate.updated({"p1": said(4 * share, 4 - 4 * share, 4)}, most=0)
+    assert gate.weights[0] > 5e-6
+    nothing = gate.updated({"p1": said(0, 0, 4)}, most=0)
+    assert nothing is gate, "samples that nobody explains"
+
+
 def test_what_others_are_held_against_is_not_dropped() -> None:
     gate, keep = Gate(torch.tensor([0.005, 0.995]), torch.zeros(2, dtype=torch.int64)), ~NONE
     for round in range(40, 60):

@@ -37,6 +37,17 @@ def test_many_samples_outweigh_the_people() -> None:
     torch.testing.assert_close(found.sum(1), torch.ones(2))
 
 
+def test_a_sample_that_nobody_explains_counts_for_nobody_and_weights_sum_to_1() -> None:
+    prior = torch.tensor([[0.25, 0.75]])
+    for alpha in (0.0, 50.0):
+        found = own_weights(torch.tensor([[[0.8, 0.8], [1e-30, 1e-30], [0.0, 0.0]]]), prior, alpha)
+        torch.testing.assert_close(found, prior)
+    torch.testing.assert_close(own_weights(torch.zeros(1, 1, 2), prior, 0.0), prior)
+    unsure = torch.tensor([[[1e-30, 3e-30]]])
+    found = responsibilities(unsure, torch.tensor([[0.5, 0.5]]))
+    torch.testing.assert_close(found, torch.tensor([[[0.25, 0.75]]]))
+
+
 def test_who_fails_on_what_it_trained_on_loses_its_weight_and_knowing_by_heart_wins_none() -> None:
     before = torch.tensor([[0.6, 0.4], [0.6, 0.4]])
     by_heart = [[0.6, 1.0]] * 12
