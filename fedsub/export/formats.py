@@ -40,8 +40,10 @@ FACTS = "fedsub.json"
 #: What a mixture computes; the formulas stand with ``fedsub_core.models.mixture.Mixture``.
 MIXED = (
     f"each expert's probabilities are softmax(layers((x - {MEAN}) / {STD})) with its parameters "
-    "<expert>.<layer>; gate.weights mix them, gate.open says whether classes that gate.held lacks "
-    "may be answered; x [batch, *shape] in units, mean and std along its second axis"
+    "<expert>.<layer>, of head with fused's but for the last layer, of nearest by the distances "
+    "of fused's embedding from nearest.means; gate.weights mix them, gate.open says how much "
+    "fused counts for classes that gate.held lacks; "
+    "x [batch, *shape] in units, mean and std along its second axis"
 )
 
 Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]

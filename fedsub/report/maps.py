@@ -13,11 +13,11 @@ from matplotlib.ticker import MaxNLocator
 
 from fedsub.report.frame import Floats, Frame, Grid, Trace
 from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
+from fedsub_core.methods.fedsub_gated import WEIGHT
 from fedsub_data.inspection.drawing import LACKING, ROW_INCHES, short_name
 
 _MOST_NUMBERED = 10  # columns whose cells have room for a number
 _ROW = ROW_INCHES + 0.03
-GATE = "weight_"
 _LONG = 50  # rows; more of them are drawn thin, and not every one is named
 
 
@@ -130,7 +130,7 @@ def experts(trace: Trace) -> tuple[list[str], list[str], Floats]:
 
     Of methods with a gate: devices report ``weight_<expert>``. Empty where there are none.
     """
-    grids = {n.removeprefix(GATE): g for n, g in trace.people.items() if n.startswith(GATE)}
+    grids = {n.removeprefix(WEIGHT): g for n, g in trace.people.items() if n.startswith(WEIGHT)}
     if len(grids) < 2:
         return [], [], np.zeros((0, 0))
     last = {name: grid.at(grid.rounds[-1]) for name, grid in grids.items()}

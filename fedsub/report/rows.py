@@ -75,22 +75,31 @@ def against_own(frame: Frame, most: int | None = None) -> Rows | None:
     """Return who is worse off than with the model trained beside without others, beyond noise.
 
     Devices say by how much, with the interval of a bootstrap over their test samples. Of several
-    seeds, each; None where no method trains one.
+    seeds all are counted, a person in each; None where no method trains one.
     """
     rows = []
-    for trace in frame.traces:
-        grids = [trace.people.get(name, Grid.of({})) for name in GAIN]
-        if not grids[0].rounds:
+    for method in frame.methods:
+        gain: dict[str, float] = {}
+        low: dict[str, float] = {}
+        high: dict[str, float] = {}
+        round = 0
+        for trace in frame.of(method):
+            grids = [trace.people.get(name, Grid.of({})) for name in GAIN]
+            if not grids[0].rounds:
+                continue
+            round = grids[0].rounds[-1]
+            of = f", seed {trace.seed}" if len(frame.seeds) > 1 else ""
+            for kept, grid in zip((gain, low, high), grids, strict=True):
+                kept |= {person + of: value for person, value in grid.at(round).items()}
+        if not gain:
             continue
-        round = grids[0].rounds[-1]
-        gain, low, high = (grid.at(round) for grid in grids)
         worse = sorted((gain[person], person) for person, end in high.items() if end < 0)
         better = sum(end > 0 for end in low.values())
         people = ", ".join(f"{person} ({value:+.3f})" for value, person in worse[:most])
         more = len(worse) - len(worse[:most])
         rows.append(
             (
-                trace.method,
+                method,
                 f"{sum(gain.values()) / len(gain):+.3f}",
                 f"{better} of {len(gain)}, {better / len(gain):.0%}",
                 f"{len(worse)} of {len(gain)}, {len(worse) / len(gain):.0%}",

@@ -23,8 +23,8 @@ LOCAL, PULLED, STRONG, FUSED, NEAREST, HEAD = EXPERTS = (
     "nearest",
     "head",
 )
-#: What travels beside FedSub's tensors.
-GATE = "gate"
+#: What travels beside FedSub's tensors; before an expert's name, its weight as devices report it.
+GATE, WEIGHT = "gate", "weight_"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ CARD = MethodCard(
     cost=cost,
     # The fused one, those of their own, and both its head and class means are smaller than one.
     models=lambda hyper: 1 + len(trained(hyper)) + 2,
-    reports=("training_loss", "epsilon", *[f"weight_{name}" for name in EXPERTS]),
+    reports=("training_loss", "epsilon", *[WEIGHT + name for name in EXPERTS]),
     fixes_rounds=lambda hyper: True,
     check=check,
     choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "

@@ -28,6 +28,7 @@ from fedsub_core.methods.fedsub_gated import (
     NEAREST,
     PULLED,
     STRONG,
+    WEIGHT,
     judges,
     names,
     trained,
@@ -146,7 +147,7 @@ class FedSubGatedLearner(FedSubLearner):
             replace(upload, tensors={**upload.tensors, GATE: Dense(one)})
             for upload, one in zip(uploads, sums.numpy(), strict=True)
         ]
-        weights = {f"weight_{n}": state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
+        weights = {WEIGHT + n: state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
         said = reported(training_loss=loss, **weights)
         return state, uploads, [{**a, **b} for a, b in zip(said, reports, strict=True)]
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import math
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fedsub.report.frame import Frame
+from fedsub.report.reading import read_run
 from fedsub.report.report import remove_report, write_report
+from fedsub.report.rows import against_own
 from fedsub_core.errors import RunError
 from fedsub_data.inspection.drawing import DOTS_PER_INCH
 
@@ -73,6 +77,15 @@ def test_a_mixture_of_models(tmp_path: Path) -> None:
     with (folder / "tables" / "experts.csv").open() as file:
         weights = {(row["person"], row["expert"]): row["weight"] for row in csv.DictReader(file)}
     assert float(weights["eve", "local"]) == 0.75 and float(weights["cy", "pulled"]) == 0
+
+
+def test_of_several_seeds_people_are_counted_in_each(tmp_path: Path) -> None:
+    (trace,) = read_run(make_run(tmp_path / "run", {"fedsub-gated": lambda r, i: 0.5})).traces
+    found = against_own(Frame([trace, replace(trace, seed=7)]))
+    assert found is not None
+    (row,) = found.rows
+    assert row[:4] == ("fedsub-gated", "+0.050", "4 of 8, 50%", "2 of 8, 25%")
+    assert row[5] == "eve, seed 0 (-0.100), eve, seed 7 (-0.100)"
 
 
 def test_a_run_interrupted_in_its_second_method_whose_loss_is_no_number(tmp_path: Path) -> None:
