@@ -50,8 +50,10 @@ def tuning_config(config: RunConfig) -> RunConfig:
     """Return the configuration of a run on the training part.
 
     Of a share of the training part, cut once more, little is left: it is drawn by class, as the
-    samples that are left are far apart.
+    samples that are left are far apart. Where people lack labels of tested classes, some lack some
+    of those that are left, others than in the run: what is good for these is chosen, too.
     """
     split = "stratified" if config.train_share < 1 else config.split
+    seed = config.seed + 1 if config.unlabelled else config.seed
     every = config.rounds
-    return replace(config, split=split, train_share=1.0, unlabelled=0.0, evaluate_every=every)
+    return replace(config, split=split, train_share=1.0, seed=seed, evaluate_every=every)

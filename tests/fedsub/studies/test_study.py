@@ -131,6 +131,24 @@ def test_values_are_chosen_on_the_training_part_alone() -> None:
             assert np.array_equal(data.x, split.train_x) and np.array_equal(data.y, split.train_y)
     again = tuning_config(replace(config, rounds=7))
     assert (again.train_share, again.split, again.evaluate_every) == (1.0, "stratified", 7)
+    assert again.seed == config.seed
+
+
+def test_where_people_lack_labels_values_are_chosen_for_such_people_too() -> None:
+    """Not the run's: of classes that are left in its training part, others are tested alone."""
+    whole = people(((0, 1, 2),) * 12, samples=30)
+    config = RunConfig(
+        method="local", beside="", split="stratified", unlabelled=0.5, unlabelled_classes=0.7
+    )
+    part, again = training_part(whole, config), tuning_config(config)
+    lacking = {}
+    for data, settings in ((whole, config.split_settings), (part, again.split_settings)):
+        split = {n: split_client(c, whole.card, settings) for n, c in data.clients.items()}
+        lacking[data is part] = {
+            n: set(s.test_y.tolist()) - set(s.train_y.tolist()) for n, s in split.items()
+        }
+    assert any(lacking[True].values()) and lacking[True] != lacking[False]
+    assert not any(lacking[True][n] & lacking[False][n] for n in part.clients)
 
 
 def test_who_has_too_few_samples_to_be_divided_again_has_no_say() -> None:
