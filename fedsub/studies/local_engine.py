@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
 import torch
@@ -24,7 +26,7 @@ def _spread(
     jobs: int, tasks: Sequence[Task], folder: Path
 ) -> Generator[tuple[Task, str | None], None, None]:
     others = set(active_children())
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin) as pool:
         futures = {pool.submit(_train, task, folder): task for task in tasks}
         try:
             for future in as_completed(futures):
@@ -42,7 +44,16 @@ def _train(task: Task, folder: Path) -> None:
     train_run(task, federation_of(task.config.data), folder / task.name)
 
 
-def _one_thread() -> None:
+def _begin() -> None:
     torch.set_num_threads(1)
-    # The process that started this one ends it.
+    # The process that started this one ends it,
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # or is killed: one that trained on would meet the next start of the study in its folder.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

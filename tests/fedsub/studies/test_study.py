@@ -279,7 +279,11 @@ def test_a_study_that_is_killed_ends_in_the_same_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(
+    how: signal.Signals, tmp_path: Path
+) -> None:
+    """A run that went on would meet the next start of the study in its folder."""
     write_federation(tmp_path / "people", people(samples=20))
     file, out = tmp_path / "small.toml", tmp_path / "out"
     file.write_text(STUDY.replace("rounds = 2", "rounds = 20000").partition("[tune]")[0])
@@ -290,9 +294,12 @@ def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(tmp_path: Path) 
         while len(list(out.glob("runs/*/*/state.db"))) < 2:
             assert study.poll() is None and time.monotonic() < until
             time.sleep(0.05)
-        study.send_signal(signal.SIGINT)
+        study.send_signal(how)
         _, said = study.communicate(timeout=60)
-    assert study.returncode == 1 and said.strip().endswith("Aborted!")
+    if how == signal.SIGINT:
+        assert study.returncode == 1 and said.strip().endswith("Aborted!")
+    else:
+        assert study.returncode == -how
     while True:  # its processes are a group
         try:
             os.killpg(study.pid, 0)
