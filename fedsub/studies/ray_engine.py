@@ -29,7 +29,7 @@ log = logging.getLogger("fedsub")
 #: So often a run is begun at most; one that takes its node with it would else go on for ever.
 ATTEMPTS = 3
 #: Seconds for runs to be cancelled.
-_CANCEL = 5
+_CANCEL = 15
 
 
 @contextmanager
@@ -113,11 +113,18 @@ def train_on_node(task: Task, federation: Federation, version: str) -> dict[str,
     try:
         check_version("this one", VERSION, version)  # it may have joined after the others
         torch.set_num_threads(1)
-        with TemporaryDirectory(prefix="fedsub-") as temporary:
-            folder = Path(temporary)
+        temporary = TemporaryDirectory(prefix="fedsub-")
+        try:
+            folder = Path(temporary.name)
             train_run(task, federation, folder)
             files = (path for path in sorted(folder.rglob("*")) if path.is_file())
             return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        finally:
+            try:
+                temporary.cleanup()
+            except KeyboardInterrupt:  # Ray cancels again what takes its time to end
+                temporary.cleanup()
+                raise
     except Exception as error:
         return what_went_wrong(error)
 
