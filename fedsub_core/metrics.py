@@ -1,4 +1,4 @@
-"""Metrics of stacks of clients: F1, accuracy and loss per client, and means that know their unit.
+"""Metrics of stacks of clients: F1, accuracy and loss per client.
 
 Macro F1 is taken over the classes present in a client's test set or predictions, which is
 scikit-learn's default and FedSub's protocol.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,7 +23,6 @@ GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
 #: data. With macro_ before it: macro F1 of people who have such classes.
 UNLABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_new")
 
-Unit = Literal["clients", "samples"]
 Key = TypeVar("Key", int, str)
 
 
@@ -131,58 +130,6 @@ class Evaluation:
 
 def _defined(f1: Mapping[Key, float]) -> dict[Key, float]:
     return {key: value for key, value in f1.items() if not math.isnan(value)}
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """A mean that carries its weight and the unit it averages over.
-
-    Parameters
-    ----------
-    value : the mean; nan if it averages over nothing.
-    weight : how many units it averages over.
-    unit : ``"clients"`` (every client counts alike) or ``"samples"``.
-    """
-
-    value: float
-    weight: float
-    unit: Unit
-
-    def __add__(self, other: Aggregate) -> Aggregate:
-        """Return the mean over both, or raise ValueError if they average over different units."""
-        if self.unit != other.unit:
-            raise ValueError(
-                f"a mean over {self.unit} and a mean over {other.unit} cannot be added; "
-                "build both with the same one of mean_over_clients and mean_over_samples"
-            )
-        if not self.weight or not other.weight:
-            return self if self.weight else other
-        weight = self.weight + other.weight
-        total = self.value * self.weight + other.value * other.weight
-        return Aggregate(total / weight, weight, self.unit)
-
-
-def mean_over_clients(values: Tensor, examples: Tensor) -> Aggregate:
-    """Return the mean of `values [clients]` in which every client that has samples counts alike.
-
-    A client with no sample is left out. A nan of a client that has samples is not: a model that
-    diverged must show.
-    """
-    counted = values[examples > 0].double()
-    return Aggregate(float(counted.mean()), float(len(counted)), "clients")
-
-
-def mean_over_samples(values: Tensor, examples: Tensor) -> Aggregate:
-    """Return the mean of `values [clients]` in which every sample counts alike.
-
-    Clients with no sample are left out, as in :func:`mean_over_clients`.
-    """
-    counted = examples > 0
-    weight = examples[counted].double()
-    total = weight.sum()
-    return Aggregate(
-        float((values[counted].double() * weight).sum() / total), float(total), "samples"
-    )
 
 
 def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_core.models.chain import Params
 
@@ -41,7 +40,9 @@ class Stack:
 
     def holds(self, classes: int) -> Tensor:
         """Return which classes each client has samples of, bool ``[clients, classes]``."""
-        return (F.one_hot(self.y, classes) * self.valid.unsqueeze(2)).amax(1) > 0
+        held = torch.zeros(len(self.y), classes + 1, dtype=torch.bool, device=self.y.device)
+        # Padding goes into a column of its own.
+        return held.scatter_(1, self.y.where(self.valid, classes), True)[:, :classes]
 
     def select(self, index: Sequence[int]) -> Stack:
         """Return the clients at `index`, in that order."""

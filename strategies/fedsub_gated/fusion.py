@@ -40,7 +40,7 @@ def fuse_layer(
     rows: Tensor,
     masks: Tensor,
     shares: Tensor | None,
-    omega: Tensor,
+    common: tuple[Tensor, Tensor],
     mix: Mix,
     mean: RowMean | None,
 ) -> tuple[Tensor, Tensor]:
@@ -53,7 +53,7 @@ def fuse_layer(
     masks : bool [n, classes, units].
     shares : float32 [n, classes, units], each class's share in a unit's relevance; None: the
         output layer, whose unit y is class y's alone.
-    omega : float32 [n, classes], scores.
+    common : of :func:`everybodys`.
     mix : of the round.
     mean : what a cluster makes of its rows instead of the weighted mean.
     """
@@ -72,7 +72,7 @@ def fuse_layer(
         alike, all_ = mix.alike, torch.full(known.shape, mix.all)
     total = importance.sum(1, keepdim=True)
     choice = torch.where(total > 0, alike * importance / total.clamp(min=LEAST), 0.0)
-    everybody, anybody = everybodys(rows, selected, omega, mean)
+    everybody, anybody = common
     all_ = all_ * anybody
     given = choice.sum(1) + all_
     # What nobody gives of a unit is one's own; the server does not know rows that are not selected.
@@ -91,12 +91,13 @@ def fuse_layer(
 
 
 def everybodys(
-    rows: Tensor, selected: Tensor, omega: Tensor, mean: RowMean | None
+    weights: ClusterWeights, rows: Tensor, masks: Tensor, omega: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the mean of all who selected each unit [units, width], and which anybody did.
+    """Return the mean of all who selected each unit [units, width], and which anybody did [units].
 
-    `selected` bool [n, classes, units], by whom that contributes; `omega` float32 [n, classes].
+    As in :func:`fuse_layer`; `omega` float32 [n, classes], scores.
     """
+    selected = masks & weights.contributes[:, :, None]
     weight = (omega.double()[:, :, None] * selected).sum(1)
     total = weight.sum(0)
     if mean is not None:

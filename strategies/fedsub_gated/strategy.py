@@ -96,19 +96,17 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         for name, rows in zip((layer.name for layer in layers), sent, strict=True):
             masks = cache.tensors[f"masks.{name}"]
             shares = cache.tensors.get(f"shares.{name}")
-            fused, replaced = fuse_layer(weights, rows, masks, shares, omega, mix, mean)
+            common = everybodys(weights, rows, masks, omega, mean)
+            fused, replaced = fuse_layer(weights, rows, masks, shares, common, mix, mean)
             replaced &= (fused != rows).any(-1)
-            start: Rows | None = None
+            everybody, anybody = common
+            start = Rows(anybody.numpy(), everybody[anybody].numpy())
             for client in clients:
                 i = cache.roster.place.get(client)
                 if i is not None and replaced[i].any():
                     units = replaced[i]
                     yield name, client, Rows(units.numpy(), fused[i, units].numpy())
                 elif i is None:  # who joins late starts from everybody's mean
-                    if start is None:
-                        selected = masks & weights.contributes[:, :, None]
-                        common, units = everybodys(rows, selected, omega, mean)
-                        start = Rows(units.numpy(), common[units].numpy())
                     yield name, client, start
 
     def without(self, state: State, client: str) -> State:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from flwr.app import MetricRecord, RecordDict
 
+from fedsub_core.aggregates import mean_over_clients
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metrics import ClientMetrics, MetricRow, mean_over_clients
+from fedsub_core.metrics import ClientMetrics, MetricRow
 from fedsub_core.wire import exchange
 
 

@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 from torch import Tensor
 
+from fedsub_core.aggregates import mean_over_clients, mean_over_samples
 from fedsub_core.errors import DataError
 from fedsub_core.metrics import (
     UNLABELLED,
-    Aggregate,
     ClientMetrics,
     MetricRow,
     evaluate,
-    mean_over_clients,
-    mean_over_samples,
 )
 
 
@@ -130,27 +128,6 @@ def test_a_model_that_diverged_shows_in_the_mean() -> None:
     logits[0] = torch.nan
     found = evaluate(logits, y, valid)
     assert math.isnan(mean_over_clients(found.loss, found.examples).value)
-
-
-def test_the_mean_over_nobody_is_nan_and_adds_nothing() -> None:
-    nobody = mean_over_clients(torch.tensor([torch.nan]), torch.tensor([0]))
-    assert math.isnan(nobody.value) and nobody.weight == 0
-    somebody = Aggregate(0.5, 3, "clients")
-    assert nobody + somebody == somebody + nobody == somebody
-
-
-def test_aggregates_of_parts_add_up_to_that_of_the_whole() -> None:
-    values, examples = torch.tensor([0.2, 0.4, 0.9]), torch.tensor([1, 2, 7])
-    for mean in (mean_over_clients, mean_over_samples):
-        parts = mean(values[:1], examples[:1]) + mean(values[1:], examples[1:])
-        whole = mean(values, examples)
-        assert (parts.weight, parts.unit) == (whole.weight, whole.unit)
-        assert parts.value == pytest.approx(whole.value)
-
-
-def test_a_mean_over_clients_and_one_over_samples_cannot_be_added() -> None:
-    with pytest.raises(ValueError, match="mean over clients and a mean over samples"):
-        Aggregate(0.5, 3, "clients") + Aggregate(0.5, 30, "samples")
 
 
 def test_rows_hold_every_metric_once() -> None:

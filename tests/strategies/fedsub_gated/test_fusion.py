@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strategies.fedsub.membership import cluster_weights
 from strategies.fedsub.robust import RowMean
-from strategies.fedsub_gated.fusion import Mix, annealed, fuse_layer
+from strategies.fedsub_gated.fusion import Mix, annealed, everybodys, fuse_layer
 
 from ..fedsub.equations import Array, Round, federation, rounds
 
@@ -22,15 +22,10 @@ def run(
 ) -> tuple[Array, Array]:
     rows, masks, clusters, contributes, omega = round
     weights = cluster_weights("overlapping-any", clusters, contributes, omega)
-    fused, replaced = fuse_layer(
-        weights,
-        torch.from_numpy(rows),
-        torch.from_numpy(masks),
-        None if shares is None else torch.from_numpy(shares),
-        torch.from_numpy(omega).float(),
-        mix,
-        mean,
-    )
+    sent, selects = torch.from_numpy(rows), torch.from_numpy(masks)
+    of = None if shares is None else torch.from_numpy(shares)
+    common = everybodys(weights, sent, selects, torch.from_numpy(omega).float(), mean)
+    fused, replaced = fuse_layer(weights, sent, selects, of, common, mix, mean)
     assert fused.dtype == torch.float32 and not fused[~replaced].any()
     return fused.numpy(), replaced.numpy()
 
