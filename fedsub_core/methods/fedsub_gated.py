@@ -25,6 +25,10 @@ LOCAL, PULLED, STRONG, FUSED, NEAREST, HEAD = EXPERTS = (
 )
 #: What travels beside FedSub's tensors; before an expert's name, its weight as devices report it.
 GATE, WEIGHT = "gate", "weight_"
+#: And how likely the labels that judge are if every expert's probabilities are tempered, p^(1 / T)
+#: over their sum, by each of these; T as the server chooses it.
+CURVES, TEMPERATURE = "gate.curves", "gate.temperature"
+TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     restricted: bool = option(True, "train the fused model without logits of lacking classes")
     experts: str = option(
-        "local,fused,head",
+        "local,fused,nearest,head",
         "the person's models: local (alone), pulled and strong (own, pulled to the fused one), "
         "fused (as received), nearest (class means in its embedding), head (its body, own head)",
         pattern=rf"({'|'.join(EXPERTS)})(,({'|'.join(EXPERTS)}))*",
@@ -65,6 +69,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     alpha: float = option(
         50.0, "samples of one's own that would weigh as much as the people's weights", minimum=0
     )
+    calibrate: bool = option(True, "temper experts that are surer, or less sure, than right")
     prune: float = option(
         0.01, "experts whose common weight stays below are dropped; 0 = none", minimum=0, below=1
     )
@@ -74,7 +79,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     open_mass: float = option(
         1.0, "how much the fused model's word counts for those", minimum=0, maximum=1
     )
-    novelty: bool = option(True, "count it only where a sample is far from the person's classes")
+    novelty: bool = option(True, "let it count by how far a sample is from the person's classes")
 
 
 def names(hyper: Any) -> tuple[str, ...]:
@@ -116,12 +121,15 @@ def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration
         if layer is not model.affine[-1]
     }
     gate = {GATE: dense((len(names(hyper)) + 1,), exact=True)}
+    if hyper.calibrate:
+        gate[CURVES] = dense((len(names(hyper)), len(TEMPERATURES)), exact=True)
     return {**fedsub.sends(model, hyper), **shares, **gate}
 
 
 def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
     """Return rows to replace, and the people's weights of the experts."""
-    gate = {GATE: dense((len(names(hyper)),), optional=True, exact=True)}
+    told = dense((len(names(hyper)),), optional=True, exact=True)
+    gate = {GATE: told, TEMPERATURE: told} if hyper.calibrate else {GATE: told}
     return {**fedsub.receives(model, hyper), **gate}
 
 
@@ -143,7 +151,7 @@ CARD = MethodCard(
     strategy="strategies.fedsub_gated.strategy:FedSubGatedStrategy",
     hyperparameters=FedSubGatedHyperparameters,
     up="FedSub's upload, class shares of units, sums for the gate",
-    down="rows to replace, weights of the experts",
+    down="rows to replace, weights and temperatures of the experts",
     sends=sends,
     receives=receives,
     cost=cost,
@@ -156,7 +164,8 @@ CARD = MethodCard(
     "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
     "and a common model; devices must afford to train several models.",
     privacy="The server sees what FedSub shows, how much each class uses each unit, and for the "
-    "gate a sum over the samples held back for each expert. Other devices see means over many at "
+    "gate sums over the samples held back for each expert: what it explains, and how likely their "
+    "labels are. Other devices see means over many at "
     "first, later rows fused from the people in their clusters.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
@@ -174,6 +183,9 @@ CARD = MethodCard(
         "gain is over that model trained on alone.",
         "The fused model is used as it was received, so that a round needs no message of its own "
         "to be tested.",
+        "Each expert has one temperature for all people, the one under which the samples held back "
+        "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
+        "probabilities too sharp or too soft changes no expert's answer.",
         "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "
         "export its samples.",
     ),

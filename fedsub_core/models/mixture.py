@@ -23,16 +23,20 @@ COMMON = "fused"
 #: Experts that have no whole model: class means in the common model's embedding, and a head of the
 #: person's own on its body.
 NEAREST, OWN_HEAD = "nearest", "head"
-WEIGHTS, HELD, OPEN, MEANS, SPREAD = (
+WEIGHTS, TEMPERATURE, HELD, OPEN, MEANS, SPREAD = (
     "gate.weights",
+    "gate.temperature",
     "gate.held",
     "gate.open",
     "nearest.means",
     "nearest.spread",
 )
-#: Of the within-class spread: how near a class mean must be. Smallest spread, of embeddings of
-#: length 1; smallest probability.
-SHARPNESS, NARROW, TINY = 4.0, 1e-3, 1e-12
+#: How near a class mean must be, of the person's own distances; how far away a sample must be for
+#: the common model's word on classes that the person lacks to count as it stands, and of such
+#: distances the greatest that is told from others.
+SHARPNESS, FAR, FARTHEST = 4.0, 5.0, 1e3
+#: Smallest squared distance of an embedding of length 1 from its class mean; smallest probability.
+NARROW, TINY = 1e-3, 1e-12
 
 
 class Common(NamedTuple):
@@ -52,9 +56,13 @@ class Common(NamedTuple):
 class Mixture:
     """Experts of one architecture, mixed by weights of the person's own.
 
-    ``p = sum_e w_e p_e``. Where classes that the person lacks are open, these get what the common
-    model gives them, and the mixture shares the rest among the person's classes; a factor on the
-    former says how much the common model's word counts.
+    ``p = sum_e w_e p_e``, with p_e an expert's probabilities to the power of 1 / T_e, over their
+    sum: T > 1 for one that is surer than it is right. Where classes that the person lacks are open,
+    the odds that a sample is of one of these are ``m sqrt(o (d / 5)**3)``: o are the odds that the
+    common model gives, which it overstates, d is how many times as far from the nearest of the
+    person's class means the sample is as the person's own are, m how much the common model's word
+    counts. It shares the probability of lacking classes among these, the mixture the rest among the
+    person's.
 
     Parameters
     ----------
@@ -65,11 +73,11 @@ class Mixture:
     Notes
     -----
     Parameters, of one client: ``<expert>.<parameter>`` of every model, and ``head.<parameter>`` of
-    the last layer; ``gate.weights`` [experts],
-    which sum to 1; ``gate.held`` [classes], 1 for the person's classes; ``gate.open`` [2], how much
-    the common model's word counts for others (0: not at all), and whether only where a sample is
-    far from the person's classes; ``nearest.means`` [classes, d] of the person's embeddings of
-    length 1, and ``nearest.spread``, their mean squared distance from these.
+    the last layer; ``gate.weights`` [experts], which sum to 1, and ``gate.temperature`` [experts],
+    > 0; ``gate.held`` [classes], 1 for the person's classes; ``gate.open`` [2], how much the common
+    model's word counts for others (0: not at all), and whether distances count; ``nearest.means``
+    [classes, d] of the person's embeddings of length 1, and ``nearest.spread`` [d], their variance
+    around these, as far as few samples tell it.
     """
 
     model: Model
@@ -99,10 +107,11 @@ class Mixture:
         classes, embedding = self.model.classes, self.model.embedding_size
         return {
             WEIGHTS: (len(self.experts),),
+            TEMPERATURE: (len(self.experts),),
             HELD: (classes,),
             OPEN: (2,),
             MEANS: (classes, embedding),
-            SPREAD: (),
+            SPREAD: (embedding,),
         }
 
     @cached_property
@@ -150,21 +159,22 @@ class Mixture:
 
     def nearest(self, params: Params, embedding: Tensor) -> Tensor:
         """Return the probabilities that the person's class means give."""
-        near = -SHARPNESS * distances(embedding, params[MEANS]) / _spread(params)
+        near = -SHARPNESS * _distances(params, embedding)
         return near.masked_fill(params[HELD][:, None] == 0, -torch.inf).softmax(2)
 
     def mixed(self, params: Params, common: Common, each: Tensor) -> Tensor:
         """Return log probabilities of what every expert says: see the class."""
+        each = tempered(each, params[TEMPERATURE])
         mix = (params[WEIGHTS][:, None, :, None] * each).sum(2)
-        held, (mass, only_novel) = params[HELD][:, None], params[OPEN][:, None, :, None].unbind(2)
-        far = distances(common.embedding, params[MEANS]).masked_fill(held == 0, torch.inf).amin(2)
-        away = (far.unsqueeze(2) / _spread(params)).square()
-        novel = 1 - only_novel + only_novel * away / (1 + away)
-        lacking = common.probabilities * (1 - held)
-        rest = (1 - lacking.sum(2, keepdim=True)).clamp(min=TINY)
-        known = mix * held
-        known = rest * known / known.sum(2, keepdim=True).clamp(min=TINY)
-        opened = mass * novel * lacking + known
+        held, (mass, by_distance) = params[HELD][:, None], params[OPEN][:, None, :, None].unbind(2)
+        away = _distances(params, common.embedding).masked_fill(held == 0, torch.inf)
+        far = (away.amin(2, keepdim=True) / FAR).clamp(max=FARTHEST)
+        lacking, known = common.probabilities * (1 - held), mix * held
+        some = lacking.sum(2, keepdim=True).clamp(min=TINY)
+        others = (common.probabilities * held).sum(2, keepdim=True).clamp(min=TINY)
+        odds = some / others * (1 + by_distance * (far**3 - 1))
+        lacking = mass * odds.sqrt() * lacking / some
+        opened = lacking + known / known.sum(2, keepdim=True).clamp(min=TINY)
         opened = opened / opened.sum(2, keepdim=True)
         return torch.where(mass > 0, opened, mix).clamp(min=TINY).log()
 
@@ -173,20 +183,32 @@ class Mixture:
         return {key: params[f"{name}.{key}"] for key in self.model.parameter_shapes}
 
 
+def tempered(each: Tensor, temperature: Tensor) -> Tensor:
+    """Return ``[clients, samples, experts, classes]``, softer with T > 1, ``[clients, experts]``.
+
+    Guo, Pleiss, Sun and Weinberger, On Calibration of Modern Neural Networks, ICML 2017.
+    """
+    powers = each ** (1 / temperature[:, None, :, None])
+    return powers / powers.sum(3, keepdim=True)
+
+
 def unit_length(embedding: Tensor) -> Tensor:
     """Return embeddings ``[..., d]`` scaled to length 1."""
     return F.normalize(embedding, dim=-1)
 
 
-def distances(embedding: Tensor, means: Tensor) -> Tensor:
-    """Return squared distances of ``[clients, samples, d]`` from ``[clients, classes, d]``."""
+def _distances(params: Params, embedding: Tensor) -> Tensor:
+    """Return squared distances ``[clients, samples, classes]`` from the person's class means.
+
+    As multiples of what the person's own samples have on average; each dimension by its variance.
+    """
+    means, size = params[MEANS], params[MEANS].shape[2]
+    width = params[SPREAD].clamp(min=NARROW / size)[:, None].sqrt()
+    embedding, means = embedding / width, means / width
     across = embedding @ means.transpose(1, 2)
     lengths = embedding.square().sum(2, keepdim=True)
-    return (lengths - 2 * across + means.square().sum(2)[:, None]).clamp(min=0)
-
-
-def _spread(params: Params) -> Tensor:
-    return params[SPREAD][:, None, None].clamp(min=NARROW)
+    squares = lengths - 2 * across + means.square().sum(2)[:, None]
+    return squares.clamp(min=0) / size
 
 
 def _finite(probabilities: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """The common gate: one step of expectation maximisation a round, from sums over people.
 
+And one temperature for each expert: the one under which the samples that judge are likeliest.
+
 What a device sends for it is a number for each expert and how many samples these are sums over:
 secure aggregation could add them up.
 """
@@ -7,69 +9,83 @@ secure aggregation could add them up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from fedsub_core.methods.fedsub_gated import GATE
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURES
 from fedsub_core.wire.bundles import Bundle
 
 State = dict[str, Tensor]
-WEIGHTS, LOW = "gate.weights", "gate.low"
+GATES = WEIGHTS, LOW, TEMPERATURE = "gate.weights", "gate.low", "gate.temperature"
 #: An expert is dropped after so many rounds below the threshold; the first share of a run, in which
 #: nobody has learnt much, does not count.
 PATIENCE, WARM_UP = 5, 0.35
 #: The least weight of an expert that was not dropped: one of 0 could never come back.
 LEAST = 1e-6
+#: How far a round moves a temperature, of its logarithm: few samples judge in a round.
+STEP = 0.3
 
 
 @dataclass(frozen=True)
 class Gate:
-    """How much each expert is believed by all, and for how many rounds it was hardly.
+    """How much each expert is believed by all, and for how many rounds it was hardly; how sharp.
 
     Parameters
     ----------
     weights : float32 [experts], which sum to 1; 0: dropped for ever.
     low : int64 [experts].
+    temperature : float32 [experts], > 0.
     """
 
     weights: Tensor
     low: Tensor
+    temperature: Tensor
 
     @classmethod
     def even(cls, experts: int) -> Gate:
         """Return a gate that knows nothing."""
-        return cls(torch.full((experts,), 1 / experts), torch.zeros(experts, dtype=torch.int64))
+        even, low = torch.full((experts,), 1 / experts), torch.zeros(experts, dtype=torch.int64)
+        return cls(even, low, torch.ones(experts))
 
     @classmethod
     def of(cls, state: State) -> Gate:
         """Read a gate out of a strategy's state."""
-        return cls(state[WEIGHTS], state[LOW])
+        return cls(state[WEIGHTS], state[LOW], state[TEMPERATURE])
 
     def state(self) -> State:
         """Return it as plain named tensors."""
-        return {WEIGHTS: self.weights, LOW: self.low}
+        return {WEIGHTS: self.weights, LOW: self.low, TEMPERATURE: self.temperature}
 
     def updated(self, uploads: Mapping[str, Bundle], most: float) -> Gate:
         """Return the gate after a round's sums; where there are none, it is this one.
 
         Nobody counts for more than `most` times the median number of samples (0: no bound).
         """
-        sums = np.stack([upload.floats(GATE) for upload in uploads.values()]).astype(np.float64)
-        counts = sums[:, -1]
+        sums = _stacked(uploads, GATE)
+        counts, factor = sums[:, -1], np.ones(len(sums))
         if not counts.any():
             return self
         if most:
             bound = most * np.median(counts[counts > 0])
-            sums *= np.minimum(1, bound / np.maximum(counts, 1e-12))[:, None]
-        new = torch.from_numpy(sums[:, :-1].sum(0))
+            factor = np.minimum(1, bound / np.maximum(counts, 1e-12))
+        gate = self
+        if all(CURVES in upload.tensors for upload in uploads.values()):
+            gate = self._calibrated(np.tensordot(factor, _stacked(uploads, CURVES), 1))
+        new = torch.from_numpy((factor[:, None] * sums[:, :-1]).sum(0))
         total = new.sum()
         if not total > 0:
-            return self
+            return gate
         new = torch.where(self.weights > 0, (new / total).clamp(min=LEAST), 0.0)
-        return Gate((new / new.sum()).float(), self.low)
+        return replace(gate, weights=(new / new.sum()).float())
+
+    def _calibrated(self, curves: NDArray[np.float64]) -> Gate:
+        """Return the gate a step nearer to the best temperatures of [experts, temperatures]."""
+        best = torch.tensor(TEMPERATURES)[torch.from_numpy(curves.argmax(1))]
+        return replace(self, temperature=self.temperature ** (1 - STEP) * best**STEP)
 
     def pruned(self, threshold: float, round: int, rounds: int, keep: Tensor) -> Gate:
         """Return the gate without experts that have been below `threshold` for some rounds.
@@ -80,4 +96,8 @@ class Gate:
             return self
         low = torch.where((self.weights < threshold) & ~keep, self.low + 1, 0)
         kept = self.weights * (low < PATIENCE)
-        return Gate(kept / kept.sum(), low)
+        return replace(self, weights=kept / kept.sum(), low=low)
+
+
+def _stacked(uploads: Mapping[str, Bundle], name: str) -> NDArray[np.float64]:
+    return np.stack([upload.floats(name) for upload in uploads.values()]).astype(np.float64)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.methods.fedsub import SHARES, prototype_size
-from fedsub_core.methods.fedsub_gated import GATE, LOCAL, judges, names
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, TEMPERATURE, judges, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
@@ -18,7 +18,7 @@ from strategies.fedsub.membership import cluster_weights
 from strategies.fedsub.robust import row_mean, without_outliers
 from strategies.fedsub.subnetworks import SubnetworkStrategy, no_clusters
 from strategies.fedsub_gated.fusion import annealed, everybodys, fuse_layer
-from strategies.fedsub_gated.gate import LOW, WEIGHTS, Gate
+from strategies.fedsub_gated.gate import GATES, WEIGHTS, Gate
 from strategies.roster import Roster
 from strategies.rounds.server_half import State
 
@@ -56,6 +56,10 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         if not 0 <= most <= upload.examples or (sums < 0).any() or sums[:-1].sum() > 1.001 * most:
             expected = f"sums of at least 0 and a count of 0 to {upload.examples}, as the sums' sum"
             raise self.refuse(client, "gate", sums.tolist(), expected)
+        curves = upload.floats(CURVES) if self.hyper.calibrate else sums[:0]
+        if (abs(curves) > 1.001 * most).any():
+            got = f"{curves.min():g} to {curves.max():g}"
+            raise self.refuse(client, CURVES, got, f"at most the count, {most:g}, either way")
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn
@@ -68,13 +72,18 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         gate = gate.pruned(self.hyper.prune, turn.round, turn.rounds, kept)
         weights = dict(zip(names(self.hyper), gate.weights.tolist(), strict=True))
         rows += [MetricRow(turn.round, "", None, f"gate_{n}", w) for n, w in weights.items()]
+        softer = zip(names(self.hyper), gate.temperature.tolist(), strict=True)
+        rows += [MetricRow(turn.round, "", None, f"temperature_{n}", t) for n, t in softer]
         return new | gate.state(), rows
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send rows of the fused track, and the common weights of the experts."""
         cache, clusters = self.cached(_fedsubs(state))
-        versions, weights = cache.versions(), Dense(state[WEIGHTS].numpy())
-        found: dict[str, dict[str, Part]] = {client: {GATE: weights} for client in clients}
+        versions = cache.versions()
+        told = {GATE: Dense(state[WEIGHTS].numpy())}
+        if self.hyper.calibrate:
+            told[TEMPERATURE] = Dense(state[TEMPERATURE].numpy())
+        found: dict[str, dict[str, Part]] = {client: {**told} for client in clients}
         if versions:
             for name, client, rows in self._fused(cache, clusters, clients, turn):
                 found[client][name] = rows
@@ -115,4 +124,4 @@ class FedSubGatedStrategy(SubnetworkStrategy):
 
 
 def _fedsubs(state: State) -> State:
-    return {name: tensor for name, tensor in state.items() if name not in (WEIGHTS, LOW)}
+    return {name: tensor for name, tensor in state.items() if name not in GATES}

@@ -21,6 +21,7 @@ from fedsub_client.learners.validation import share_held_back
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
+    CURVES,
     FUSED,
     GATE,
     HEAD,
@@ -28,13 +29,15 @@ from fedsub_core.methods.fedsub_gated import (
     NEAREST,
     PULLED,
     STRONG,
+    TEMPERATURE,
+    TEMPERATURES,
     WEIGHT,
     judges,
     names,
     trained,
 )
 from fedsub_core.models.chain import Params
-from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, WEIGHTS, Mixture
+from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, TINY, WEIGHTS, Mixture, tempered
 from fedsub_core.training import Pull
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Dense
@@ -44,6 +47,8 @@ from fedsub_core.wire.bundles import Dense
 COMMON_WEIGHTS, JUDGED = "gate.common", "gate.judged"
 #: So low a bias takes a class out of the softmax: its probability is exactly 0.
 NEVER = -1e9
+#: How much of the mean variance of all dimensions is added to each: few samples do not know it.
+SHARED = 0.1
 
 
 class FedSubGatedLearner(FedSubLearner):
@@ -77,6 +82,7 @@ class FedSubGatedLearner(FedSubLearner):
             state[f"{HEAD}.{key}"] = state[f"{FUSED}.{key}"].clone()
         for name in (WEIGHTS, JUDGED):
             state[name] = torch.zeros(clients, experts)
+        state[TEMPERATURE] = torch.ones(clients, experts)
         return state | {COMMON_WEIGHTS: torch.full((clients, experts), 1 / experts)}
 
     def receive(self, state: State, received: Received) -> State:
@@ -94,11 +100,8 @@ class FedSubGatedLearner(FedSubLearner):
             state |= self.put({n: _where(which, t, before[n]) for n, t in model.items()}, name)
         for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
             state[f"{HEAD}.{key}"] = _where(first, model[key], state[f"{HEAD}.{key}"])
-        weights = state[COMMON_WEIGHTS].clone()
-        for i, bundle in enumerate(received):
-            part = bundle.tensors.get(GATE)
-            if isinstance(part, Dense) and part.values.sum() > 0:
-                weights[i] = torch.from_numpy(np.array(part.values))
+        weights = _told(received, GATE, state[COMMON_WEIGHTS])
+        state[TEMPERATURE] = _told(received, TEMPERATURE, state[TEMPERATURE])
         # An expert that was dropped for all has no weight left here, the rest shares it; who has
         # judged none believes what the people do.
         for key in (JUDGED, WEIGHTS):
@@ -135,7 +138,11 @@ class FedSubGatedLearner(FedSubLearner):
         if self._asks_for_means:
             state |= self._means(state, kept)
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
-        chosen = self._chosen(state, judged)
+        curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
+        each = self._each(state, judged)
+        chosen = _of_labels(tempered(each, state[TEMPERATURE]), judged)
+        if judging and self.hyper.calibrate:
+            curves = _curves(each, judged)
         if judging:
             sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
             sums[:, -1] = torch.tensor(judged.counts)
@@ -143,9 +150,10 @@ class FedSubGatedLearner(FedSubLearner):
         own = state[JUDGED]
         state[WEIGHTS] = own.clone() if judging else without_failing(chosen, own)
         state, uploads, reports = self.described(state, received, data, turn)
+        told = {GATE: sums.numpy()} | ({CURVES: curves.numpy()} if self.hyper.calibrate else {})
         uploads = [
-            replace(upload, tensors={**upload.tensors, GATE: Dense(one)})
-            for upload, one in zip(uploads, sums.numpy(), strict=True)
+            replace(upload, tensors={**upload.tensors, **{n: Dense(t[i]) for n, t in told.items()}})
+            for i, upload in enumerate(uploads)
         ]
         weights = {WEIGHT + n: state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
         said = reported(training_loss=loss, **weights)
@@ -216,16 +224,15 @@ class FedSubGatedLearner(FedSubLearner):
         seen = F.normalize(seen, dim=2) * data.valid.unsqueeze(2)
         means, _ = prototypes(seen, data, self.model.classes)
         away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))
-        total = (away.square().sum(2) * data.valid).sum(1)
-        return {MEANS: means, SPREAD: total / torch.tensor(data.counts, device=data.x.device)}
+        total = (away.square() * data.valid.unsqueeze(2)).sum(1)
+        variance = total / torch.tensor(data.counts, device=data.x.device).unsqueeze(1)
+        return {MEANS: means, SPREAD: variance + SHARED * variance.mean(1, keepdim=True)}
 
-    def _chosen(self, state: State, judged: Stack) -> Tensor:
-        """Return what probability each expert gives each sample's label; 0 where padded."""
+    def _each(self, state: State, judged: Stack) -> Tensor:
+        """Return every expert's probabilities ``[clients, samples, experts, classes]``."""
         params, mixture = self.personal(state), self.predictor
         with torch.no_grad():
-            each = mixture.stacked(params, *mixture.each(params, judged.x))
-        label = judged.y[:, :, None, None].expand(*each.shape[:3], 1)
-        return each.gather(3, label).squeeze(3) * judged.valid.unsqueeze(2)
+            return mixture.stacked(params, *mixture.each(params, judged.x))
 
     # What is said of the fused model.
 
@@ -244,6 +251,40 @@ class FedSubGatedLearner(FedSubLearner):
         return {
             name + SHARES: r / r.sum(1, keepdim=True).clamp(min=1e-30) for name, r in kept.items()
         }
+
+
+def _of_labels(each: Tensor, judged: Stack) -> Tensor:
+    """Return what each expert gives each sample's label, ``[clients, samples, experts]``.
+
+    0 where padded.
+    """
+    label = judged.y[:, :, None, None].expand(*each.shape[:3], 1)
+    return each.gather(3, label).squeeze(3) * judged.valid.unsqueeze(2)
+
+
+def _curves(each: Tensor, judged: Stack) -> Tensor:
+    """Return by how much likelier the labels are at each temperature than at 1, in nats.
+
+    ``[clients, experts, temperatures]``, sums over samples, each of at most 1 either way: that is
+    all that a device can claim of a sample.
+    """
+    plain = torch.ones(len(each), each.shape[2], device=each.device)
+    before = _of_labels(each, judged).clamp(min=TINY).log()
+    gains = [
+        (_of_labels(tempered(each, t * plain), judged).clamp(min=TINY).log() - before).clamp(-1, 1)
+        for t in TEMPERATURES
+    ]
+    return torch.stack([gain.sum(1) for gain in gains], 2)
+
+
+def _told(received: Received, name: str, before: Tensor) -> Tensor:
+    """Return what downloads tell of the experts; where they tell nothing, as it was."""
+    told = before.clone()
+    for i, bundle in enumerate(received):
+        part = bundle.tensors.get(name)
+        if isinstance(part, Dense) and part.values.sum() > 0:
+            told[i] = torch.from_numpy(np.array(part.values))
+    return told
 
 
 def _where(which: Tensor, new: Tensor, old: Tensor) -> Tensor:

@@ -18,10 +18,11 @@ def gate(**values: object) -> dict[str, Tensor]:
     """One client who holds classes 0 and 1 of four; class means at right angles."""
     given = {
         "weights": [0.7, 0.1, 0.1, 0.1],
+        "temperature": [1, 1, 1, 1],
         "held": [1, 1, 0, 0],
         "open": [0, 0],
         "means": [[1, 0], [0, 1], [0, 0], [0, 0]],
-        "spread": 0.5,
+        "spread": [0.25, 0.25],
     } | values
     names = {"means": "nearest.means", "spread": "nearest.spread"}
     return {
@@ -36,31 +37,65 @@ def test_a_mixture_is_the_weighted_mean() -> None:
     torch.testing.assert_close(found, torch.tensor([[[0.7, 0.1, 0.1, 0.1]]]))
 
 
-def test_open_classes_get_what_the_common_model_gives_them() -> None:
+def test_an_expert_that_is_too_sure_is_softened_before_it_is_mixed() -> None:
+    each = torch.tensor([[[[0.8, 0.2, 0, 0], [0.25] * 4, [0.25] * 4, [0, 0.1, 0.9, 0]]]])
+    common = Common(each[:, :, 1], torch.tensor([[[1.0, 0.0]]]))
+    params = gate(weights=[0.5, 0, 0, 0.5], temperature=[2, 1, 1, 0.5])
+    found = MIXTURE.mixed(params, common, each).exp()
+    # The roots of 0.8 and 0.2 are as 2 to 1, the squares of 0.1 and 0.9 as 1 to 81.
+    expected = torch.tensor([[[1 / 3, 1 / 6 + 0.5 / 82, 0.5 * 81 / 82, 0]]])
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-4)
+
+
+def test_open_classes_get_the_root_of_the_odds_that_the_common_model_gives_them() -> None:
     each = torch.tensor([[[[0.2, 0.2, 0.6, 0.0]] * 4]])
-    common = Common(torch.tensor([[[0.1, 0.2, 0.3, 0.4]]]), torch.tensor([[[1.0, 0.0]]]))
+    common = Common(torch.tensor([[[0.1, 0.1, 0.2, 0.6]]]), torch.tensor([[[1.0, 0.0]]]))
     found = MIXTURE.mixed(gate(open=[1, 0]), common, each).exp()
-    # 0.3 and 0.4 to the two that are lacked; the person's share the rest, half each.
-    torch.testing.assert_close(found, torch.tensor([[[0.15, 0.15, 0.3, 0.4]]]))
+    # Odds of 4 to 1, whose root is 2: a quarter and three of these to the two that are lacked; the
+    # person's share the rest, half each.
+    torch.testing.assert_close(found, torch.tensor([[[1 / 6, 1 / 6, 1 / 6, 1 / 2]]]))
     found = MIXTURE.mixed(gate(open=[0.5, 0]), common, each).exp()
-    # 0.15, 0.15 and half of 0.3 and 0.4, which are 0.65 together.
-    torch.testing.assert_close(found, torch.tensor([[[0.15, 0.15, 0.15, 0.2]]]) / 0.65)
+    torch.testing.assert_close(found, torch.tensor([[[1 / 4, 1 / 4, 1 / 8, 3 / 8]]]))
 
 
-def test_where_a_sample_is_far_from_ones_classes_it_counts_more() -> None:
+def test_the_farther_a_sample_is_from_ones_classes_the_more_it_counts() -> None:
     each = torch.tensor([[[[0.5, 0.5, 0, 0]] * 4] * 2])
     common = torch.tensor([[[0.25, 0.25, 0.5, 0.0]] * 2])
-    # At a class mean, and opposite to it: squared distances 0 and 2 from the nearest.
+    # At a class mean, and opposite to it: the nearest mean is then that of the other, 1 and 1 away,
+    # each with a variance of 0.25.
     embedding = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]])
     found = MIXTURE.mixed(gate(open=[1, 1]), Common(common, embedding), each).exp()[0, :, 2]
-    assert found.tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(16 / 33)]
+    odds = (2 / 0.25 / 2 / 5) ** 1.5
+    assert found.tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(odds / (1 + odds))]
+
+
+def test_a_dimension_in_which_ones_samples_vary_tells_less() -> None:
+    params = gate(open=[1, 1], spread=[0.5, 0.01])
+    common = Common(torch.full((1, 2, 4), 0.25), torch.tensor([[[0.8, 0.6], [0.6, 0.8]]]))
+    each = torch.full((1, 2, 4, 4), 0.25)
+    params |= {"nearest.means": torch.tensor([[[1.0, 0], [1, 0], [0, 0], [0, 0]]])}
+    found = MIXTURE.mixed(params, common, each).exp()[0, :, 2:].sum(1)
+    for sample, (a, b) in zip(found.tolist(), ((0.2, 0.6), (0.4, 0.8)), strict=True):
+        far = (a**2 / 0.5 + b**2 / 0.01) / 2 / 5
+        assert sample == pytest.approx(far**1.5 / (1 + far**1.5), rel=1e-4)
+
+
+def test_who_holds_all_classes_or_is_sure_of_one_gets_probabilities() -> None:
+    each = torch.full((1, 1, 4, 4), 0.25)
+    for given in ([0.25] * 4, [0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]):
+        for held in ([1, 1, 1, 1], [1, 1, 0, 0]):
+            for spread in ([0.25, 0.25], [0.0, 0.0]):
+                params = gate(open=[1, 1], held=held, spread=spread)
+                common = Common(torch.tensor([[given]]), torch.tensor([[[-1.0, 0.0]]]))
+                found = MIXTURE.mixed(params, common, each).exp()
+                assert found.isfinite().all() and found.sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_a_model_that_diverged_says_nothing_and_spoils_nothing() -> None:
     mixture = Mixture(MODEL, ("local", "fused"))
     params = {n: torch.randn(1, *s) for n, s in mixture.parameter_shapes.items()}
     params |= {"gate.weights": torch.tensor([[0.0, 1.0]]), "gate.held": torch.ones(1, 4)}
-    params |= {"gate.open": torch.zeros(1, 2)}
+    params |= {"gate.open": torch.zeros(1, 2), "gate.temperature": torch.ones(1, 2)}
     x = torch.randn(1, 5, *MODEL.input_shape)
     expected = MODEL.forward(mixture.of(params, "fused"), x).log_softmax(2)
     broken = {n: t * torch.nan if n.startswith("local") else t for n, t in params.items()}
@@ -72,7 +107,7 @@ def test_a_model_that_diverged_says_nothing_and_spoils_nothing() -> None:
 def test_a_person_with_one_sample_a_class_is_told_none_that_it_lacks() -> None:
     """Its samples are its class means: there is no spread."""
     means = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
-    params = gate(spread=0.0) | {"nearest.means": means}
+    params = gate(spread=[0.0, 0.0]) | {"nearest.means": means}
     found = MIXTURE.nearest(params, torch.tensor([[[0.6, 0.8], [-1.0, 0.0]]]))
     assert found[0, :, 2:].max() == 0 and found.isfinite().all()
 
@@ -113,8 +148,8 @@ def test_a_whole_mixture_sample_by_sample() -> None:
         for i in range(6):
             fused = chain("fused", own, x[c, i])
             at = fused[-2] / fused[-2].norm().clamp(min=1e-12)
-            far = ((at - own["nearest.means"]) ** 2).sum(1)
-            near = torch.cat([(-4 * far[:2] / 0.5).softmax(0), torch.zeros(2)])
+            far = ((at - own["nearest.means"]) ** 2 / 0.25).mean(1)
+            near = torch.cat([(-4 * far[:2]).softmax(0), torch.zeros(2)])
             local, head = chain("local", own, x[c, i])[-1], chain("head", own, fused[-2], 3)[-1]
             mix = 0.7 * local + 0.1 * fused[-1] + 0.1 * near + 0.1 * head
             torch.testing.assert_close(found[c, i].exp(), mix, atol=1e-5, rtol=1e-4)

@@ -95,10 +95,12 @@ MEANINGS: dict[str, tuple[Meaning, Meaning]] = {
                 for layer in model.affine[:-1]
             },
             "gate": dense((len(hyper.experts.split(",")) + 1,), exact=True),
+            "gate.curves": dense((len(hyper.experts.split(",")), 9), exact=True),
         },
         lambda model, hyper: {
             **METHODS["fedsub"].receives(model, hyper),
             "gate": dense((len(hyper.experts.split(",")),), optional=True, exact=True),
+            "gate.temperature": dense((len(hyper.experts.split(",")),), optional=True, exact=True),
         },
     ),
     "nothing": (lambda model, hyper: {}, lambda model, hyper: {}),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from fedsub_core.methods.fedsub_gated import GATE
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURES
 from fedsub_core.wire.bundles import Bundle, Dense
 from strategies.fedsub_gated.gate import PATIENCE, Gate
 
@@ -17,6 +19,10 @@ def said(*sums: float) -> Bundle:
     return Bundle(10, tensors={GATE: Dense(np.array(sums, np.float32))})
 
 
+def gate_of(*weights: float) -> Gate:
+    return replace(Gate.even(2), weights=torch.tensor(weights))
+
+
 def test_the_weights_are_the_sums_shares() -> None:
     gate = Gate.even(2).updated({"p1": said(3, 1, 4), "p2": said(1, 3, 4)}, most=0)
     assert gate.weights.tolist() == [0.5, 0.5]
@@ -25,7 +31,7 @@ def test_the_weights_are_the_sums_shares() -> None:
 
 
 def test_without_sums_it_stays() -> None:
-    gate = Gate(torch.tensor([0.9, 0.1]), torch.zeros(2, dtype=torch.int64))
+    gate = gate_of(0.9, 0.1)
     assert gate.updated({"p1": said(0, 0, 0)}, most=0) is gate
 
 
@@ -37,13 +43,13 @@ def test_nobody_counts_for_more_than_a_bound() -> None:
 
 
 def test_an_expert_that_stays_low_is_dropped_for_ever() -> None:
-    gate = Gate(torch.tensor([0.995, 0.005]), torch.zeros(2, dtype=torch.int64))
+    gate = gate_of(0.995, 0.005)
     assert gate.pruned(0.01, 35, 100, NONE) is gate, "nobody has learnt much yet"
     assert gate.pruned(0.0, 90, 100, NONE) is gate, "none is to be dropped"
     for round in range(36, 36 + PATIENCE - 1):
         gate = gate.pruned(0.01, round, 100, NONE)
         assert gate.weights[1] > 0
-    back = Gate(torch.tensor([0.9, 0.1]), gate.low).pruned(0.01, 50, 100, NONE)
+    back = replace(gate, weights=torch.tensor([0.9, 0.1])).pruned(0.01, 50, 100, NONE)
     assert back.low.tolist() == [0, 0], "one that comes back is kept"
     gate = gate.pruned(0.01, 60, 100, NONE)
     assert gate.weights.tolist() == [1.0, 0.0]
@@ -65,7 +71,30 @@ def test_one_round_takes_no_expert_all_weight() -> None:
 
 
 def test_what_others_are_held_against_is_not_dropped() -> None:
-    gate, keep = Gate(torch.tensor([0.005, 0.995]), torch.zeros(2, dtype=torch.int64)), ~NONE
+    gate, keep = gate_of(0.005, 0.995), ~NONE
     for round in range(40, 60):
         gate = gate.pruned(0.01, round, 100, keep)
     assert gate.weights[0] == pytest.approx(0.005)
+
+
+def judged(first: float, second: float, samples: float = 10.0) -> Bundle:
+    """Curves of two experts that rise to a temperature and fall after it."""
+    away = np.abs(np.log(np.array(TEMPERATURES)) - np.log([[first], [second]]))
+    parts = {GATE: np.array([samples / 2, samples / 2, samples]), CURVES: -samples * away / 10}
+    return Bundle(10, tensors={n: Dense(p.astype(np.float32)) for n, p in parts.items()})
+
+
+def test_temperatures_go_to_what_makes_the_labels_likeliest() -> None:
+    gate = Gate.even(2).updated({"p1": judged(4.0, 0.5), "p2": judged(4.0, 0.5)}, most=0)
+    torch.testing.assert_close(gate.temperature, torch.tensor([4.0, 0.5]) ** 0.3)
+    for _ in range(30):
+        gate = gate.updated({"p1": judged(4.0, 0.7), "p2": judged(4.0, 0.7)}, most=0)
+    torch.testing.assert_close(gate.temperature, torch.tensor([4.0, 0.7]), atol=1e-3, rtol=1e-3)
+    assert gate.updated({"p1": said(0, 0, 0)}, most=0) is gate, "in rounds without judges they stay"
+
+
+def test_one_with_many_samples_does_not_set_all_temperatures() -> None:
+    honest = {f"p{i}": judged(1.0, 1.0) for i in range(5)}
+    liar = {"liar": judged(8.0, 8.0, samples=1e6)}
+    assert Gate.even(2).updated(honest | liar, most=0).temperature[0] > 1.5
+    assert Gate.even(2).updated(honest | liar, most=3).temperature.tolist() == [1.0, 1.0]
