@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub_client.learners.embeddings import embeddings
 from fedsub_client.learners.fedsub_gated import learner
 from fedsub_client.learners.validation import share_held_back
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
-from fedsub_core.methods.fedsub_gated import EXPERTS, GATE
+from fedsub_core.methods.fedsub_gated import CURVES, EXPERTS, GATE, TEMPERATURES, names
 from fedsub_core.wire.bundles import Bundle, Dense
 
 from .method_runs import Run, assert_equal, people
@@ -85,6 +86,58 @@ def test_what_judges_trains_no_expert(
     other, _, _ = cohort.learner.fit(start, received, data, turn)
     differ = {name for name, tensor in honest.items() if not torch.equal(tensor, other[name])}
     assert differ == {"gate.weights", "gate.judged"}
+
+
+def test_curves_say_how_likely_labels_are_at_each_temperature(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=1, hyper={"gate_until": FOR_EVER})
+    cohort, turn = run.grid.cohorts[0], run.strategy.turn(1)
+    data, _ = cohort.data.at(1, run.strategy.population.agreed.scaling)
+    start = cohort.learner.init(len(cohort.clients), 0)
+    after, uploads, _ = cohort.learner.fit(start, [Bundle()] * len(cohort.clients), data, turn)
+    _, judged = share_held_back(data, 0.25, turn.seed)
+    local = {n.removeprefix("local."): t for n, t in after.items() if n.startswith("local.")}
+    logits, label = cohort.learner.model.forward(local, judged.x), judged.y.unsqueeze(2)
+    plain = logits.log_softmax(2).gather(2, label)
+    for place, temperature in enumerate(TEMPERATURES):
+        gains = (logits / temperature).log_softmax(2).gather(2, label) - plain
+        expected = (gains.clamp(-1, 1).squeeze(2) * judged.valid).sum(1)
+        found = torch.tensor([float(u.floats(CURVES)[0, place]) for u in uploads])
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3)
+
+
+def test_everybody_has_the_temperatures_that_the_server_chose(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=10)
+    assert run.strategy.state is not None
+    chosen = run.strategy.state["gate.temperature"]
+    assert (chosen != 1).any()
+    said = [run.metric(f"temperature_{name}")[10, ""] for name in names(run.strategy.hyper)]
+    assert said == pytest.approx(chosen.tolist())
+    for model in run.models().values():
+        torch.testing.assert_close(model["gate.temperature"], chosen)
+    plain = run_method("fedsub-gated", rounds=10, hyper={"calibrate": False})
+    assert all(CURVES not in u.tensors for uploads in plain.uploads for u in uploads.values())
+    for model in plain.models().values():
+        assert model["gate.temperature"].tolist() == [1.0] * 4
+
+
+def test_class_means_and_their_spread_by_hand(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=1)
+    cohort = run.grid.cohorts[0]
+    data, _ = cohort.data.at(1, run.strategy.population.agreed.scaling)
+    state, model = cohort.state, cohort.learner.model
+    seen = embeddings(
+        model,
+        {n.removeprefix("fused."): t for n, t in state.items() if n.startswith("fused.")},
+        data.x,
+    )
+    for c in range(len(data.clients)):
+        n = data.counts[c]
+        at, y = torch.nn.functional.normalize(seen[c, :n], dim=1), data.y[c, :n]
+        means = torch.stack([at[y == k].mean(0) for k in range(3)])
+        variance = (at - means[y]).square().mean(0)
+        torch.testing.assert_close(state["nearest.means"][c], means, atol=1e-5, rtol=1e-4)
+        spread = variance + 0.1 * variance.mean()
+        torch.testing.assert_close(state["nearest.spread"][c], spread, atol=1e-6, rtol=1e-3)
 
 
 def test_what_judges_trains_later(run_method: RunMethod) -> None:
