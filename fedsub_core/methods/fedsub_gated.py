@@ -25,10 +25,12 @@ LOCAL, PULLED, STRONG, FUSED, NEAREST, HEAD = EXPERTS = (
 )
 #: What travels beside FedSub's tensors; before an expert's name, its weight as devices report it.
 GATE, WEIGHT = "gate", "weight_"
-#: And how likely the labels that judge are if every expert's probabilities are tempered, p^(1 / T)
-#: over their sum, by each of these; T as the server chooses it.
-CURVES, TEMPERATURE = "gate.curves", "gate.temperature"
-TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
+#: And by how much likelier the labels that judge are if an expert's probabilities are tempered,
+#: p^(1 / T) over their sum, by each of these temperatures, in nats, of which a sample counts up to
+#: MOST; the T that the server chose. None is below 1: experts that are not sure enough yet become
+#: so once they train on the samples that judge, too.
+CURVES, TEMPERATURE, MOST = "gate.curves", "gate.temperature", 3.0
+TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     restricted: bool = option(True, "train the fused model without logits of lacking classes")
     experts: str = option(
-        "local,fused,nearest,head",
+        "local,fused,head",
         "the person's models: local (alone), pulled and strong (own, pulled to the fused one), "
         "fused (as received), nearest (class means in its embedding), head (its body, own head)",
         pattern=rf"({'|'.join(EXPERTS)})(,({'|'.join(EXPERTS)}))*",
@@ -69,7 +71,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     alpha: float = option(
         50.0, "samples of one's own that would weigh as much as the people's weights", minimum=0
     )
-    calibrate: bool = option(True, "temper experts that are surer, or less sure, than right")
+    calibrate: bool = option(True, "soften experts that are surer than right")
     prune: float = option(
         0.01, "experts whose common weight stays below are dropped; 0 = none", minimum=0, below=1
     )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.methods.fedsub import SHARES, prototype_size
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, TEMPERATURE, judges, names
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, MOST, TEMPERATURE, judges, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
@@ -57,9 +57,10 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             expected = f"sums of at least 0 and a count of 0 to {upload.examples}, as the sums' sum"
             raise self.refuse(client, "gate", sums.tolist(), expected)
         curves = upload.floats(CURVES) if self.hyper.calibrate else sums[:0]
-        if (abs(curves) > 1.001 * most).any():
+        if (abs(curves) > 1.001 * MOST * most).any():
             got = f"{curves.min():g} to {curves.max():g}"
-            raise self.refuse(client, CURVES, got, f"at most the count, {most:g}, either way")
+            expected = f"at most {MOST:g} for each of {most:g} samples, either way"
+            raise self.refuse(client, CURVES, got, expected)
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

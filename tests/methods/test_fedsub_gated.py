@@ -100,13 +100,13 @@ def test_curves_say_how_likely_labels_are_at_each_temperature(run_method: RunMet
     plain = logits.log_softmax(2).gather(2, label)
     for place, temperature in enumerate(TEMPERATURES):
         gains = (logits / temperature).log_softmax(2).gather(2, label) - plain
-        expected = (gains.clamp(-1, 1).squeeze(2) * judged.valid).sum(1)
+        expected = (gains.clamp(-3, 3).squeeze(2) * judged.valid).sum(1)
         found = torch.tensor([float(u.floats(CURVES)[0, place]) for u in uploads])
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3)
 
 
 def test_everybody_has_the_temperatures_that_the_server_chose(run_method: RunMethod) -> None:
-    run = run_method("fedsub-gated", rounds=10)
+    run = run_method("fedsub-gated", rounds=10, hyper={"experts": ALL})
     assert run.strategy.state is not None
     chosen = run.strategy.state["gate.temperature"]
     assert (chosen != 1).any()
@@ -117,11 +117,13 @@ def test_everybody_has_the_temperatures_that_the_server_chose(run_method: RunMet
     plain = run_method("fedsub-gated", rounds=10, hyper={"calibrate": False})
     assert all(CURVES not in u.tensors for uploads in plain.uploads for u in uploads.values())
     for model in plain.models().values():
-        assert model["gate.temperature"].tolist() == [1.0] * 4
+        assert model["gate.temperature"].tolist() == [1.0] * 3
 
 
 def test_class_means_and_their_spread_by_hand(run_method: RunMethod) -> None:
-    run = run_method("fedsub-gated", rounds=1)
+    run = run_method(
+        "fedsub-gated", rounds=1, hyper={"experts": "local,nearest", "gate_until": 0.1}
+    )
     cohort = run.grid.cohorts[0]
     data, _ = cohort.data.at(1, run.strategy.population.agreed.scaling)
     state, model = cohort.state, cohort.learner.model
@@ -254,7 +256,7 @@ def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> No
         (GATE, [9.0, 9, 9, 4], "gate"),
         (GATE, [1e6, 0, 0, 1e6], "gate"),
         (GATE, [0.0, 0, 1, 1], r"gate: got \[0.0, 0.0, 1.0, 1.0\], expected zeros: no sample is"),
-        ("gate.curves", None, "gate.curves: got -?[0-9.]+ to [0-9.]+, expected at most the count"),
+        ("gate.curves", None, "gate.curves: got .* to .*, expected at most 3 for each"),
         ("linear1.shares", None, "shares of layer linear1"),
     ],
 )
@@ -277,7 +279,7 @@ def test_what_cannot_be_is_refused(
     ("hyper", "said"),
     [
         ({"experts": "local,local,fused"}, "experts: got 'local,local,fused', expected each once"),
-        ({"prune": 0.4}, r"prune: got 0.4, expected below 0.25 with 4 experts"),
+        ({"prune": 0.4}, r"prune: got 0.4, expected below 0.333 with 3 experts"),
     ],
 )
 def test_experts_that_could_all_be_dropped_are_refused(hyper: dict[str, Any], said: str) -> None:

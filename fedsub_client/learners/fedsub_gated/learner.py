@@ -26,6 +26,7 @@ from fedsub_core.methods.fedsub_gated import (
     GATE,
     HEAD,
     LOCAL,
+    MOST,
     NEAREST,
     PULLED,
     STRONG,
@@ -140,7 +141,7 @@ class FedSubGatedLearner(FedSubLearner):
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
         curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
         each = self._each(state, judged)
-        chosen = _of_labels(tempered(each, state[TEMPERATURE]), judged)
+        chosen = _of_labels(each, judged)
         if judging and self.hyper.calibrate:
             curves = _curves(each, judged)
         if judging:
@@ -265,16 +266,13 @@ def _of_labels(each: Tensor, judged: Stack) -> Tensor:
 def _curves(each: Tensor, judged: Stack) -> Tensor:
     """Return by how much likelier the labels are at each temperature than at 1, in nats.
 
-    ``[clients, experts, temperatures]``, sums over samples, each of at most 1 either way: that is
-    all that a device can claim of a sample.
+    ``[clients, experts, temperatures]``, sums over samples, each of at most :data:`MOST`
+    either way: that is all that a device can claim of one.
     """
     plain = torch.ones(len(each), each.shape[2], device=each.device)
-    before = _of_labels(each, judged).clamp(min=TINY).log()
-    gains = [
-        (_of_labels(tempered(each, t * plain), judged).clamp(min=TINY).log() - before).clamp(-1, 1)
-        for t in TEMPERATURES
-    ]
-    return torch.stack([gain.sum(1) for gain in gains], 2)
+    at = [_of_labels(tempered(each, t * plain), judged).clamp(min=TINY) for t in TEMPERATURES]
+    before = at[TEMPERATURES.index(1.0)]
+    return torch.stack([(a / before).log().clamp(-MOST, MOST).sum(1) for a in at], 2)
 
 
 def _told(received: Received, name: str, before: Tensor) -> Tensor:

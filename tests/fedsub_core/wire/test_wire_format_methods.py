@@ -95,7 +95,7 @@ MEANINGS: dict[str, tuple[Meaning, Meaning]] = {
                 for layer in model.affine[:-1]
             },
             "gate": dense((len(hyper.experts.split(",")) + 1,), exact=True),
-            "gate.curves": dense((len(hyper.experts.split(",")), 9), exact=True),
+            "gate.curves": dense((len(hyper.experts.split(",")), 7), exact=True),
         },
         lambda model, hyper: {
             **METHODS["fedsub"].receives(model, hyper),

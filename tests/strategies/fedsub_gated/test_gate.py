@@ -85,11 +85,11 @@ def judged(first: float, second: float, samples: float = 10.0) -> Bundle:
 
 
 def test_temperatures_go_to_what_makes_the_labels_likeliest() -> None:
-    gate = Gate.even(2).updated({"p1": judged(4.0, 0.5), "p2": judged(4.0, 0.5)}, most=0)
-    torch.testing.assert_close(gate.temperature, torch.tensor([4.0, 0.5]) ** 0.3)
+    gate = Gate.even(2).updated({"p1": judged(4.0, 2.0), "p2": judged(4.0, 2.0)}, most=0)
+    torch.testing.assert_close(gate.temperature, torch.tensor([4.0, 2.0]) ** 0.3)
     for _ in range(30):
-        gate = gate.updated({"p1": judged(4.0, 0.7), "p2": judged(4.0, 0.7)}, most=0)
-    torch.testing.assert_close(gate.temperature, torch.tensor([4.0, 0.7]), atol=1e-3, rtol=1e-3)
+        gate = gate.updated({"p1": judged(4.0, 1.4), "p2": judged(4.0, 1.4)}, most=0)
+    torch.testing.assert_close(gate.temperature, torch.tensor([4.0, 1.4]), atol=1e-3, rtol=1e-3)
     assert gate.updated({"p1": said(0, 0, 0)}, most=0) is gate, "in rounds without judges they stay"
 
 
