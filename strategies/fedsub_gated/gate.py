@@ -1,9 +1,8 @@
 """The common gate: one step of expectation maximisation a round, from sums over people.
 
-And one temperature for each expert: the one under which the samples that judge are likeliest.
-
-What a device sends for it is a number for each expert and how many samples these are sums over:
-secure aggregation could add them up.
+And a temperature for each expert, under which the samples that judge are likeliest. What a device
+sends for both are sums over these samples, and how many they are: secure aggregation could add them
+up.
 """
 
 from __future__ import annotations
