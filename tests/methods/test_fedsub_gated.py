@@ -16,7 +16,14 @@ from fedsub_client.learners.validation import share_held_back
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
-from fedsub_core.methods.fedsub_gated import CURVES, EXPERTS, GATE, TEMPERATURES, names
+from fedsub_core.methods.fedsub_gated import (
+    CURVES,
+    EXPERTS,
+    GATE,
+    TEMPERATURE,
+    TEMPERATURES,
+    names,
+)
 from fedsub_core.wire.bundles import Bundle, Dense
 
 from .method_runs import Run, assert_equal, people
@@ -118,6 +125,16 @@ def test_everybody_has_the_temperatures_that_the_server_chose(run_method: RunMet
     assert all(CURVES not in u.tensors for uploads in plain.uploads for u in uploads.values())
     for model in plain.models().values():
         assert model["gate.temperature"].tolist() == [1.0] * 3
+
+
+def test_temperatures_that_cannot_be_spoil_no_prediction(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=1)
+    cohort = run.grid.cohorts[0]
+    told = Bundle(tensors={TEMPERATURE: Dense(np.array([0.0, -3.0, 99.0], np.float32))})
+    after = cohort.learner.receive(cohort.state, [told] * len(cohort.clients))
+    assert after["gate.temperature"].tolist() == [[1.0, 1.0, 8.0]] * len(cohort.clients)
+    data, _ = cohort.data.at(1, run.strategy.population.agreed.scaling)
+    assert cohort.learner.predict(after, data.x).isfinite().all()
 
 
 def test_class_means_and_their_spread_by_hand(run_method: RunMethod) -> None:

@@ -102,7 +102,9 @@ class FedSubGatedLearner(FedSubLearner):
         for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
             state[f"{HEAD}.{key}"] = _where(first, model[key], state[f"{HEAD}.{key}"])
         weights = _told(received, GATE, state[COMMON_WEIGHTS])
-        state[TEMPERATURE] = _told(received, TEMPERATURE, state[TEMPERATURE])
+        # Predictions divide by them, whatever a server says.
+        told = _told(received, TEMPERATURE, state[TEMPERATURE])
+        state[TEMPERATURE] = told.clamp(TEMPERATURES[0], TEMPERATURES[-1])
         # An expert that was dropped for all has no weight left here, the rest shares it; who has
         # judged none believes what the people do.
         for key in (JUDGED, WEIGHTS):
