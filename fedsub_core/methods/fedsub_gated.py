@@ -188,6 +188,9 @@ CARD = MethodCard(
         "Each expert has one temperature for all people, the one under which the samples held back "
         "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
         "probabilities too sharp or too soft changes no expert's answer.",
+        "Open classes: that the fused model's odds count by their root, and how far from the "
+        "person's classes a sample must be, was read off the tests of UCI HAR and WISDM; "
+        "studies/README.md has federations that it was not read off.",
         "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "
         "export its samples.",
     ),
