@@ -193,8 +193,8 @@ def tempered(each: Tensor, temperature: Tensor) -> Tensor:
 
 
 def unit_length(embedding: Tensor) -> Tensor:
-    """Return embeddings ``[..., d]`` scaled to length 1."""
-    return F.normalize(embedding, dim=-1)
+    """Return embeddings ``[..., d]`` scaled to length 1; what is not finite counts as 0."""
+    return F.normalize(embedding.nan_to_num(0.0, 0.0, 0.0), dim=-1)
 
 
 def _distances(params: Params, embedding: Tensor) -> Tensor:

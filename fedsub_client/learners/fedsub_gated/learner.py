@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_client.learners.base import Fitted, Received, State, reported
 from fedsub_client.learners.embeddings import embeddings
@@ -38,7 +37,17 @@ from fedsub_core.methods.fedsub_gated import (
     trained,
 )
 from fedsub_core.models.chain import Params
-from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, TINY, WEIGHTS, Mixture, tempered
+from fedsub_core.models.mixture import (
+    HELD,
+    MEANS,
+    OPEN,
+    SPREAD,
+    TINY,
+    WEIGHTS,
+    Mixture,
+    tempered,
+    unit_length,
+)
 from fedsub_core.training import Pull
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Dense
@@ -224,7 +233,7 @@ class FedSubGatedLearner(FedSubLearner):
     def _means(self, state: State, data: Stack) -> State:
         """Return where the person's classes lie in the fused embedding."""
         seen = embeddings(self.model, self.get(state, FUSED), data.x).flatten(2)
-        seen = F.normalize(seen, dim=2) * data.valid.unsqueeze(2)
+        seen = unit_length(seen) * data.valid.unsqueeze(2)
         means, _ = prototypes(seen, data, self.model.classes)
         away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))
         total = (away.square() * data.valid.unsqueeze(2)).sum(1)

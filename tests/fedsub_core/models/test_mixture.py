@@ -104,6 +104,21 @@ def test_a_model_that_diverged_says_nothing_and_spoils_nothing() -> None:
     torch.testing.assert_close(mixture.forward(broken, x).exp(), torch.full((1, 5, 4), 0.25))
 
 
+def test_a_common_model_that_diverged_leaves_the_person_its_own() -> None:
+    """Also where it is asked for classes that the person lacks."""
+    mixture = Mixture(MODEL, ("local", "fused", "nearest"))
+    params = {n: torch.randn(1, *s) for n, s in mixture.parameter_shapes.items()} | gate(
+        open=[1, 1]
+    )
+    params |= {"gate.weights": torch.tensor([[1.0, 0, 0]]), "gate.temperature": torch.ones(1, 3)}
+    params = {n: t * torch.nan if n.startswith("fused") else t for n, t in params.items()}
+    x = torch.randn(1, 5, *MODEL.input_shape)
+    found = mixture.forward(params, x).exp()
+    assert found.isfinite().all()
+    own = MODEL.forward(mixture.of(params, "local"), x)[:, :, :2].argmax(2)
+    assert torch.equal(found[:, :, :2].argmax(2), own)
+
+
 def test_a_person_with_one_sample_a_class_is_told_none_that_it_lacks() -> None:
     """Its samples are its class means: there is no spread."""
     means = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
