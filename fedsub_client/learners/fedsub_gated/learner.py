@@ -15,7 +15,13 @@ from fedsub_client.learners.embeddings import embeddings
 from fedsub_client.learners.fedsub.learner import FedSubLearner
 from fedsub_client.learners.fedsub.prototypes import prototypes
 from fedsub_client.learners.fedsub.subnetworks import Masks
-from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities, without_failing
+from fedsub_client.learners.fedsub_gated.gate import (
+    gains,
+    of_labels,
+    own_weights,
+    responsibilities,
+    without_failing,
+)
 from fedsub_client.learners.validation import share_held_back
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
@@ -25,7 +31,6 @@ from fedsub_core.methods.fedsub_gated import (
     GATE,
     HEAD,
     LOCAL,
-    MOST,
     NEAREST,
     PULLED,
     STRONG,
@@ -42,10 +47,8 @@ from fedsub_core.models.mixture import (
     MEANS,
     OPEN,
     SPREAD,
-    TINY,
     WEIGHTS,
     Mixture,
-    tempered,
     unit_length,
 )
 from fedsub_core.training import Pull
@@ -152,9 +155,9 @@ class FedSubGatedLearner(FedSubLearner):
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
         curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
         each = self._each(state, judged)
-        chosen = _of_labels(each, judged)
+        chosen = of_labels(each, judged)
         if judging and self.hyper.calibrate:
-            curves = _curves(each, judged)
+            curves = gains(each, judged)
         if judging:
             sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
             sums[:, -1] = torch.tensor(judged.counts)
@@ -263,27 +266,6 @@ class FedSubGatedLearner(FedSubLearner):
         return {
             name + SHARES: r / r.sum(1, keepdim=True).clamp(min=1e-30) for name, r in kept.items()
         }
-
-
-def _of_labels(each: Tensor, judged: Stack) -> Tensor:
-    """Return what each expert gives each sample's label, ``[clients, samples, experts]``.
-
-    0 where padded.
-    """
-    label = judged.y[:, :, None, None].expand(*each.shape[:3], 1)
-    return each.gather(3, label).squeeze(3) * judged.valid.unsqueeze(2)
-
-
-def _curves(each: Tensor, judged: Stack) -> Tensor:
-    """Return by how much likelier the labels are at each temperature than at 1, in nats.
-
-    ``[clients, experts, temperatures]``, sums over samples, each of at most :data:`MOST`
-    either way: that is all that a device can claim of one.
-    """
-    plain = torch.ones(len(each), each.shape[2], device=each.device)
-    at = [_of_labels(tempered(each, t * plain), judged).clamp(min=TINY) for t in TEMPERATURES]
-    before = at[TEMPERATURES.index(1.0)]
-    return torch.stack([(a / before).log().clamp(-MOST, MOST).sum(1) for a in at], 2)
 
 
 def _told(received: Received, name: str, before: Tensor) -> Tensor:
