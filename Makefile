@@ -18,7 +18,7 @@ test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15
 
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder --durations=40
+	$(BIN)/python -m pytest -m slow -v -n 2 --dist loadfile --no-loadscope-reorder --durations=40
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_client.saved_state import Saved
 from fedsub_core.errors import RunError
-from fedsub_core.files import DRAFT, replace_file
+from fedsub_core.files import remove_drafts, replace_file
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
@@ -162,8 +162,7 @@ class FolderStore:
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for left in self.folder.glob(f"{DRAFT}*"):  # by a process that was killed
-                left.unlink()
+            remove_drafts(self.folder)
             replace_file(self.path, saved.to_bytes(), keep_previous)
         except OSError as error:
             raise RunError(

@@ -54,6 +54,15 @@ def replace_file(path: Path, data: bytes, check: Callable[[Path], object] | None
             new.unlink()
 
 
+def remove_drafts(folder: Path) -> None:
+    """Remove what processes that were killed left of :func:`replace_file`, not in folders below.
+
+    For who alone writes there: else it would be another's.
+    """
+    for left in folder.glob(f"{DRAFT}*"):
+        left.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
     """Do as :func:`replace_file`, with an error that says what to do.
 

@@ -16,7 +16,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.files import stamped_folder, write_whole
+from fedsub_core.files import remove_drafts, stamped_folder, write_whole
 from fedsub_server.results import (
     DATABASE_FILE,
     METRICS_FILE,
@@ -136,4 +136,5 @@ def compare(
         train_method(config, name, federation, own, partial(progress, name), make_grid)
         with RunDatabase(own / DATABASE_FILE) as database:
             export_csv(database, own / METRICS_FILE)
+        remove_drafts(own)
     return summarise_run(folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import signal
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -113,18 +114,25 @@ def train_on_node(task: Task, federation: Federation, version: str) -> dict[str,
     try:
         check_version("this one", VERSION, version)  # it may have joined after the others
         torch.set_num_threads(1)
-        temporary = TemporaryDirectory(prefix="fedsub-")
+        leaving, temporary = False, None
+
+        def interrupt(number: int, frame: object) -> None:
+            if not leaving:
+                raise KeyboardInterrupt
+
+        # Ray cancels again and again what takes its time to end: that must not end the cleaning up.
+        before = signal.signal(signal.SIGINT, interrupt)
         try:
+            temporary = TemporaryDirectory(prefix="fedsub-")
             folder = Path(temporary.name)
             train_run(task, federation, folder)
             files = (path for path in sorted(folder.rglob("*")) if path.is_file())
             return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
         finally:
-            try:
+            leaving = True
+            if temporary is not None:
                 temporary.cleanup()
-            except KeyboardInterrupt:  # Ray cancels again what takes its time to end
-                temporary.cleanup()
-                raise
+            signal.signal(signal.SIGINT, before)
     except Exception as error:
         return what_went_wrong(error)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.config.run_config import read_config
+from fedsub_core.files import DRAFT
 from fedsub_core.methods.table import METHODS
 from fedsub_server.rundb import RunDatabase
 
@@ -115,6 +116,18 @@ def test_a_run_resumes_only_as_it_was(fedsub: Call, town_folder: Path) -> None:
     (folder / "fedsub" / "state.db").write_bytes(b"no database" * 500)
     code, _, err = fedsub("run", "--resume", folder)
     assert_refused((code, "", err), "state.db", "damaged", "restore a copy")
+
+
+def test_what_a_killed_run_was_writing_does_not_stay(fedsub: Call, town_folder: Path) -> None:
+    folder = run(fedsub, "killed", "--rounds", 1, "--beside", "")
+    own = folder / "fedsub"
+    before = left_behind(own)
+    left = [own / f"{DRAFT}1-metrics.csv", own / "models" / f"{DRAFT}1-p0.safetensors"]
+    for path in left:
+        path.write_bytes(b"half of it")
+    assert fedsub("run", "--resume", folder)[0] == 0
+    assert not any(path.exists() for path in left)
+    assert left_behind(own) == before
 
 
 def reversed_labels(arrays: dict[str, Any]) -> None:
