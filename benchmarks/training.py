@@ -40,6 +40,8 @@ SETS = ("wisdm", "wisdm-windows", "uci-har")
 TINY = ["--data", f"{REAL}/wisdm-windows", "--clients", "2", "--times", "1"]
 RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
 BATCH = 32
+#: Samples of a class of which "FedSub round of few" computes relevance.
+FEW = 16
 #: What the ratios are to be, for an MLP and for a CNN; "" where nothing is asked.
 AIMS = {
     "epoch / slice loop": ("", "<= 0.70"),
@@ -47,6 +49,8 @@ AIMS = {
     "FedAvg round / slice loop": ("", ""),
     "FedSub round / slice loop": ("", "<= 1.0"),
     "FedSub round / FedAvg round": ("<= 1.4", ""),
+    "FedSub round of few / slice loop": ("", "<= 1.0"),
+    "FedSub round of few / FedAvg round": ("<= 1.4", ""),
     "lrp-a2b1 / epoch": ("<= 0.40", "<= 0.50"),
     "lrp-a1b0 / epoch": ("", ""),
     "naive / epoch": ("", ""),
@@ -135,11 +139,12 @@ def rounds_of(config: RunConfig, method: str, people: Federation) -> Callable[[]
 
 def contenders(people: Federation) -> dict[str, Callable[[], None]]:
     """Return what takes turns, by name."""
-    config = read_config(
-        None,
-        {"method": "fedsub", "beside": "local,fedavg", "device": "cpu", "threads": 1,
-         "fedsub.k-selection": "dbi-capped"},
-    )  # fmt: skip
+    said: dict[str, str | int | float | bool] = {
+        "method": "fedsub", "beside": "local,fedavg", "device": "cpu", "threads": 1,
+        "fedsub.k-selection": "dbi-capped",
+    }  # fmt: skip
+    config = read_config(None, said)
+    few = read_config(None, {**said, "fedsub.relevance-samples": FEW})
     cohort = build_grid(config, "fedsub", people).cohorts[0]
     learner = cohort.learner
     model, turn = learner.model, Turn(1, 1, 0)
@@ -155,6 +160,7 @@ def contenders(people: Federation) -> dict[str, Callable[[], None]]:
         **products(model, params, data),
         "FedAvg round": rounds_of(config, "fedavg", people),
         "FedSub round": rounds_of(config, "fedsub", people),
+        "FedSub round of few": rounds_of(few, "fedsub", people),
         **{rule: relevance(rule) for rule in RULES},
     }
 

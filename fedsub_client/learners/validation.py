@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -27,7 +25,7 @@ def held_back(data: Stack, share: float) -> tuple[Stack, Stack]:
     wanted = (count.double() * share + 0.5).floor().clamp(min=1)
     judged = _last(data, wanted)
     trained = data.valid & ~judged
-    return _part(data, trained), _part(data, judged | trained & ~judged.any(1, keepdim=True))
+    return data.part(trained), data.part(judged | trained & ~judged.any(1, keepdim=True))
 
 
 def share_held_back(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]:
@@ -45,7 +43,7 @@ def share_held_back(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]
     label = torch.arange(count.shape[1], dtype=torch.float64, device=count.device)
     wanted = ((start + label * GOLDEN) % 1 + count * share).floor()
     judged = _last(data, wanted)
-    return _part(data, data.valid & ~judged), _part(data, judged)
+    return data.part(data.valid & ~judged), data.part(judged)
 
 
 def _counts(data: Stack) -> Tensor:
@@ -61,15 +59,3 @@ def _last(data: Stack, wanted: Tensor) -> Tensor:
     count = ones.sum(1)
     first = (count - torch.minimum(wanted, count - 1)).gather(1, data.y)
     return data.valid & (place >= first)
-
-
-def _part(data: Stack, chosen: Tensor) -> Stack:
-    """Return the chosen samples ``[clients, samples]`` of each client, in their order."""
-    counts = chosen.sum(1)
-    longest = max(1, int(counts.max()))
-    order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
-    clients = torch.arange(len(order), device=order.device).unsqueeze(1)
-    real = torch.arange(order.shape[1], device=order.device) < counts.unsqueeze(1)
-    x = data.x[clients, order]
-    x *= real.view(*real.shape, *[1] * (x.ndim - 2))
-    return replace(data, x=x, y=data.y[clients, order] * real, counts=tuple(counts.tolist()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -54,6 +54,20 @@ class Stack:
             tuple(self.counts[i] for i in index),
             tuple(self.capacities[i] for i in index) if self.capacities else (),
         )
+
+    def part(self, chosen: Tensor) -> Stack:
+        """Return the samples of each client that are `chosen`, bool [clients, samples], in order.
+
+        Who has none chosen keeps none; padding is never to be chosen.
+        """
+        counts = chosen.sum(1)
+        longest = max(1, int(counts.max()))
+        order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
+        clients = torch.arange(len(order), device=order.device).unsqueeze(1)
+        real = torch.arange(order.shape[1], device=order.device) < counts.unsqueeze(1)
+        x = self.x[clients, order]
+        x *= real.view(*real.shape, *[1] * (x.ndim - 2))
+        return replace(self, x=x, y=self.y[clients, order] * real, counts=tuple(counts.tolist()))
 
 
 def stack(

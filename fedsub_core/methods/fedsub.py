@@ -31,6 +31,9 @@ class SubnetworkHyperparameters(Hyperparameters):
     relevance: str = choice(
         "lrp-a2b1", "lrp-a1b0", "naive", doc="how units are judged relevant (eq. 2, 4, 5)"
     )
+    relevance_samples: int = option(
+        0, "samples of a class that judge its units, at most; 0 = all", minimum=0
+    )
     lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
     score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
     k_selection: str = option(

@@ -21,7 +21,7 @@ from fedsub_client.learners.fedsub.prototypes import (
     prototype_features,
     prototypes,
 )
-from fedsub_client.learners.fedsub.relevance import unit_relevance
+from fedsub_client.learners.fedsub.relevance import representatives, unit_relevance
 from fedsub_client.learners.fedsub.scores import class_scores
 from fedsub_client.learners.fedsub.subnetworks import Masks, integrate, union_rows, unit_masks
 from fedsub_core.data.stacks import Stack
@@ -119,12 +119,13 @@ class FedSubLearner(Learner):
         versions: Sequence[int],
     ) -> list[Bundle]:
         hyper, model = self.hyper, self.model
-        relevance, logits = unit_relevance(model, params, data, hyper.relevance, hyper.lrp_start)
+        judged = representatives(data, hyper.relevance_samples)
+        relevance, logits = unit_relevance(model, params, judged, hyper.relevance, hyper.lrp_start)
         masks = self.masks(relevance, held)
         beside = {name: t.cpu().numpy() for name, t in self.beside(relevance, masks).items()}
         rows = union_rows(model, params, masks)
         chosen = {name: mask.cpu().numpy() for name, mask in masks.items()}
-        scores = class_scores(hyper.score, logits, data).cpu().numpy()
+        scores = class_scores(hyper.score, logits, judged, data).cpu().numpy()
         means, holds = rho.cpu().numpy(), held.cpu().numpy()
         uploads = []
         for i, (count, version) in enumerate(zip(data.counts, versions, strict=True)):

@@ -62,6 +62,24 @@ def unit_relevance(
     return means, logits
 
 
+def representatives(data: Stack, most: int) -> Stack:
+    """Return at most `most` samples of each class of each client; 0: all.
+
+    Evenly spread over the class in the order of the file, so that they stand for all of its time;
+    the same every round while the data stay.
+    """
+    of_class = F.one_hot(data.y) * data.valid.unsqueeze(2)
+    if not most or int(of_class.sum(1).max()) <= most:
+        return data
+    label = data.y.unsqueeze(2)
+    place = (of_class.cumsum(1) - 1).gather(2, label).squeeze(2)
+    count = of_class.sum(1).gather(1, data.y)
+    # As many as before, and one more: whose share of `most` passes a whole number.
+    few = count.clamp(max=most)
+    count = count.clamp(min=1)
+    return data.part(data.valid & ((place + 1) * few // count > place * few // count))
+
+
 def block_samples(model: Model) -> int:
     """Return how many samples a block holds, so that its intermediate results stay in cache."""
     return max(1, BLOCK_VALUES // model.widest)

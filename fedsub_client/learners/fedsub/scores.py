@@ -10,23 +10,31 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SCORES
 
 
-def class_scores(kind: str, logits: Tensor, data: Stack) -> Tensor:
+def class_scores(kind: str, logits: Tensor, judged: Stack, data: Stack) -> Tensor:
     """Return omega float32 [clients, classes], zero for a class the client lacks.
 
     Parameters
     ----------
     kind : ``one``, ``samples`` (of the class), ``accuracy`` (share of the class's samples that
         the client's model recognises) or ``accuracy-samples`` (their number).
-    logits : [clients, samples, classes], of the client's own samples.
+    logits : [clients, samples, classes], of `judged`.
+    judged : what accuracy is counted on, all of `data` or a part of it.
+    data : the client's own samples.
     """
     if kind not in SCORES:
         raise ConfigError(f"score: got {kind!r}, expected one of {', '.join(SCORES)}")
-    of_class = (F.one_hot(data.y, logits.shape[2]) * data.valid.unsqueeze(2)).to(logits.dtype)
-    samples = of_class.sum(1)
+    samples = _of_class(data, logits).sum(1)
     if kind == "one":
         return (samples > 0).to(logits.dtype)
     if kind == "samples":
         return samples
-    right = (logits.argmax(2) == data.y).to(logits.dtype).unsqueeze(2)
-    recognised = (of_class * right).sum(1)
-    return recognised if kind == "accuracy-samples" else recognised / samples.clamp(min=1)
+    of_class = _of_class(judged, logits)
+    right = (logits.argmax(2) == judged.y).to(logits.dtype).unsqueeze(2)
+    recognised, seen = (of_class * right).sum(1), of_class.sum(1).clamp(min=1)
+    # Where all are judged the quotient is 1, and the number of recognised ones exact.
+    return recognised * (samples / seen) if kind == "accuracy-samples" else recognised / seen
+
+
+def _of_class(data: Stack, like: Tensor) -> Tensor:
+    """Return which class each sample is of, ``[clients, samples, classes]``, 0 where padded."""
+    return (F.one_hot(data.y, like.shape[2]) * data.valid.unsqueeze(2)).to(like.dtype)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from fedsub_client.learners.fedsub.lrp import AlphaBeta, propagate, signed_parts
-from fedsub_client.learners.fedsub.relevance import unit_relevance
+from fedsub_client.learners.fedsub.relevance import representatives, unit_relevance
 from fedsub_client.learners.fedsub.relevance_pass import class_sums
 from fedsub_core.data.stacks import Stack, select_params, stack
 from fedsub_core.errors import ConfigError
@@ -225,6 +225,37 @@ def test_a_class_the_client_lacks_is_zero() -> None:
     relevance, _ = unit_relevance(model, model.init(3, 0), data, "lrp-a1b0", "logits")
     assert not any(r[1, 2].any() for r in relevance.values())
     assert all(r[0, 2].any() for r in relevance.values())
+
+
+def test_representatives_are_spread_over_each_class() -> None:
+    y = np.array([0, 1] * 10 + [2])
+    x = np.arange(len(y), dtype=np.float32)[:, None]
+    data = stack(["a", "b"], [x, x[:3]], [y, np.array([1, 1, 0])])
+    assert representatives(data, 0) is data
+    assert representatives(data, 10) is data
+    some = representatives(data, 4)
+    assert some.clients == data.clients
+    assert some.counts == (9, 3)
+    # Of ten the third, fifth, eighth and last.
+    kept = [4, 5, 8, 9, 14, 15, 18, 19, 20]
+    assert some.x[0, :, 0].tolist() == kept
+    assert some.y[0].tolist() == y[kept].tolist()
+    assert some.x[1].flatten().tolist() == [0, 1, 2, 0, 0, 0, 0, 0, 0]
+    # Nobody else in a stack changes who stands for a client's class.
+    alone = representatives(data.select([0]), 4)
+    assert torch.equal(alone.x, some.x[:1])
+
+
+def test_relevance_of_representatives_is_near_that_of_all() -> None:
+    model, data = mlp(5, CLASSES), random_stack((5,), (400, 300, 200))
+    params = model.init(3, 0)
+    few = representatives(data, 40)
+    assert max(few.counts) == 4 * 40
+    everything, _ = unit_relevance(model, params, data, "lrp-a2b1", "logits")
+    got, _ = unit_relevance(model, params, few, "lrp-a2b1", "logits")
+    for name, relevance in everything.items():
+        away = (got[name] - relevance).norm() / relevance.norm()
+        assert 0 < away < 0.3
 
 
 @dataclass(frozen=True)
