@@ -175,9 +175,11 @@ def _check(loaded: LoadedModel) -> None:
             f"{where}: got parameters {got}, expected {expected}. Use the version of FedSub that "
             "saved it"
         )
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise RunError(
-                f"{where}: {name}: got numbers that are not finite, expected a trained model: "
-                "training diverged. Train again with a lower lr"
-            )
+    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
+    if isinstance(loaded.predictor, Mixture):
+        broken = loaded.predictor.fatal(model.params, broken)
+    if broken:
+        raise RunError(
+            f"{where}: {broken[0]}: got numbers that are not finite, expected a trained model: "
+            "training diverged. Train again with a lower lr"
+        )

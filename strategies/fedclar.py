@@ -5,21 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.config.settings import ServerSettings
 from fedsub_core.methods.fedclar import divides_in
-from fedsub_core.models.chain import Model
 from fedsub_core.turn import Turn
 from strategies.dividing import Labels, divided_below
 from strategies.grouping import GroupedStrategy
-from strategies.rounds.server_half import State
+from strategies.rounds.strategy import RoundCallback
 
 
 class FedCLARStrategy(GroupedStrategy):
     """Groups are as far apart as the threshold; each starts from its members' uploads."""
 
-    def init(self, model: Model) -> State:
-        """See :class:`GroupedStrategy`."""
+    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+        super().__init__(settings, on_round)
         self.similarity = self.hyper.similarity
-        return super().init(model)
 
     def divides_in(self, turn: Turn) -> int:
         """See :class:`GroupedStrategy`."""

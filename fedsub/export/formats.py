@@ -41,7 +41,8 @@ FACTS = "fedsub.json"
 MIXED = (
     f"each expert's probabilities are softmax(layers((x - {MEAN}) / {STD})) with its parameters "
     "<expert>.<layer>, of head with fused's but for the last layer, of nearest by the distances "
-    "of fused's embedding from nearest.means; gate.weights mix them, gate.open says how much "
+    "of fused's embedding from nearest.means, each dimension by its nearest.spread; to the power "
+    "1 / gate.temperature, over their sum, gate.weights mix them; gate.open says how much "
     "fused counts for classes that gate.held lacks; "
     "x [batch, *shape] in units, mean and std along its second axis"
 )

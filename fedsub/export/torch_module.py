@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fedsub_client.loaded_model import LoadedModel
 from fedsub_core.models.chain import Params
-from fedsub_core.models.mixture import OWN_HEAD, Common, Mixture, unit_length
+from fedsub_core.models.mixture import OWN_HEAD, Common, Mixture, finite, unit_length
 from fedsub_core.models.to_torch import to_torch
 
 
@@ -72,10 +72,11 @@ class MixtureModule(nn.Module):
         """Return the log probability of every class."""
         gate = {n: self.get_buffer(n.replace(".", "_")) for n in self.mixture.gate_shapes}
         seen = self.body(x)
-        common = Common(self.head(seen).softmax(1)[None], unit_length(seen.flatten(1)[None]))
-        own = {name: model(x).softmax(1)[None] for name, model in self.models.items()}
+        word = finite(self.head(seen).softmax(1))[None]
+        common = Common(word, unit_length(seen.flatten(1)[None]))
+        own = {name: finite(model(x).softmax(1))[None] for name, model in self.models.items()}
         if OWN_HEAD in self.mixture.experts:
-            own[OWN_HEAD] = self.own_head(seen).softmax(1)[None]
+            own[OWN_HEAD] = finite(self.own_head(seen).softmax(1))[None]
         each = self.mixture.stacked(gate, common, own)
         return self.mixture.mixed(gate, common, each)[0]
 

@@ -6,7 +6,7 @@ model. Its parameters are plain named tensors, as a single model's are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -137,14 +137,14 @@ class Mixture:
         """Return what the common model makes of samples, and others' probabilities by name."""
         shared = self.of(params, COMMON)
         features = self.body.forward(shared, x)
-        probabilities = _finite(self.head.forward(shared, features).softmax(2))
+        probabilities = finite(self.head.forward(shared, features).softmax(2))
         own = {
-            name: _finite(self.model.forward(self.of(params, name), x).softmax(2))
+            name: finite(self.model.forward(self.of(params, name), x).softmax(2))
             for name in self.models[1:]
         }
         if OWN_HEAD in self.experts:
             head = {key: params[f"{OWN_HEAD}.{key}"] for key in self.head.parameter_shapes}
-            own[OWN_HEAD] = _finite(self.head.forward(head, features).softmax(2))
+            own[OWN_HEAD] = finite(self.head.forward(head, features).softmax(2))
         return Common(probabilities, unit_length(features.flatten(2))), own
 
     def stacked(self, params: Params, common: Common, own: Mapping[str, Tensor]) -> Tensor:
@@ -154,7 +154,7 @@ class Mixture:
         """
         found = {COMMON: common.probabilities, **own}
         if NEAREST in self.experts:
-            found[NEAREST] = _finite(self.nearest(params, common.embedding))
+            found[NEAREST] = finite(self.nearest(params, common.embedding))
         return torch.stack([found[name] for name in self.experts], 2)
 
     def nearest(self, params: Params, embedding: Tensor) -> Tensor:
@@ -177,6 +177,19 @@ class Mixture:
         opened = lacking + known / known.sum(2, keepdim=True).clamp(min=TINY)
         opened = opened / opened.sum(2, keepdim=True)
         return torch.where(mass > 0, opened, mix).clamp(min=TINY).log()
+
+    def fatal(self, params: Params, broken: Collection[str]) -> list[str]:
+        """Return which of the parameters that are not finite leave no answer; of one client.
+
+        A model that diverged says nothing, and those that are believed answer without it: none of
+        its parameters counts while another has weight.
+        """
+        of = {name: name.partition(".")[0] for name in broken}
+        # The common model's embedding is what its head and class means go by.
+        lost = set(of.values()) | ({OWN_HEAD, NEAREST} if COMMON in of.values() else set())
+        weights = dict(zip(self.experts, params[WEIGHTS].tolist(), strict=True))
+        answers = any(weight > 0 for name, weight in weights.items() if name not in lost)
+        return [name for name in broken if name in self.gate_shapes or not answers]
 
     def of(self, params: Params, name: str) -> Params:
         """Return one of the models."""
@@ -211,7 +224,7 @@ def _distances(params: Params, embedding: Tensor) -> Tensor:
     return squares.clamp(min=0) / size
 
 
-def _finite(probabilities: Tensor) -> Tensor:
+def finite(probabilities: Tensor) -> Tensor:
     """Return what a model says, or nothing, all classes alike, where it is not finite.
 
     One that diverged must not spoil a mixture that does not believe it: 0 times nan is nan.

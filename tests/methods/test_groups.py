@@ -60,6 +60,15 @@ def test_people_of_one_type_are_one_group(
         assert groups(run, round) == [0, 0, 0, 1, 1, 1]
 
 
+def test_a_run_that_goes_on_divides_by_what_it_was_told(run_method: RunMethod) -> None:
+    of = {"cluster_round": 2, "threshold": 0.5, "similarity": "update"}
+    whole = run_method("fedclar", two_types(), hyper=of, rounds=4)
+    half = run_method("fedclar", two_types(), hyper=of, rounds=4, until=1)
+    resumed = run_method("fedclar", two_types(), hyper=of, rounds=4, after=half)
+    assert groups(resumed, 4) == groups(whole, 4) == [0, 0, 0, 1, 1, 1]
+    assert_equal(resumed.lasting, whole.lasting)
+
+
 def test_until_it_divides_fedclar_is_fedavg_and_then_every_group_is(run_method: RunMethod) -> None:
     everybody = two_types()
     hyper = {"cluster_round": 2, "threshold": 0.005, "finetune_epochs": 0}

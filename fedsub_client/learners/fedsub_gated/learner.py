@@ -157,7 +157,7 @@ class FedSubGatedLearner(FedSubLearner):
         each = self._each(state, judged)
         chosen = of_labels(each, judged)
         if judging and self.hyper.calibrate:
-            curves = gains(each, judged)
+            curves = gains(each, judged).cpu()
         if judging:
             sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
             sums[:, -1] = torch.tensor(judged.counts)

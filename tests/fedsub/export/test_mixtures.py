@@ -13,6 +13,9 @@ from safetensors import safe_open
 
 from fedsub.export.formats import export
 from fedsub_client.loaded_model import LoadedModel, load_model
+from fedsub_client.saved_state import Saved
+from fedsub_client.store import STATE_FILE
+from fedsub_core.errors import RunError
 
 from .trained_devices import device_state
 
@@ -61,7 +64,8 @@ def test_other_formats(loaded: LoadedModel, tmp_path: Path) -> None:
             "fused.linear1.bias" if loaded.model.kind == "cnn1d" else ""
         }
     assert json.loads(told["experts"]) == ["local", "pulled", "fused", "nearest", "head"]
-    assert "gate.weights mix them" in told["computes"]
+    for word in ("gate.weights mix them", "gate.temperature", "nearest.spread"):
+        assert word in told["computes"]
     difference = export(loaded, "torchscript", tmp_path / "model.pt")
     assert difference is not None and difference < 1e-5
     module = torch.jit.load(tmp_path / "model.pt")  # type: ignore[no-untyped-call]
@@ -80,3 +84,35 @@ def test_every_expert_counts(loaded: LoadedModel) -> None:
         assert not np.allclose(loaded.probabilities(x), before, atol=1e-4), name
         params[bias].copy_(kept)
     np.testing.assert_array_equal(loaded.probabilities(x), before)
+
+
+@pytest.fixture
+def diverged(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The state of a device of which these experts diverged."""
+    folder = device_state(tmp_path, "mlp", (2,), "federation", method="fedsub-gated")
+    state = Saved.of_bytes((folder / STATE_FILE).read_bytes())
+    assert state.model is not None
+    for name, tensor in state.model.params.items():
+        if name.partition(".")[0] in request.param:
+            tensor.fill_(torch.nan)
+    (folder / STATE_FILE).write_bytes(state.to_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("diverged", [("local",), ("fused", "head")], indirect=True)
+def test_an_expert_that_diverged_takes_nobody_its_other_models(
+    diverged: Path, tmp_path: Path
+) -> None:
+    loaded = load_model(diverged)
+    x = samples(loaded, 8)
+    found = loaded.probabilities(x)
+    assert np.isfinite(found).all() and len(set(found.argmax(1))) > 1
+    for format in ("onnx", "torchscript"):
+        difference = export(loaded, format, tmp_path / f"model.{format}")
+        assert difference is not None and difference < 1e-5
+
+
+@pytest.mark.parametrize("diverged", [("local", "fused", "head"), ("gate",)], indirect=True)
+def test_where_all_that_is_believed_diverged_there_is_no_model(diverged: Path) -> None:
+    with pytest.raises(RunError, match="not finite, expected a trained model"):
+        load_model(diverged)
