@@ -41,7 +41,7 @@ def why_rounds_stay(config: RunConfig) -> str:
         return "with split=unseen the last rounds are those in which held-out people join"
     for name in config.methods:
         if method(name).fixes_rounds(config.hyper[name]):
-            return f"{name} does something of its own in the last round"
+            return f"what {name} does in a round depends on how many there are"
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -57,6 +56,7 @@ def compare(
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
+    from fedsub_core.config.run_config import usable_cores
 
     check_engine(engine, ray_address)
     console = Console()
@@ -72,7 +72,7 @@ def compare(
     spread = (
         ray_engine(ray_address, jobs)
         if engine == "ray"
-        else nullcontext(local_engine(jobs or os.cpu_count() or 1))
+        else nullcontext(local_engine(jobs or usable_cores()))
     )
     # A cluster that refuses leaves no folder behind.
     with spread as over, Progress(*columns, console=console) as bar:

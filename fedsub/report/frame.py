@@ -123,6 +123,11 @@ class Frame:
         return tuple(dict.fromkeys(trace.method for trace in self.traces))
 
     @property
+    def of_seed(self) -> str:
+        """What a title says where of several seeds the first is shown."""
+        return f", seed {self.seeds[0]}" if len(self.seeds) > 1 else ""
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         """Ascending."""
         return tuple(sorted({trace.seed for trace in self.traces}))

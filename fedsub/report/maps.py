@@ -100,7 +100,7 @@ def group_maps(frame: Frame) -> Iterator[Drawn]:
 
     Of several seeds, the first's.
     """
-    of = f", seed {frame.seeds[0]}" if len(frame.seeds) > 1 else ""
+    of = frame.of_seed
     for place, name in enumerate(frame.methods):
         trace = frame.of(name)[0]
         if trace.clusters.rounds:
@@ -146,7 +146,7 @@ def gate_maps(frame: Frame) -> Iterator[Drawn]:
         if people:
             dropped = [one for one, column in zip(names, values.T, strict=True) if not column.any()]
             said = f"Dropped: {', '.join(dropped)}." if dropped else "None was dropped."
-            title = f"{name}: how much each person's models are believed"
+            title = f"{name}: how much each person's models are believed{frame.of_seed}"
             yield _share_map(f"{frame.key}gate_{place + 1}", title, people, names, values, said)
 
 

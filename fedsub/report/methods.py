@@ -31,7 +31,7 @@ _OPENING = (
     "common start with the run's optimiser (SGD, lr 0.005, momentum 0.9 that begins anew in every "
     "phase of every round, batches of 32, one epoch a round), means are weighted by training "
     "samples and clipped (`robust`), and everybody takes part in every round. What the methods "
-    "reached: `benchmarks/README.md`. How to add one: `CONTRIBUTING.md`.",
+    "reached: `studies/README.md`. How to add one: `CONTRIBUTING.md`.",
     "**up, down**: what a device sends and receives in a round, at most, in full models of the "
     "papers' 3-128-512-6 (69,638 numbers, 272 KiB in float32), masks included, encodings not; two "
     "numbers where some of it travels only at times. Less may travel: under `fedsub` devices "

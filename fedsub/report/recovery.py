@@ -30,6 +30,7 @@ class Recovery:
     """
 
     method: str
+    seed: int
     round: int
     people: int
     before: float
@@ -59,6 +60,7 @@ def recoveries(trace: Trace) -> list[Recovery]:
         found.append(
             Recovery(
                 trace.method,
+                trace.seed,
                 came,
                 len(people),
                 before,

@@ -164,7 +164,7 @@ def _sections(
             text(came, "Macro F1 before is the mean over people in the evaluation before; the drop "
                  "is to the lowest until data came again; it is back where it reaches what it "
                  "was."),
-            [rows.recovered(came)] if came else [],
+            [rows.recovered(came, frame.of_seed)] if came else [],
         ),
         Section("protocol", "How it was done", facts=protocol(frame, config)),
     ]  # fmt: skip

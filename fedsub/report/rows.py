@@ -178,8 +178,8 @@ def classes(frame: Frame) -> Rows:
     return Rows(caption, ("class", *frame.methods), rows)
 
 
-def recovered(found: Sequence[Recovery]) -> Rows:
-    """Return what happened in each round that brought data."""
+def recovered(found: Sequence[Recovery], of: str) -> Rows:
+    """Return what happened in each round that brought data; `of` says in which seed."""
     rows = [
         (
             one.method,
@@ -196,7 +196,8 @@ def recovered(found: Sequence[Recovery]) -> Rows:
     head = ("method", "round", "people with more data", "macro F1 before", "drop",
             "rounds until it is back", "F1 of classes that came",
             f"{LATER} rounds later")  # fmt: skip
-    return Rows("Rounds in which people were tested on more data than before", head, rows)
+    title = "Rounds in which people were tested on more data than before"
+    return Rows(title + of, head, rows)
 
 
 def memory(most: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -9,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
-from fedsub.studies.study import Cell, Entry, Study, Task, Values, tasks, tuning_tasks
-from fedsub_core.errors import RunError
+from fedsub.studies.study import Cell, Entry, Study, Task, Values, shown, tasks, tuning_tasks
+from fedsub_core.data.fingerprint import fingerprints
+from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_server.results import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
-RUNS, CHOSEN_FILE = "runs", "chosen.json"
+RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
 #: Called with a finished task, or with all that are to be done, and how many of their cost.
 Progress = Callable[[str, float, float], None]
 
@@ -65,7 +67,7 @@ def choose(study: Study, folder: Path) -> dict[str, Values]:
 
 def row_key(entry: Entry, cell: Cell) -> str:
     """Return what a row of a table is known by."""
-    return "|".join([entry.label, *(f"{key}={value}" for key, value in cell)])
+    return "|".join([entry.label, *(f"{key}={shown(value)}" for key, value in cell)])
 
 
 def summary(folder: Path, task: Task) -> MethodSummary:
@@ -89,6 +91,7 @@ def run_tasks(
     todo = [t for t in each.values() if not (folder / RUNS / t.name / SECONDS_FILE).is_file()]
     costs = {name: cost(task) for name, task in each.items()}
     total = sum(costs.values())
+    _check_data(todo, folder)
     done = total - sum(costs[task.name] for task in todo)
     progress(stage, done, total)
     failed: list[str] = []
@@ -104,6 +107,28 @@ def run_tasks(
             f"{len(failed)} of {len(each)} runs failed, the others are kept. Correct what they "
             "name and start the study again:\n" + "\n".join(failed)
         )
+
+
+def _check_data(todo: Sequence[Task], folder: Path) -> None:
+    """Note what the data of runs are; raise RunError where runs there are had others."""
+    kept = folder / DATA_FILE
+    before = json.loads(kept.read_text("utf-8")) if kept.is_file() else {}
+    known = dict(before)
+    for source in {task.config.data for task in todo}:
+        try:
+            federation = federation_of(source)
+        except FedSubError:
+            continue  # the runs say it themselves
+        found = repr(sorted(fingerprints(federation).items()))
+        digest = hashlib.blake2b(found.encode(), digest_size=12).hexdigest()
+        if known.setdefault(shown(source), digest) != digest:
+            raise RunError(
+                f"{folder}: {source}: the data are other than those of runs that are kept there; "
+                "one table would mix both. Restore them, or choose another --out"
+            )
+    if known != before:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, (json.dumps(known, indent=2) + "\n").encode())
 
 
 def cost(task: Task) -> float:

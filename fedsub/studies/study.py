@@ -109,7 +109,7 @@ class Task:
             for key, value in sorted(flat.items())
             if key not in _INDIFFERENT and key.partition(".")[0] not in set(METHODS) - {self.method}
         }
-        mine["data"] = Path(self.config.data).name  # its content is checked when it is read
+        mine["data"] = Path(self.config.data).name  # its content is checked before a run
         digest = hashlib.blake2b(repr((mine, self.tuning)).encode(), digest_size=5).hexdigest()
         kind = "tuning-" if self.tuning else ""
         label = self.entry.label.replace(" ", "-").replace(":", "-")

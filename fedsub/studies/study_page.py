@@ -131,7 +131,7 @@ def _part(
         rows.compared(with_best, best) if with_best else None,
         worse,
         rows.against_own(frame, _NAMED),
-        rows.recovered(came) if came else None,
+        rows.recovered(came, frame.of_seed) if came else None,
     ]
     folded = [rows.people(frame), rows.classes(frame), rows.compared(compared), everybody]
     return Section(

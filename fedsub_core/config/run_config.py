@@ -232,11 +232,14 @@ class RunConfig:
     @property
     def workers(self) -> int:
         """Threads to compute with: as configured, or the cores this process may use."""
-        if self.threads:
-            return self.threads
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return self.threads or usable_cores()
+
+
+def usable_cores() -> int:
+    """Return how many of the machine's cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def read_config(

@@ -146,7 +146,8 @@ def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="fedsub-gated",
-    idea="a person's own mixture of models: alone, pulled to, and fused with people who are alike",
+    idea="a person's own mixture of models: one trained alone, one fused with people who are "
+    "alike, and a head of its own on the fused one's body",
     paper="of this project, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
     learner="fedsub_client.learners.fedsub_gated.learner:FedSubGatedLearner",

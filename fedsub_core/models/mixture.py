@@ -59,10 +59,10 @@ class Mixture:
     ``p = sum_e w_e p_e``, with p_e an expert's probabilities to the power of 1 / T_e, over their
     sum: T > 1 for one that is surer than it is right. Where classes that the person lacks are open,
     the odds that a sample is of one of these are ``m sqrt(o (d / 5)**3)``: o are the odds that the
-    common model gives, which it overstates, d is how many times as far from the nearest of the
-    person's class means the sample is as the person's own are, m how much the common model's word
-    counts. It shares the probability of lacking classes among these, the mixture the rest among the
-    person's.
+    common model gives, which it overstates, d is the squared distance from the nearest of the
+    person's class means, as a multiple of what the person's own samples have, m how much the common
+    model's word counts. It shares the probability of lacking classes among these, the mixture the
+    rest among the person's.
 
     Parameters
     ----------

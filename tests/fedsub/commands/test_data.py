@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from fedsub.cli import cli
-from fedsub_core.data.federation import read_federation
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, read_federation, write_federation
 from fedsub_core.errors import FedSubError
 from fedsub_data.catalogue.catalogue import names
 from fedsub_data.preparing.preparers import PREPARERS
@@ -82,6 +85,20 @@ def test_partition_writes_a_federation(tmp_path: Path, real_data: Path, kind: st
     made = read_federation(out)
     assert made.card.name == f"wisdm-{kind}" and len(made.clients) >= 30
     assert json.loads((out / "preparation.json").read_text())["seed"] == 3
+
+
+def test_statistics_of_windows(tmp_path: Path) -> None:
+    out, windows = tmp_path / "features", tmp_path / "windows"
+    x = np.arange(48, dtype=np.float32).reshape(4, 2, 6)
+    person = ClientData("p", x, np.array([0, 0, 1, 1]))
+    card = Card("toy", "t", ("a", "b"), ("u", "v"), "g", 50.0, 1.0)
+    write_federation(windows, Federation(card, {"p": person}))
+    result = fedsub("statistics", windows, "--out", out)
+    assert result.exit_code == 0 and "windows" in result.output
+    made = read_federation(out)
+    assert made.card.features[:3] == ("u_mean", "v_mean", "u_std")
+    assert made.clients["p"].x[0].tolist()[:2] == [2.5, 8.5]
+    assert "already holds something" in error("statistics", windows, "--out", out)
 
 
 def test_evolve_then_inspect(tmp_path: Path) -> None:

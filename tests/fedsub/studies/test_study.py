@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from fedsub.studies.study_tables import write_tables
 from fedsub.studies.tuning import training_part, tuning_config
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.federation import Federation, read_federation, write_federation
 from fedsub_core.errors import ConfigError, DataError, RunError
 
 from ...methods.method_runs import people
@@ -208,6 +209,36 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) ->
     run_study(more, out, local_engine(2), nothing)
     after = {p.parent.name: p.stat().st_mtime_ns for p in out.glob("runs/*/summary.json")}
     assert files.items() <= after.items() and len(after) == len(files) + 4
+
+
+def test_runs_of_other_data_do_not_come_into_one_table(place: Path) -> None:
+    study = shortened(read_study(place / "small.toml"), "0", 1)
+    study = replace(study, cells=((),), tune={}, entries=study.entries[:1])
+    out, data = place / "out", place / "people"
+    out.mkdir()
+    run_study(study, out, local_engine(1), nothing)
+    before = read_federation(data)
+    turned = {n: replace(c, y=np.roll(c.y, 1)) for n, c in before.clients.items()}
+    shutil.rmtree(data)
+    write_federation(data, Federation(before.card, turned))
+    federation_of.cache_clear()
+    run_study(study, out, local_engine(1), nothing)  # there is nothing to do
+    with pytest.raises(RunError, match=r"people: the data are other than .* another --out"):
+        run_study(replace(study, seeds=(0, 1)), out, local_engine(1), nothing)
+    assert len(list(out.glob("runs/*"))) == 1
+
+
+def test_a_study_whose_data_moved_knows_what_it_chose(
+    place: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = STUDY.replace('data = "people"\n', "").replace("train-share", 'data = ["people"]\n#')
+    (place / "small.toml").write_text(text)
+    study = shortened(read_study(place / "small.toml"), "0", 1)
+    chosen = run_study(study, place / "out", local_engine(2), nothing)
+    moved = tmp_path_factory.mktemp("elsewhere") / "place"
+    shutil.move(place, moved)
+    again = shortened(read_study(moved / "small.toml"), "0", 1)
+    assert len(finished(again, moved / "out", chosen)) == 4
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_kept(place: Path) -> None:
