@@ -41,6 +41,4 @@ class CAAFPLearner(SparseLearner):
 
     def label_counts(self, data: Stack) -> torch.Tensor:
         """Return each client's samples of every class, float32 [clients, classes]."""
-        labels = torch.arange(self.model.classes, device=data.y.device)
-        own = (data.y.unsqueeze(2) == labels) & data.valid.unsqueeze(2)
-        return own.sum(1).float()
+        return data.of_class(self.model.classes).sum(1).float()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.seeds import generator
@@ -21,7 +20,7 @@ def held_back(data: Stack, share: float) -> tuple[Stack, Stack]:
     class of two or more keeps one on each side, a class of one is trained. Who has no more than one
     of any class is judged by the samples it trains on.
     """
-    count = _counts(data)
+    count = data.of_class().sum(1)
     wanted = (count.double() * share + 0.5).floor().clamp(min=1)
     judged = _last(data, wanted)
     trained = data.valid & ~judged
@@ -35,7 +34,7 @@ def share_held_back(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]
     of it is less than a sample, some people hold one of it back: who, is drawn by `seed`. Every
     class keeps one that is trained. Who has few samples may hold none back.
     """
-    count = _counts(data).double()
+    count = data.of_class().sum(1).double()
     draws = [torch.rand((), generator=generator(seed, c, 0, "held back")) for c in data.clients]
     start = torch.stack(draws).double().unsqueeze(1).to(count.device)
     # Each class by its own number, whatever others there are: what was trained never judges. Apart
@@ -46,16 +45,8 @@ def share_held_back(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]
     return data.part(data.valid & ~judged), data.part(judged)
 
 
-def _counts(data: Stack) -> Tensor:
-    """Return how many samples of each class a client has, ``[clients, classes]``."""
-    return (F.one_hot(data.y) * data.valid.unsqueeze(2)).sum(1)
-
-
 def _last(data: Stack, wanted: Tensor) -> Tensor:
     """Return which are the last `wanted` [clients, classes] of their class, but for its first."""
-    ones = F.one_hot(data.y) * data.valid.unsqueeze(2)
-    label = data.y.unsqueeze(2)
-    place = (ones.cumsum(1) - 1).gather(2, label).squeeze(2)
-    count = ones.sum(1)
+    count = data.of_class().sum(1)
     first = (count - torch.minimum(wanted, count - 1)).gather(1, data.y)
-    return data.valid & (place >= first)
+    return data.valid & (data.place_in_class() >= first)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedsub_core.models.chain import Params
 
@@ -37,6 +38,18 @@ class Stack:
         """Bool [clients, samples]: True where a sample is real."""
         positions = torch.arange(self.y.shape[1], device=self.y.device)
         return positions < torch.tensor(self.counts, device=self.y.device).unsqueeze(1)
+
+    def of_class(self, classes: int = -1) -> Tensor:
+        """Return which class each sample is of, int64 ``[clients, samples, classes]``.
+
+        0 where padded; -1: as many classes as there are.
+        """
+        return F.one_hot(self.y, classes) * self.valid.unsqueeze(2)
+
+    def place_in_class(self) -> Tensor:
+        """Return how many samples of its class come before each, int64 ``[clients, samples]``."""
+        before = self.of_class().cumsum(1) - 1
+        return before.gather(2, self.y.unsqueeze(2)).squeeze(2)
 
     def holds(self, classes: int) -> Tensor:
         """Return which classes each client has samples of, bool ``[clients, classes]``."""

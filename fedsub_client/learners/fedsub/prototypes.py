@@ -6,7 +6,6 @@ import hashlib
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
@@ -49,7 +48,7 @@ def prototypes(features: Tensor, data: Stack, classes: int) -> tuple[Tensor, Ten
     rho : float32 [clients, classes, prod(d)], zero for a class the client lacks.
     counts : int64 [clients, classes]
     """
-    of_class = F.one_hot(data.y, classes) * data.valid.unsqueeze(2)
+    of_class = data.of_class(classes)
     counts = of_class.sum(1)
     flat = features.flatten(2)
     sums = of_class.to(flat.dtype).transpose(1, 2).bmm(flat)

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_client.learners.fedsub.lrp import require_support, signed_parts
 from fedsub_client.learners.fedsub.relevance_pass import class_sums
@@ -48,8 +47,7 @@ def unit_relevance(
         if value not in known:
             raise ConfigError(f"relevance: got {value!r}, expected one of {', '.join(known)}")
     require_support(model)
-    one_hot = F.one_hot(data.y, model.classes) * data.valid.unsqueeze(2)
-    of_class = one_hot.to(data.x.dtype)
+    of_class = data.of_class(model.classes).to(data.x.dtype)
     with torch.no_grad():
         parts = params if rule == "naive" else signed_parts(model, params)
         if data.x.device.type != "cpu":
@@ -68,15 +66,12 @@ def representatives(data: Stack, most: int) -> Stack:
     Evenly spread over the class in the order of the file, so that they stand for all of its time;
     the same every round while the data stay.
     """
-    of_class = F.one_hot(data.y) * data.valid.unsqueeze(2)
-    if not most or int(of_class.sum(1).max()) <= most:
+    counts = data.of_class().sum(1)
+    if not most or int(counts.max()) <= most:
         return data
-    label = data.y.unsqueeze(2)
-    place = (of_class.cumsum(1) - 1).gather(2, label).squeeze(2)
-    count = of_class.sum(1).gather(1, data.y)
-    # As many as before, and one more: whose share of `most` passes a whole number.
+    place, count = data.place_in_class(), counts.gather(1, data.y).clamp(min=1)
     few = count.clamp(max=most)
-    count = count.clamp(min=1)
+    # Those at which the share of `few` that has been passed reaches a whole number.
     return data.part(data.valid & ((place + 1) * few // count > place * few // count))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
@@ -23,18 +22,13 @@ def class_scores(kind: str, logits: Tensor, judged: Stack, data: Stack) -> Tenso
     """
     if kind not in SCORES:
         raise ConfigError(f"score: got {kind!r}, expected one of {', '.join(SCORES)}")
-    samples = _of_class(data, logits).sum(1)
+    samples = data.of_class(logits.shape[2]).sum(1).to(logits.dtype)
     if kind == "one":
         return (samples > 0).to(logits.dtype)
     if kind == "samples":
         return samples
-    of_class = _of_class(judged, logits)
-    right = (logits.argmax(2) == judged.y).to(logits.dtype).unsqueeze(2)
-    recognised, seen = (of_class * right).sum(1), of_class.sum(1).clamp(min=1)
+    of_class = judged.of_class(logits.shape[2])
+    right = (logits.argmax(2) == judged.y).unsqueeze(2)
+    recognised, seen = (of_class * right).sum(1).to(logits.dtype), of_class.sum(1).clamp(min=1)
     # Where all are judged the quotient is 1, and the number of recognised ones exact.
     return recognised * (samples / seen) if kind == "accuracy-samples" else recognised / seen
-
-
-def _of_class(data: Stack, like: Tensor) -> Tensor:
-    """Return which class each sample is of, ``[clients, samples, classes]``, 0 where padded."""
-    return (F.one_hot(data.y, like.shape[2]) * data.valid.unsqueeze(2)).to(like.dtype)
