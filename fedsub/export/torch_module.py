@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fedsub_client.loaded_model import LoadedModel
 from fedsub_core.models.chain import Params
-from fedsub_core.models.mixture import OWN_HEAD, Common, Mixture, finite, unit_length
+from fedsub_core.models.mixture import OWN_HEAD, Common, Mixture, finite, of_held, unit_length
 from fedsub_core.models.to_torch import to_torch
 
 
@@ -76,7 +76,7 @@ class MixtureModule(nn.Module):
         common = Common(word, unit_length(seen.flatten(1)[None]))
         own = {name: finite(model(x).softmax(1))[None] for name, model in self.models.items()}
         if OWN_HEAD in self.mixture.experts:
-            own[OWN_HEAD] = finite(self.own_head(seen).softmax(1))[None]
+            own[OWN_HEAD] = finite(of_held(gate, self.own_head(seen)[None]).softmax(2))
         each = self.mixture.stacked(gate, common, own)
         return self.mixture.mixed(gate, common, each)[0]
 

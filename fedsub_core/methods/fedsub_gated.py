@@ -52,7 +52,9 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     anneal: float = option(
         0.8, "share of the run in which the mean of all gives way to the clusters'", minimum=0
     )
-    restricted: bool = option(True, "train the fused model without logits of lacking classes")
+    restricted: bool = option(
+        True, "train the fused model and `head` without logits of lacking classes"
+    )
     experts: str = option(
         "local,fused,head",
         "the person's models: local (alone), pulled and strong (own, pulled to the fused one), "
@@ -186,6 +188,9 @@ CARD = MethodCard(
         "gain is over that model trained on alone.",
         "The fused model is used as it was received, so that a round needs no message of its own "
         "to be tested.",
+        "The head is trained without logits of classes that the person lacks, and has the fused "
+        "model's rows for them, so that a class which comes is known in its first round; it does "
+        "not answer classes that the person lacks.",
         "Each expert has one temperature for all people, the one under which the samples held back "
         "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
         "probabilities too sharp or too soft changes no expert's answer.",

@@ -144,7 +144,7 @@ class Mixture:
         }
         if OWN_HEAD in self.experts:
             head = {key: params[f"{OWN_HEAD}.{key}"] for key in self.head.parameter_shapes}
-            own[OWN_HEAD] = finite(self.head.forward(head, features).softmax(2))
+            own[OWN_HEAD] = finite(of_held(params, self.head.forward(head, features)).softmax(2))
         return Common(probabilities, unit_length(features.flatten(2))), own
 
     def stacked(self, params: Params, common: Common, own: Mapping[str, Tensor]) -> Tensor:
@@ -159,8 +159,7 @@ class Mixture:
 
     def nearest(self, params: Params, embedding: Tensor) -> Tensor:
         """Return the probabilities that the person's class means give."""
-        near = -SHARPNESS * _distances(params, embedding)
-        return near.masked_fill(params[HELD][:, None] == 0, -torch.inf).softmax(2)
+        return of_held(params, -SHARPNESS * _distances(params, embedding)).softmax(2)
 
     def mixed(self, params: Params, common: Common, each: Tensor) -> Tensor:
         """Return log probabilities of what every expert says: see the class."""
@@ -203,6 +202,11 @@ def tempered(each: Tensor, temperature: Tensor) -> Tensor:
     """
     powers = each ** (1 / temperature[:, None, :, None])
     return powers / powers.sum(3, keepdim=True)
+
+
+def of_held(gate: Params, logits: Tensor) -> Tensor:
+    """Return logits ``[clients, samples, classes]`` without classes that the person lacks."""
+    return logits.masked_fill(gate[HELD][:, None] == 0, -torch.inf)
 
 
 def unit_length(embedding: Tensor) -> Tensor:

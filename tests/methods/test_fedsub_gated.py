@@ -14,6 +14,8 @@ from fedsub_client.learners.embeddings import embeddings
 from fedsub_client.learners.fedsub_gated import learner
 from fedsub_client.learners.validation import share_held_back
 from fedsub_core.config.run_config import read_config
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.methods.fedsub_gated import (
@@ -218,6 +220,38 @@ def test_rows_of_lacking_classes_are_pushed_down_by_nobody(run_method: RunMethod
     start = run_method("fedsub-gated", lacking, rounds=1, hyper=hyper).strategy.model.init(1, 0)
     assert first[True][2] == start["linear3.bias"][0, 2]
     assert first[False][2] < start["linear3.bias"][0, 2]
+
+
+def test_the_head_has_the_fused_rows_of_lacking_classes_and_does_not_answer_them(
+    run_method: RunMethod,
+) -> None:
+    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
+    model = run_method("fedsub-gated", lacking, hyper={"alpha": 0.0}).models()["p1"]
+    for row, same in ((0, False), (2, True)):
+        for name in ("linear3.weight", "linear3.bias"):
+            assert torch.equal(model[f"head.{name}"][row], model[f"fused.{name}"][row]) is same
+    run = run_method("fedsub-gated", lacking, hyper={"experts": "head"})
+    (cohort, *_) = run.grid.cohorts
+    x = torch.randn(len(cohort.clients), 50, 4)
+    place = [one.client for one in cohort.clients].index("p1")
+    assert cohort.learner.predict(cohort.state, x)[place].softmax(1)[:, 2].max() < 1e-6
+
+
+def test_a_class_that_comes_is_known_from_others(run_method: RunMethod) -> None:
+    """The head begins with the fused model's row, not with one that all rounds pushed down."""
+    everybody = people(((0, 1, 2),) * 4)
+    late = everybody.clients["p1"]
+    few = np.flatnonzero((late.y < 2) | (np.arange(len(late.y)) < 88))  # eight of the last class
+    late = ClientData("p1", late.x[few], late.y[few])
+    since = np.where(late.y == 2, 31, 0)
+    clients = everybody.clients | {"p1": replace(late, since=since)}
+    coming = Federation(everybody.card, clients)
+    f1 = {}
+    for restricted in (True, False):
+        hyper = {"restricted": restricted, "experts": "head"}
+        run = run_method("fedsub-gated", coming, rounds=31, hyper=hyper)
+        f1[restricted] = run.metric("f1_new")[31, "p1"]
+    assert f1[True] > f1[False] + 0.4
 
 
 @pytest.mark.parametrize("opened", ["off", "on"])

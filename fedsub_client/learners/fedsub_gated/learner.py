@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -143,12 +144,12 @@ class FedSubGatedLearner(FedSubLearner):
         kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
         kept = kept if judging else data
         held = data.holds(self.model.classes)
-        params, loss = self._train_fused(self.get(state, "model"), held, kept, turn)
+        params, loss = self._train_restricted(self.get(state, "model"), held, kept, turn)
         state = state | self.put(params, "model")
         for name in trained(self.hyper):
             state |= self._train_expert(state, name, kept, turn)
         if HEAD in names(self.hyper):
-            state |= self._train_head(state, kept, turn)
+            state |= self._train_head(state, held, kept, turn)
         state |= self._opened(held)
         if self._asks_for_means:
             state |= self._means(state, kept)
@@ -176,15 +177,15 @@ class FedSubGatedLearner(FedSubLearner):
 
     # Training.
 
-    def _train_fused(
-        self, params: Params, held: Tensor, data: Stack, turn: Turn
+    def _train_restricted(
+        self, params: Params, held: Tensor, data: Stack, turn: Turn, **how: Any
     ) -> tuple[Params, Tensor]:
         """Train, with classes that a person lacks out of the softmax: nothing pushes them down."""
         if not self.hyper.restricted:
-            return self.train(params, data, turn)
+            return self.train(params, data, turn, **how)
         bias = f"{self.model.affine[-1].name}.bias"
         without = params | {bias: params[bias].masked_fill(~held, NEVER)}
-        new, loss = self.train(without, data, turn)
+        new, loss = self.train(without, data, turn, **how)
         return new | {bias: torch.where(held, new[bias], params[bias])}, loss
 
     def _train_expert(self, state: State, name: str, data: Stack, turn: Turn) -> State:
@@ -203,15 +204,20 @@ class FedSubGatedLearner(FedSubLearner):
         rows = torch.tensor(going_on, device=data.x.device)
         return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, name)
 
-    def _train_head(self, state: State, data: Stack, turn: Turn) -> State:
-        """Train the person's own head on the body as it was received, until it is dropped."""
+    def _train_head(self, state: State, held: Tensor, data: Stack, turn: Turn) -> State:
+        """Train the person's own head on the body as it was received, until it is dropped.
+
+        Its rows of classes that the person lacks are the fused model's: one that comes is known.
+        """
         if not self._going_on(state, HEAD):
             return {}
         head = self.model.head()
         own = {key: state[f"{HEAD}.{key}"] for key in self.model.parameters_of(head)}
-        start = self.get(state, FUSED) | own
+        fused, how = self.get(state, FUSED), {"only": head, "phase": "head"}
         epochs = self.hyper.head_epochs
-        new, _ = self.train(start, data, turn, only=head, phase="head", epochs=epochs)
+        new, _ = self._train_restricted(fused | own, held, data, turn, epochs=epochs, **how)
+        if self.hyper.restricted:
+            new = {key: torch.where(_rows(held, new[key]), new[key], fused[key]) for key in own}
         return self.put({key: new[key] for key in own}, HEAD)
 
     def _going_on(self, state: State, name: str) -> list[int]:
@@ -276,6 +282,11 @@ def _told(received: Received, name: str, before: Tensor) -> Tensor:
         if isinstance(part, Dense) and part.values.sum() > 0:
             told[i] = torch.from_numpy(np.array(part.values))
     return told
+
+
+def _rows(held: Tensor, of: Tensor) -> Tensor:
+    """Return `held` [clients, classes] in the shape of what has a row for each class."""
+    return held.view(*held.shape, *[1] * (of.ndim - 2))
 
 
 def _where(which: Tensor, new: Tensor, old: Tensor) -> Tensor:
