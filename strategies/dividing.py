@@ -26,7 +26,7 @@ def divided_below(distances: NDArray[np.float64], linkage: str, threshold: float
     if len(distances) < 2:
         return np.zeros(len(distances), np.int64)
     tree = hierarchy(squareform(distances, checks=False), linkage)
-    return _by_first_appearance(fcluster(tree, threshold, "distance"))
+    return by_first_appearance(fcluster(tree, threshold, "distance"))
 
 
 def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -> Labels:
@@ -41,15 +41,16 @@ def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -
     tree = hierarchy(squareform(distances, checks=False), linkage)
     rule, _, number = selection.partition(":")
     if rule == "fixed":
-        return _by_first_appearance(cut_tree(tree, min(int(number), n))[:, 0])
+        return by_first_appearance(cut_tree(tree, min(int(number), n))[:, 0])
     if n == 2:
         return np.arange(2) if distances[0, 1] > 0 else np.zeros(2, np.int64)
     cuts = [cut_tree(tree, k)[:, 0] for k in range(2, n)]
     scores = [silhouette_score(distances, labels, metric="precomputed") for labels in cuts]
-    return _by_first_appearance(cuts[int(np.argmax(np.round(scores, 12)))])
+    return by_first_appearance(cuts[int(np.argmax(np.round(scores, 12)))])
 
 
-def _by_first_appearance(labels: NDArray[np.integer]) -> Labels:
+def by_first_appearance(labels: NDArray[np.integer]) -> Labels:
+    """Renumber labels [n] by the position at which each first appears."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first))
     return order[inverse].astype(np.int64)

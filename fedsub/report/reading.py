@@ -11,6 +11,7 @@ from pathlib import Path
 from fedsub.report.frame import Frame, Grid, Trace
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import read_card
+from fedsub_core.data.fingerprint import CARD_KEY, card_digest
 from fedsub_core.data.sources import WATCH
 from fedsub_core.data.watch import CARD
 from fedsub_core.errors import ConfigError, DataError
@@ -110,7 +111,6 @@ def _classes(config: RunConfig | None, traces: list[Trace]) -> tuple[str, ...]:
         card = CARD if config.data == WATCH else read_card(config.data)
     except DataError:  # moved since, or never here: a deployed run
         return ()
-    # As the run's database has it (fedsub_core/data/fingerprint.py).
-    digest = hashlib.blake2b(repr(card).encode(), digest_size=12).hexdigest()
-    kept = {trace.config.get("data: card", digest) for trace in traces}
+    digest = card_digest(card)
+    kept = {trace.config.get(CARD_KEY, digest) for trace in traces}
     return tuple(card.classes) if kept == {digest} else ()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 
+from fedsub_core.data.card import Card
 from fedsub_core.data.federation import Federation
+
+#: Under which key a card's digest stands.
+CARD_KEY = "data: card"
 
 
 def fingerprints(federation: Federation) -> dict[str, str]:
     """Return a digest of the card and of every client's samples, labels, times and order."""
-    card = hashlib.blake2b(repr(federation.card).encode(), digest_size=12).hexdigest()
-    found = {"data: card": card}
+    found = {CARD_KEY: card_digest(federation.card)}
     for client, data in federation.clients.items():
         digest = hashlib.blake2b(digest_size=12)
         for name, array in data.arrays().items():
@@ -18,6 +21,11 @@ def fingerprints(federation: Federation) -> dict[str, str]:
             digest.update(array.tobytes())
         found[fingerprint_key(client)] = digest.hexdigest()
     return found
+
+
+def card_digest(card: Card) -> str:
+    """Return a digest of a card."""
+    return hashlib.blake2b(repr(card).encode(), digest_size=12).hexdigest()
 
 
 def fingerprint_key(client: str) -> str:

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import suggestion
+from strategies.dividing import by_first_appearance
 from strategies.fedsub.indices import Floats, Labels, davies_bouldin, silhouette_badness
 from strategies.fedsub.ward import davies_bouldin_by_k, silhouette_by_k
 
@@ -108,7 +109,7 @@ def cluster(prototypes: NDArray[np.floating[Any]], k_selection: str, seed: int) 
             tried = _promising(points, counts, candidates, selection.rule, state)
             partitions = (_partition(points, counts, k, state) for k in tried)
             labels = min(partitions, key=badness(points, counts))  # the first of equal ones
-    return _by_first_appearance(labels[inverse])
+    return by_first_appearance(labels[inverse])
 
 
 def cluster_classes(
@@ -183,12 +184,4 @@ def _partition(
     if k == len(points):
         return np.arange(k)
     means = KMeans(k, n_init=restarts, random_state=state).fit(points, sample_weight=counts)
-    return _by_first_appearance(means.labels_)
-
-
-def _by_first_appearance(labels: NDArray[Any]) -> Labels:
-    """Renumber labels [n] by the position at which each first appears."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse.reshape(-1)]
+    return by_first_appearance(means.labels_)

@@ -77,11 +77,6 @@ class ClusterWeights:
         givers = self.contributes & (self.cluster >= 0)
         return self.summed(givers.double()) > 0
 
-    @cached_property
-    def clusters_of(self) -> Tensor:
-        """Clusters that u is in, int64 [n]: the size of C^u in eq. 7, 8 and 10."""
-        return self.in_cluster.sum(1)
-
     def summed(self, values: Tensor) -> Tensor:
         """Return what u's clusters sum up to of values [n, classes, ...]; 0 where in none."""
         found = torch.zeros_like(values)

@@ -19,7 +19,6 @@ def test_members_and_weights_by_hand() -> None:
     assert weights.weight[:, 0].tolist() == [0.25, 0.75, 0, 0]
     assert weights.cluster[:, 0].tolist() == [0, 0, -1, 0]
     assert weights.in_cluster[:, 0].tolist() == [True, True, False, True]
-    assert weights.clusters_of.tolist() == [1, 1, 0, 1]
 
 
 @pytest.mark.parametrize("scale", [1e-310, 1e-20, 1.0, 1e300])
