@@ -11,10 +11,10 @@ import shutil
 import signal
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, gettempdir
+from typing import IO, Any
 
 import torch
 
@@ -29,6 +29,8 @@ from fedsub_core.version import VERSION
 log = logging.getLogger("fedsub")
 #: So often a run is begun at most; one that takes its node with it would else go on for ever.
 ATTEMPTS = 3
+#: A run's temporary folder on a node, and the file in it that is locked while it is in use.
+PREFIX, LOCK = "fedsub-run-", "lock"
 #: Seconds for runs to be cancelled.
 _CANCEL = 15
 
@@ -114,7 +116,7 @@ def train_on_node(task: Task, federation: Federation, version: str) -> dict[str,
     try:
         check_version("this one", VERSION, version)  # it may have joined after the others
         torch.set_num_threads(1)
-        leaving, temporary = False, None
+        leaving, temporary, kept = False, None, None
 
         def interrupt(number: int, frame: object) -> None:
             if not leaving:
@@ -123,8 +125,10 @@ def train_on_node(task: Task, federation: Federation, version: str) -> dict[str,
         # Ray cancels again and again what takes its time to end: that must not end the cleaning up.
         before = signal.signal(signal.SIGINT, interrupt)
         try:
-            temporary = TemporaryDirectory(prefix="fedsub-")
-            folder = Path(temporary.name)
+            sweep()
+            temporary = TemporaryDirectory(prefix=PREFIX)
+            folder = Path(temporary.name) / "run"
+            kept = locked(Path(temporary.name) / LOCK)
             train_run(task, federation, folder)
             files = (path for path in sorted(folder.rglob("*")) if path.is_file())
             return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
@@ -132,9 +136,44 @@ def train_on_node(task: Task, federation: Federation, version: str) -> dict[str,
             leaving = True
             if temporary is not None:
                 temporary.cleanup()
+            if kept is not None:
+                kept.close()
             signal.signal(signal.SIGINT, before)
     except Exception as error:
         return what_went_wrong(error)
+
+
+def locked(path: Path) -> IO[bytes]:
+    """Make a file that says, while it is open, that its folder is in use."""
+    draft = path.with_name(f"{path.name}.new")
+    file = draft.open("xb")
+    _lock(file)
+    draft.rename(path)  # so nobody ever finds it without its lock
+    return file
+
+
+def sweep() -> None:
+    """Remove the folders of runs whose process was killed, as Ray does at a job's end."""
+    for lock in Path(gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+        with suppress(OSError), lock.open("rb") as file:
+            if _lock(file):
+                shutil.rmtree(lock.parent, ignore_errors=True)
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed; False where there are no locks.
+
+    Raises
+    ------
+    OSError
+        Where another has locked it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows: folders of killed runs stay
+        return False
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
 
 
 def _keep(files: dict[str, bytes], folder: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,15 @@ from fedsub.cli import cli
 from fedsub.engines import ray_cluster
 from fedsub.studies.engine import Engine, federation_of
 from fedsub.studies.local_engine import local_engine
-from fedsub.studies.ray_engine import ATTEMPTS, ray_engine, train_on_node
+from fedsub.studies.ray_engine import (
+    ATTEMPTS,
+    LOCK,
+    PREFIX,
+    locked,
+    ray_engine,
+    sweep,
+    train_on_node,
+)
 from fedsub.studies.runner import RUNS, run_study, run_tasks
 from fedsub.studies.study import Entry, Study, Task, task_of
 from fedsub.studies.study_file import read_study
@@ -202,20 +211,39 @@ def test_a_run_whose_node_dies_is_repeated(nodes: Nodes, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_an_interrupted_study_keeps_what_is_finished_and_leaves_nothing_on_its_nodes(
-    nodes: Nodes, tmp_path: Path
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = set(nodes.place.glob("fedsub-*"))  # of runs that tests have killed
     runs = tmp_path / "ray" / RUNS
     with started(study_of(nodes, written(tmp_path, ENDLESS), runs.parent)) as study:
-        wait_until(lambda: list(runs.glob("*/summary.json")), study)
+        # Not in a draft of a run's folder, which has a dot.
+        wait_until(lambda: list(runs.glob("[!.]*/summary.json")), study)
         study.send_signal(signal.SIGINT)
         _, err = study.communicate(timeout=240)
     assert study.returncode == 1 and err.strip() == "Aborted!"
     wait_until(lambda: not trained_on(nodes.first) and not trained_on(nodes.second))
-    assert set(nodes.place.glob("fedsub-*")) <= before
+    # A run that Ray began and killed as its job ended could not clean up; the next one does.
+    monkeypatch.setattr(tempfile, "tempdir", str(nodes.place))
+    sweep()
+    assert not list(nodes.place.glob("fedsub-*"))
     kept = list(runs.iterdir())
     assert len(kept) in (1, 2)
     assert all((run / "summary.json").is_file() for run in kept)
+
+
+def test_what_a_killed_run_left_is_swept_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, alive, others = (tmp_path / f"{PREFIX}{n}" for n in ("dead", "alive", "new"))
+    for folder in (dead, alive, others):
+        (folder / "run").mkdir(parents=True)
+        (folder / "run" / "state.db").write_bytes(b"much")
+    locked(dead / LOCK).close()
+    with locked(alive / LOCK):  # and the last is one that begins
+        sweep()
+        assert sorted(tmp_path.iterdir()) == sorted([alive, others])
+    sweep()
+    assert list(tmp_path.iterdir()) == [others]
 
 
 @pytest.mark.slow
