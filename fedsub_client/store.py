@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_client.saved_state import Saved
 from fedsub_core.errors import RunError
-from fedsub_core.files import remove_drafts, replace_file
+from fedsub_core.files import lock, remove_drafts, replace_file
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
@@ -106,7 +106,7 @@ class FolderStore:
                 "another state-dir, or mend this one"
             ) from error
         with file:
-            _lock(file)
+            lock(file)  # where there is none, as on Windows, Flower's own order alone protects
             yield
 
     def load(self) -> Saved | None:
@@ -180,11 +180,3 @@ class FolderStore:
                     raise RunError(f"{self.path}: cannot be moved aside ({error})") from error
                 return aside
         raise RunError(f"{self.folder}: a thousand damaged states; look at this device's disk")
-
-
-def _lock(file: IO[str]) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing but Flower's own order protects there
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import IO, Any
 
 from fedsub_core.errors import FedSubError, RunError
 
@@ -61,6 +62,22 @@ def remove_drafts(folder: Path) -> None:
     """
     for left in folder.glob(f"{DRAFT}*"):
         left.unlink(missing_ok=True)
+
+
+def lock(file: IO[Any], wait: bool = True) -> bool:
+    """Lock a file until it is closed; False where the system has no such call, as Windows.
+
+    Raises
+    ------
+    OSError
+        Where another process has locked it and `wait` is false.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
 
 
 def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:

@@ -56,7 +56,7 @@ def compare(
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
-    from fedsub_core.config.run_config import usable_cores
+    from fedsub_core.cores import usable_cores
 
     check_engine(engine, ray_address)
     console = Console()

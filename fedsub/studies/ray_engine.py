@@ -11,15 +11,16 @@ import shutil
 import signal
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
-from typing import IO, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
 from fedsub.engines.ray_cluster import check_version, cluster, in_short
 from fedsub.studies.engine import Engine, federation_of, train_run, what_went_wrong
+from fedsub.studies.node_folders import LOCK, PREFIX, locked, sweep
 from fedsub.studies.study import Task
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError
@@ -29,8 +30,6 @@ from fedsub_core.version import VERSION
 log = logging.getLogger("fedsub")
 #: So often a run is begun at most; one that takes its node with it would else go on for ever.
 ATTEMPTS = 3
-#: A run's temporary folder on a node, and the file in it that is locked while it is in use.
-PREFIX, LOCK = "fedsub-run-", "lock"
 #: Seconds for runs to be cancelled.
 _CANCEL = 15
 
@@ -141,39 +140,6 @@ def train_on_node(task: Task, federation: Federation, version: str) -> dict[str,
             signal.signal(signal.SIGINT, before)
     except Exception as error:
         return what_went_wrong(error)
-
-
-def locked(path: Path) -> IO[bytes]:
-    """Make a file that says, while it is open, that its folder is in use."""
-    draft = path.with_name(f"{path.name}.new")
-    file = draft.open("xb")
-    _lock(file)
-    draft.rename(path)  # so nobody ever finds it without its lock
-    return file
-
-
-def sweep() -> None:
-    """Remove the folders of runs whose process was killed, as Ray does at a job's end."""
-    for lock in Path(gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
-        with suppress(OSError), lock.open("rb") as file:
-            if _lock(file):
-                shutil.rmtree(lock.parent, ignore_errors=True)
-
-
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed; False where there are no locks.
-
-    Raises
-    ------
-    OSError
-        Where another has locked it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows: folders of killed runs stay
-        return False
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return True
 
 
 def _keep(files: dict[str, bytes], folder: Path) -> None:

@@ -7,7 +7,6 @@ hyperparameters are a table of its name (``[fedsub] fusion = "avg"``), which fla
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from fedsub_core.config.settings import (
     UnseenSettings,
 )
 from fedsub_core.config.toml import flatten, read_toml
+from fedsub_core.cores import usable_cores
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
 from fedsub_core.models.names import check_kind
@@ -233,13 +233,6 @@ class RunConfig:
     def workers(self) -> int:
         """Threads to compute with: as configured, or the cores this process may use."""
         return self.threads or usable_cores()
-
-
-def usable_cores() -> int:
-    """Return how many of the machine's cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def read_config(

@@ -62,7 +62,7 @@ class Mixture:
     common model gives, which it overstates, d is the squared distance from the nearest of the
     person's class means, as a multiple of what the person's own samples have, m how much the common
     model's word counts. It shares the probability of lacking classes among these, the mixture the
-    rest among the person's.
+    rest among the person's. The own head and the class means answer the person's classes alone.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Mixture:
         return torch.where(mass > 0, opened, mix).clamp(min=TINY).log()
 
     def fatal(self, params: Params, broken: Collection[str]) -> list[str]:
-        """Return which of the parameters that are not finite leave no answer; of one client.
+        """Return which of the `broken` parameters, not finite, leave no answer; of one client.
 
         A model that diverged says nothing, and those that are believed answer without it: none of
         its parameters counts while another has weight.

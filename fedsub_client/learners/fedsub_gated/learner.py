@@ -213,9 +213,10 @@ class FedSubGatedLearner(FedSubLearner):
             return {}
         head = self.model.head()
         own = {key: state[f"{HEAD}.{key}"] for key in self.model.parameters_of(head)}
-        fused, how = self.get(state, FUSED), {"only": head, "phase": "head"}
-        epochs = self.hyper.head_epochs
-        new, _ = self._train_restricted(fused | own, held, data, turn, epochs=epochs, **how)
+        fused, epochs = self.get(state, FUSED), self.hyper.head_epochs
+        new, _ = self._train_restricted(
+            fused | own, held, data, turn, only=head, phase="head", epochs=epochs
+        )
         if self.hyper.restricted:
             new = {key: torch.where(_rows(held, new[key]), new[key], fused[key]) for key in own}
         return self.put({key: new[key] for key in own}, HEAD)
