@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from fedsub_client.learners.base import Learner, Report, State
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.data.standardise import Scaling, moments
@@ -197,7 +199,7 @@ class Cohort:
         if len(index) < len(self.clients):
             train, test = train.select(index), test.select(index)
         blocks = torch.split(test.x, self.data.tested_at_a_time, 1)
-        logits = torch.cat([self.learner.predict(state, x) for x in blocks], 1)
+        logits = torch.cat(each(partial(self.learner.predict, state), blocks), 1)
         found = evaluate(logits, test.y, test.valid)
         classes = logits.shape[2]
         tested = test.holds(classes)
@@ -206,7 +208,7 @@ class Cohort:
             new[row, self.clients[i].new_classes(turn.round)] = True
         found = found.with_class_mean(UNLABELLED, tested & ~train.holds(classes))
         found = found.with_class_mean(NEW, new)
-        alone = [self.learner.predict_alone(state, x) for x in blocks]
+        alone = each(partial(self.learner.predict_alone, state), blocks)
         theirs = [one.argmax(2) for one in alone if one is not None]
         if not theirs:
             return found

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedsub_client.learners.fedsub.lrp import require_support, signed_parts
 from fedsub_client.learners.fedsub.relevance_pass import class_sums
+from fedsub_core.cores import each
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
@@ -95,10 +96,16 @@ def _in_blocks(
     logits = data.x.new_zeros(clients, samples, model.classes)
     for c, count in enumerate(data.counts):
         one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
-        for part in _equal_parts(count, size):
+
+        def block(part: slice, c: int = c, one: Params = one) -> list[Tensor]:
             x, of = data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0)
-            more, out = class_sums(model, one, x, of, rule, start)
+            with torch.no_grad():  # of its thread alone
+                more, out = class_sums(model, one, x, of, rule, start)
             logits[c, part] = out[0]
+            return more
+
+        # Summed in the order of the blocks, whoever was done first.
+        for more in each(block, _equal_parts(count, size)):
             for total, add in zip(sums, more, strict=True):
                 total[c].add_(add[0])
     return sums, logits

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from flwr.app import Message, MessageType, RecordDict
 from torch import Tensor
 
 from fedsub.engines import cohort_grid
-from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.cohort_grid import CohortGrid, stacks_of
 from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_client.learners.fedsub import relevance
 from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
@@ -90,6 +94,30 @@ def test_who_is_drawn_from_several_stacks_trains_as_alone(
         drawn = Outcome(town(9), method, threads=threads, **keys)
         assert max(drawn.stacks) == chunk
         assert_equal(alone, drawn)
+
+
+def test_stacks_are_of_like_clients() -> None:
+    counts = [100, 30, 25, 24, 20, 5, 4, 2]
+    assert stacks_of(counts, 3, 4) == [slice(0, 3), slice(3, 5), slice(5, 8)]
+    assert stacks_of(counts, 8, math.inf) == [slice(0, 8)]
+    assert stacks_of([3], 8, 4) == [slice(0, 1)]
+
+
+@pytest.mark.parametrize("method", ["fedsub", "fedsub-gated", "fedavg"])
+def test_who_has_most_samples_has_a_stack_and_shares_the_work(
+    town: Town, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """The numbers of one stack in one thread."""
+    people = town(5)
+    small = people.clients["p1"]
+    x, y = np.tile(small.x, (20, 1)), np.tile(small.y, 20)
+    giant = Federation(people.card, people.clients | {"p1": ClientData("p1", x, y)})
+    monkeypatch.setattr(relevance, "BLOCK_VALUES", 2**12)  # some blocks in spite of little data
+    spread = Outcome(giant, method, threads=2)
+    monkeypatch.setitem(cohort_grid.LIKE, "cpu", math.inf)
+    together = Outcome(giant, method, threads=1)
+    assert spread.stacks == [1, 1, 3] and together.stacks == [5]
+    assert_equal(spread, together)
 
 
 def told(
