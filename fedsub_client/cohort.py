@@ -89,7 +89,7 @@ class Cohort:
                 c.client,
                 VERSION,
                 self.card.classes,
-                c.train_x.shape[1:],
+                c.shape,
                 Facts(len(c.train_y), c.capacity),
                 moments(c.train_x),
             )
@@ -237,7 +237,7 @@ def make_cohort(
         If the method's hyperparameters do not fit the model.
     """
     of, hyper = method(settings.method), settings.hyper
-    model = build_model(settings.model, clients[0].train_x.shape[1:], len(card.classes))
+    model = build_model(settings.model, clients[0].shape, len(card.classes))
     learner = of.load_learner()(model, settings.training, hyper, of.sends(model, hyper))
     return Cohort(
         learner,

@@ -59,6 +59,15 @@ class ScaledData:
             )
         return self._made[1], self._made[2]
 
+    @property
+    def ready(self) -> bool:
+        """Whether the stacks are made."""
+        return self._made is not None
+
+    def forget(self) -> None:
+        """Free the stacks until they are asked for again."""
+        self._made = None
+
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
         """Return what the `i`-th client's features are standardised with in `round`."""
         return self._scaling(self.clients[i].at(round), shared)

@@ -22,11 +22,12 @@ from fedsub_core.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class SplitClient:
-    """One person's data, split; features as they come from the file.
+    """One person's data, split; features as they come from the file, and stay where they are.
 
     Parameters
     ----------
-    train_x, test_x : float32 [n, *features]
+    x : float32 [samples, *features], of the file.
+    train, test : int64 [n], the samples of each part.
     train_y, test_y : int64 [n]
     train_since, test_since : int64 [n] or None
         First round in which the client has each sample; None: from the start.
@@ -34,13 +35,29 @@ class SplitClient:
     """
 
     client: str
-    train_x: NDArray[np.float32]
+    x: NDArray[np.float32]
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
     train_y: NDArray[np.int64]
-    test_x: NDArray[np.float32]
     test_y: NDArray[np.int64]
     train_since: NDArray[np.int64] | None = None
     test_since: NDArray[np.int64] | None = None
     capacity: float = 1.0
+
+    @property
+    def train_x(self) -> NDArray[np.float32]:
+        """Features of the training part, float32 [n, *features]; a copy."""
+        return self.x[self.train]
+
+    @property
+    def test_x(self) -> NDArray[np.float32]:
+        """Features of the test part, float32 [n, *features]; a copy."""
+        return self.x[self.test]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample's features."""
+        return self.x.shape[1:]
 
     def held(self, round: int) -> tuple[int, int]:
         """Return how many training and test samples the client has in `round`."""
@@ -58,9 +75,10 @@ class SplitClient:
         train, test = self.train_since <= max(round, 1), self.test_since <= max(round, 1)
         return SplitClient(
             self.client,
-            self.train_x[train],
+            self.x,
+            self.train[train],
+            self.test[test],
             self.train_y[train],
-            self.test_x[test],
             self.test_y[test],
             capacity=self.capacity,
         )
@@ -106,11 +124,11 @@ def split_client(
     else:
         train, test = split(client, card, kind, s.test_share, s.seed)
     train = thinned(train, client, s.train_share, s.seed)
-    x, y, since = client.x, client.y, client.since
+    y, since = client.y, client.since
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
-    parts = SplitClient(client.client, x[train], y[train], x[test], y[test], capacity=capacity)
+    parts = SplitClient(client.client, client.x, train, test, y[train], y[test], capacity=capacity)
     if since is None or (since <= 1).all():
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])

@@ -72,6 +72,8 @@ class CohortGrid(SimulationGrid):
             for part in stacks_of(counts, size, self._like)
         ]
         places = [(cohort, i) for cohort in self.cohorts for i in range(len(cohort.clients))]
+        #: Whether some rounds ask only some clients.
+        self._sampled = False
         self._where = dict(zip(self._nodes, places, strict=True))
         self._pool: ThreadPoolExecutor
         self._pool = ThreadPoolExecutor(workers, initializer=lambda: _begin(self._pool, workers))
@@ -105,6 +107,7 @@ class CohortGrid(SimulationGrid):
             bundles = [received[client] for client in clients]
             state = cohort.personalised(turn, scaling, range(len(clients)), bundles)
             params = cohort.learner.personal(state)
+            cohort.data.forget()
             for i, client in enumerate(clients):
                 yield client, {name: t[i].cpu().contiguous() for name, t in params.items()}
 
@@ -119,6 +122,7 @@ class CohortGrid(SimulationGrid):
     def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
         """Let clients answer messages of one kind, in stacks as full as can be."""
         told = {message.metadata.dst_node_id: message for message in asked}
+        self._sampled |= kind == MessageType.TRAIN and len(told) < len(self._where)
         by_cohort = defaultdict[int, list[int]](list)
         for node in sorted(told):
             by_cohort[id(self._where[node][0])].append(node)
@@ -134,7 +138,8 @@ class CohortGrid(SimulationGrid):
         tasks = []
         for nodes in groups:
             members = [self._where[node] for node in nodes]
-            task = self._pool.submit(_answer, kind, members, [told[node] for node in nodes])
+            given = members, [told[node] for node in nodes]
+            task = self._pool.submit(_answer, kind, *given, keep_data=not self._sampled)
             tasks.append((task, members))
         for task, members in tasks:
             replies, joined = task.result()
@@ -144,7 +149,7 @@ class CohortGrid(SimulationGrid):
 
 
 def _answer(
-    kind: str, members: Members, told: Sequence[Message]
+    kind: str, members: Members, told: Sequence[Message], keep_data: bool
 ) -> tuple[list[Message], Cohort | None]:
     """Return what clients answer, and the cohort they were joined in if they are none of their own.
 
@@ -152,7 +157,10 @@ def _answer(
     """
     cohort = members[0][0]
     if members == [(cohort, i) for i in range(len(cohort.clients))]:
-        return ANSWERS[kind](cohort, list(enumerate(told))), None
+        answers = ANSWERS[kind](cohort, list(enumerate(told)))
+        if not keep_data:  # they may not be asked again for long
+            cohort.data.forget()
+        return answers, None
     joined = gathered(members)
     return ANSWERS[kind](joined, list(enumerate(told))), joined
 

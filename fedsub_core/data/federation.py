@@ -7,7 +7,7 @@ The card and the clients' files are checked where they enter (:mod:`fedsub_core.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ import tomli_w
 
 from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card, read_card
 from fedsub_core.data.client_data import ClientData, check_client, read_client
+from fedsub_core.data.shelf import Shelf
 from fedsub_core.errors import DataError
 from fedsub_core.files import check_new_folder, whole_folder
 
@@ -27,6 +28,8 @@ __all__ = [
     "read_federation",
     "write_federation",
 ]
+
+_NOTHING = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,8 @@ class Federation:
 def read_federation(folder: Path | str) -> Federation:
     """Return the federation in `folder`: its card and every ``clients/<id>.npz``.
 
+    Features beyond what is little (:mod:`fedsub_core.data.shelf`) stay on disk until they are read.
+
     Raises
     ------
     DataError
@@ -51,8 +56,13 @@ def read_federation(folder: Path | str) -> Federation:
     """
     folder = Path(folder)
     card = read_card(folder)
-    paths = list((folder / "clients").glob("*.npz"))
-    federation = Federation(card, {p.stem: read_client(p, card) for p in sorted(paths)})
+    shelf, clients = Shelf(), list[ClientData]()
+    for path in sorted((folder / "clients").glob("*.npz")):
+        data = read_client(path, card)
+        shelf.put(data.x)
+        clients.append(replace(data, x=_NOTHING))  # the shelf alone keeps them
+    shelved = zip(clients, shelf.arrays(), strict=True)
+    federation = Federation(card, {data.client: replace(data, x=x) for data, x in shelved})
     _check_together(folder, federation)
     return federation
 

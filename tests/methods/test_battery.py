@@ -14,6 +14,7 @@ import torch
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_strategy
+from fedsub_client.split_client import SplitClient
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.methods.table import METHODS
@@ -188,14 +189,14 @@ def test_people_of_few_classes_or_samples(
 def test_no_tested_sample_reaches_the_learner(name: str, run_method: RunMethod) -> None:
     """Other tested samples, features and labels: other metrics, and the very same models."""
 
+    def spoilt_client(client: SplitClient) -> SplitClient:
+        x = client.x.copy()
+        x[client.test] = 9 - client.test_x
+        return replace(client, x=x, test_y=2 - client.test_y)
+
     def spoil(grid: CohortGrid) -> None:
         for cohort in grid.cohorts:
-            cohort.hold(
-                [
-                    replace(client, test_x=9 - client.test_x, test_y=2 - client.test_y)
-                    for client in cohort.clients
-                ]
-            )
+            cohort.hold([spoilt_client(client) for client in cohort.clients])
 
     run, spoilt = run_method(name), run_method(name, prepare=spoil)
     for client, model in run.models().items():

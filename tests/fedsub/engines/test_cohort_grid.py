@@ -120,6 +120,18 @@ def test_who_has_most_samples_has_a_stack_and_shares_the_work(
     assert_equal(spread, together)
 
 
+@pytest.mark.parametrize(("sampled", "ready"), [(0, 6), (2, 0)])
+def test_data_of_clients_who_rest_do_not_lie_ready(town: Town, sampled: int, ready: int) -> None:
+    keys = {"clients_per_round": sampled, "rounds": 2}
+    strategy = build_strategy(config("fedsub", **keys), "fedsub")
+    with grid_of(town(6), "fedsub", **keys) as grid:
+        cohorts = grid.cohorts
+        strategy.start(grid)
+        assert strategy.finished_rounds == 2  # everybody was tested, too
+        held = [client for one in cohorts if one.data.ready for client in one.clients]
+        assert len(held) == ready
+
+
 def told(
     grid: CohortGrid, method: str, clients: Sequence[str], round: int, kind: str = MessageType.TRAIN
 ) -> list[Message]:

@@ -1,0 +1,94 @@
+"""Memory of a federation of raw windows whose rounds ask only a few people.
+
+    python benchmarks/resting.py [--clients 300] [--windows 300] [--asked 10]
+
+Memory that the system cannot take back for others (RssAnon, so Linux only), beyond what a process
+has after its imports: after reading the folder, after three rounds of FedSub with the CNN, after
+everybody was tested. Windows of 9 channels and 128 steps; the ratio is to their float32 bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from simulation import Rounds  # a script beside this one
+
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data import shelf
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, read_federation, write_federation
+
+TINY = ["--clients", "6", "--windows", "20", "--asked", "2"]
+#: What the lines of results begin with.
+LINES = ("read", "three rounds", "everybody tested")
+CHANNELS, STEPS = 9, 128
+
+
+def kept() -> float:
+    """Return the MiB of this process that the system cannot take back."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 2**10
+    raise SystemExit("no RssAnon in /proc/self/status: this needs Linux")
+
+
+def write(folder: Path, clients: int, windows: int) -> None:
+    """Write a federation of noise."""
+    rng, y = np.random.default_rng(0), np.arange(windows, dtype=np.int64) % 6
+    shape = windows, CHANNELS, STEPS
+    people = {
+        f"{i:05d}": ClientData(f"{i:05d}", rng.standard_normal(shape, dtype=np.float32), y)
+        for i in range(clients)
+    }
+    card = Card("noise", "memory", tuple("abcdef"), tuple("123456789"))
+    write_federation(folder, Federation(card, people))
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=300)
+    parser.add_argument("--windows", type=int, default=300, help="of each client")
+    parser.add_argument("--asked", type=int, default=10, help="clients of a round")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def main() -> None:
+    arguments = read_arguments()
+    torch.set_num_threads(1)
+    features = arguments.clients * arguments.windows * CHANNELS * STEPS * 4 / 2**20
+    config = read_config(
+        None,
+        {"method": "fedsub", "model": "cnn1d", "beside": "", "device": "cpu", "threads": 1,
+         "clients-per-round": arguments.asked},
+    )  # fmt: skip
+    print(
+        f"features: {features:.0f} MiB, {shelf.MEMORY / 2**20:.0f} of them kept in memory at most"
+    )
+    with TemporaryDirectory() as folder:
+        write(Path(folder, "data"), arguments.clients, arguments.windows)
+        before = kept()
+
+        def line(what: str) -> None:
+            more = kept() - before
+            print(f"{what:17} {more:6.0f} MiB  {more / features:.2f} of the features")
+
+        data = read_federation(Path(folder, "data"))
+        line("read")
+        run = Rounds(config, "fedsub", data)
+        for round in (1, 2, 3):
+            run.strategy.run_round(run.grid, round, timeout=60, evaluated=False)
+        line("three rounds")
+        run()
+        line("everybody tested")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Features beyond a bound lie in a file that is mapped."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsub_core.data import federation
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation, read_federation, write_federation
+from fedsub_core.data.fingerprint import fingerprints
+from fedsub_core.data.shelf import Shelf
+from fedsub_core.errors import DataError
+
+RNG = np.random.default_rng(0)
+SHAPES = [(5, 3), (1, 3), (7, 3), (4, 3)]
+
+
+@pytest.mark.parametrize("memory", [0, 60, 100, 10_000])
+def test_arrays_come_back_in_their_order(memory: int) -> None:
+    arrays = [RNG.normal(size=shape).astype(np.float32) for shape in SHAPES]
+    kept = Shelf(memory)
+    for array in arrays:
+        kept.put(array)
+    back = kept.arrays()
+    assert [one.shape for one in back] == SHAPES
+    assert all(one.dtype == np.float32 for one in back)
+    assert all(np.array_equal(one, other) for one, other in zip(back, arrays, strict=True))
+    in_memory = [one is other for one, other in zip(back, arrays, strict=True)]
+    assert in_memory == [memory == 10_000] * 4
+    del kept  # the arrays keep what they need
+    assert np.array_equal(back[2], arrays[2])
+
+
+def test_what_is_changed_stays_where_it_was_changed() -> None:
+    kept = Shelf(0)
+    kept.put(np.ones((2, 2), np.float32))
+    kept.arrays()[0][:] = 5
+    assert (kept.arrays()[0] == 1).all()
+
+
+def test_nothing() -> None:
+    assert Shelf(0).arrays() == []
+
+
+def test_a_folder_that_takes_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(DataError, match=r"gone: features of more than 0 MiB .*TMPDIR"):
+        Shelf(0).put(np.ones((2, 2), np.float32))
+
+
+def test_a_large_federation_is_the_one_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    y = np.arange(40) % 2
+    people = {
+        f"p{i}": ClientData(f"p{i}", RNG.normal(size=(40, 3)).astype(np.float32), y, None, y)
+        for i in range(4)
+    }
+    whole = Federation(Card("f", "a", ("x", "y"), ("1", "2", "3")), people)
+    write_federation(tmp_path / "f", whole)
+    used: list[Shelf] = []
+
+    def small() -> Shelf:
+        used.append(Shelf(1000))
+        return used[-1]
+
+    monkeypatch.setattr(federation, "Shelf", small)
+    back = read_federation(tmp_path / "f")
+    assert used[0]._file is not None
+    assert fingerprints(back) == fingerprints(whole)
