@@ -77,7 +77,7 @@ def run(
     """
     from fedsub.engines.simulation import build_grid, ray_grids
     from fedsub.report.tables import print_results
-    from fedsub.studies.comparison import compare, go_on, load_data, new_folder, resumed_config
+    from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
     from fedsub_core.data.sources import absolute_source
     from fedsub_server.results import method_summaries
 
@@ -102,7 +102,7 @@ def run(
     with grids as make_grid, rounds_progress(console) as bar:
         folder = resume or new_folder(resolved)
         tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
-        compare(
+        train_methods(
             resolved,
             federation,
             folder,

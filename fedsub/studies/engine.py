@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from fedsub.studies.comparison import compare
+from fedsub.studies.run import train_methods
 from fedsub.studies.study import Task
 from fedsub.studies.tuning import training_part, tuning_config
 from fedsub_core.config.run_config import dump_toml
@@ -30,7 +30,7 @@ def train_run(task: Task, federation: Federation, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     begun = time.monotonic()
-    compare(config, federation, folder, lambda name, round: None)
+    train_methods(config, federation, folder, lambda name, round: None)
     write_whole(folder / SECONDS_FILE, f"{time.monotonic() - begun:.1f}\n".encode())
 
 

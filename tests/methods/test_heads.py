@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.studies.comparison import load_data
+from fedsub.studies.run import load_data
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import Stack

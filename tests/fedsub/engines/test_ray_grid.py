@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from fedsub.cli import cli
 from fedsub.engines.ray_grid import ATTEMPTS, RayGrid
 from fedsub.engines.simulation import MakeGrid, build_grid, ray_grids
-from fedsub.studies.comparison import MethodProgress, compare
+from fedsub.studies.run import MethodProgress, train_methods
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, RunError
@@ -48,7 +48,7 @@ def trained(
     federation: Federation = FIVE,
 ) -> dict[str, bytes]:
     """Train a run's methods; return what its files hold, but times."""
-    compare(run, federation, folder, progress, make_grid)
+    train_methods(run, federation, folder, progress, make_grid)
     files = [*folder.glob("*/metrics.csv"), *folder.glob("*/models/*")]
     assert len(files) == 3 * (1 + 5)
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

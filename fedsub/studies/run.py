@@ -1,4 +1,4 @@
-"""A comparison: several methods on the same federation, splits and seeds, in one run folder."""
+"""A run: several methods on the same federation, splits and seeds, in one folder."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def go_on(folder: Path, config: RunConfig, federation: Federation) -> None:
         write_whole(folder / RUN_FILE, text)
 
 
-def compare(
+def train_methods(
     config: RunConfig,
     federation: Federation,
     folder: Path,
