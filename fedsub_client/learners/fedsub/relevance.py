@@ -22,8 +22,8 @@ from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
 from fedsub_core.models.chain import Model, Params
 
 # float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
-# for calls, larger ones for leaving the cache.
-BLOCK_VALUES = 3 * 2**16
+# for calls, larger ones for leaving the cache. Of fewer samples than that, calls cost more.
+BLOCK_VALUES, LEAST_SAMPLES = 3 * 2**16, 128
 
 
 def unit_relevance(
@@ -78,7 +78,7 @@ def representatives(data: Stack, most: int) -> Stack:
 
 def block_samples(model: Model) -> int:
     """Return how many samples a block holds, so that its intermediate results stay in cache."""
-    return max(1, BLOCK_VALUES // model.widest)
+    return max(LEAST_SAMPLES, BLOCK_VALUES // model.widest)
 
 
 def _in_blocks(
