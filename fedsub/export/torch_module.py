@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from fedsub_client.loaded_model import LoadedModel
 from fedsub_core.models.chain import Params
-from fedsub_core.models.mixture import OWN_HEAD, Common, Mixture, finite, of_held, unit_length
+from fedsub_core.models.experts import HEAD
+from fedsub_core.models.mixture import Common, Mixture, finite, of_held, unit_length
 from fedsub_core.models.to_torch import to_torch
 
 
@@ -60,8 +61,8 @@ class MixtureModule(nn.Module):
         common, *others = mixture.models
         self.body = to_torch(mixture.body, mixture.of(params, common))
         self.head = to_torch(mixture.head, mixture.of(params, common))
-        if OWN_HEAD in mixture.experts:
-            own = {key: params[f"{OWN_HEAD}.{key}"] for key in mixture.head.parameter_shapes}
+        if HEAD in mixture.experts:
+            own = {key: params[f"{HEAD}.{key}"] for key in mixture.head.parameter_shapes}
             self.own_head = to_torch(mixture.head, own)
         models = {name: to_torch(mixture.model, mixture.of(params, name)) for name in others}
         self.models = nn.ModuleDict(models)
@@ -75,8 +76,8 @@ class MixtureModule(nn.Module):
         word = finite(self.head(seen).softmax(1))[None]
         common = Common(word, unit_length(seen.flatten(1)[None]))
         own = {name: finite(model(x).softmax(1))[None] for name, model in self.models.items()}
-        if OWN_HEAD in self.mixture.experts:
-            own[OWN_HEAD] = finite(of_held(gate, self.own_head(seen)[None]).softmax(2))
+        if HEAD in self.mixture.experts:
+            own[HEAD] = finite(of_held(gate, self.own_head(seen)[None]).softmax(2))
         each = self.mixture.stacked(gate, common, own)
         return self.mixture.mixed(gate, common, each)[0]
 

@@ -11,18 +11,10 @@ from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.fedsub import SHARES, SubnetworkHyperparameters
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
+from fedsub_core.models.experts import EXPERTS, HEAD, LOCAL, PULLED, STRONG
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
 
-#: The experts that a person's mixture may have, by what they are: see `experts`.
-LOCAL, PULLED, STRONG, FUSED, NEAREST, HEAD = EXPERTS = (
-    "local",
-    "pulled",
-    "strong",
-    "fused",
-    "nearest",
-    "head",
-)
 #: What travels beside FedSub's tensors; before an expert's name, its weight as devices report it.
 GATE, WEIGHT = "gate", "weight_"
 #: And by how much likelier the labels that judge are if an expert's probabilities are tempered,

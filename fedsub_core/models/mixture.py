@@ -17,12 +17,8 @@ from torch.nn import functional as F
 
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.experts import FUSED, HEAD, NEAREST
 
-#: The model whose embedding is used, and which knows classes that the person lacks.
-COMMON = "fused"
-#: Experts that have no whole model: class means in the common model's embedding, and a head of the
-#: person's own on its body.
-NEAREST, OWN_HEAD = "nearest", "head"
 WEIGHTS, TEMPERATURE, HELD, OPEN, MEANS, SPREAD = (
     "gate.weights",
     "gate.temperature",
@@ -67,7 +63,7 @@ class Mixture:
     Parameters
     ----------
     model : the architecture of each.
-    experts : their names. :data:`COMMON` and all but :data:`NEAREST` and :data:`OWN_HEAD` have a
+    experts : their names. :data:`FUSED` and all but :data:`NEAREST` and :data:`HEAD` have a
         model each.
 
     Notes
@@ -86,7 +82,7 @@ class Mixture:
     @cached_property
     def models(self) -> tuple[str, ...]:
         """Names of those that are models of their own, the common one first."""
-        return (COMMON, *[e for e in self.experts if e not in (COMMON, NEAREST, OWN_HEAD)])
+        return (FUSED, *[e for e in self.experts if e not in (FUSED, NEAREST, HEAD)])
 
     @cached_property
     def parameter_shapes(self) -> dict[str, Shape]:
@@ -96,9 +92,9 @@ class Mixture:
             for name in self.models
             for key, shape in self.model.parameter_shapes.items()
         }
-        if OWN_HEAD in self.experts:
+        if HEAD in self.experts:
             own = self.head.parameter_shapes.items()
-            shapes |= {f"{OWN_HEAD}.{key}": shape for key, shape in own}
+            shapes |= {f"{HEAD}.{key}": shape for key, shape in own}
         return shapes | self.gate_shapes
 
     @cached_property
@@ -135,16 +131,16 @@ class Mixture:
 
     def each(self, params: Params, x: Tensor) -> tuple[Common, dict[str, Tensor]]:
         """Return what the common model makes of samples, and others' probabilities by name."""
-        shared = self.of(params, COMMON)
+        shared = self.of(params, FUSED)
         features = self.body.forward(shared, x)
         probabilities = finite(self.head.forward(shared, features).softmax(2))
         own = {
             name: finite(self.model.forward(self.of(params, name), x).softmax(2))
             for name in self.models[1:]
         }
-        if OWN_HEAD in self.experts:
-            head = {key: params[f"{OWN_HEAD}.{key}"] for key in self.head.parameter_shapes}
-            own[OWN_HEAD] = finite(of_held(params, self.head.forward(head, features)).softmax(2))
+        if HEAD in self.experts:
+            head = {key: params[f"{HEAD}.{key}"] for key in self.head.parameter_shapes}
+            own[HEAD] = finite(of_held(params, self.head.forward(head, features)).softmax(2))
         return Common(probabilities, unit_length(features.flatten(2))), own
 
     def stacked(self, params: Params, common: Common, own: Mapping[str, Tensor]) -> Tensor:
@@ -152,7 +148,7 @@ class Mixture:
 
         Of `params` only :attr:`gate_shapes`'s are read, as in :meth:`mixed`.
         """
-        found = {COMMON: common.probabilities, **own}
+        found = {FUSED: common.probabilities, **own}
         if NEAREST in self.experts:
             found[NEAREST] = finite(self.nearest(params, common.embedding))
         return torch.stack([found[name] for name in self.experts], 2)
@@ -185,7 +181,7 @@ class Mixture:
         """
         of = {name: name.partition(".")[0] for name in broken}
         # The common model's embedding is what its head and class means go by.
-        lost = set(of.values()) | ({OWN_HEAD, NEAREST} if COMMON in of.values() else set())
+        lost = set(of.values()) | ({HEAD, NEAREST} if FUSED in of.values() else set())
         weights = dict(zip(self.experts, params[WEIGHTS].tolist(), strict=True))
         answers = any(weight > 0 for name, weight in weights.items() if name not in lost)
         return [name for name in broken if name in self.gate_shapes or not answers]

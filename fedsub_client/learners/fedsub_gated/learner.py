@@ -28,13 +28,7 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
     CURVES,
-    FUSED,
     GATE,
-    HEAD,
-    LOCAL,
-    NEAREST,
-    PULLED,
-    STRONG,
     TEMPERATURE,
     TEMPERATURES,
     WEIGHT,
@@ -43,6 +37,7 @@ from fedsub_core.methods.fedsub_gated import (
     trained,
 )
 from fedsub_core.models.chain import Params
+from fedsub_core.models.experts import FUSED, HEAD, LOCAL, NEAREST, PULLED, STRONG
 from fedsub_core.models.mixture import (
     HELD,
     MEANS,

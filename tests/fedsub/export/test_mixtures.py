@@ -57,7 +57,9 @@ def test_the_file_answers_as_the_device_does(loaded: LoadedModel, tmp_path: Path
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_other_formats(loaded: LoadedModel, tmp_path: Path) -> None:
-    assert export(loaded, "safetensors", tmp_path / "model.safetensors") == 0
+    difference = export(loaded, "safetensors", tmp_path / "model.safetensors")
+    # The same numbers, but a processor may add them up by where they lie in memory.
+    assert difference is not None and difference < 1e-6
     with safe_open(tmp_path / "model.safetensors", "np") as opened:
         told = opened.metadata()
         assert {*opened.keys()} >= {"gate.weights", "fused.linear1.bias", "nearest.means"} - {
