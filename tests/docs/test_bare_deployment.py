@@ -21,8 +21,9 @@ from .bare_setup import install, node_config, people, write_own_data
 
 BARE, ROUNDS = "p3", 2
 KEYS: dict[str, Any] = {
-    "method": "fedavg",
-    "beside": "fedsub",
+    # That it takes part in FedAvg, and tests what it is sent, is shown in one process.
+    "method": "fedsub",
+    "beside": "",
     "rounds": ROUNDS,
     # A deployment starts a process for every message.
     "evaluate-every": ROUNDS,

@@ -43,12 +43,12 @@ SEED = int(os.environ.get("FEDSUB_SOAK_SEED", "0"))
 ROUNDS = 3 * TIMES
 #: Mean seconds between two kills: less than it takes to come back from one.
 PAUSE = 2.5
-#: How many of each are killed, times TIMES; a dozen in all.
+#: How many of each are killed, times TIMES.
 KILLS = {
-    "ClientApp": 4,
-    "SuperExec of a device": 3,
+    "ClientApp": 2,
+    "SuperExec of a device": 1,
     "SuperNode": 1,
-    "SuperLink": 2,
+    "SuperLink": 1,
     "ServerApp": 1,
     "SuperExec of the server": 1,
 }
