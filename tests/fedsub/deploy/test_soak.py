@@ -43,12 +43,12 @@ SEED = int(os.environ.get("FEDSUB_SOAK_SEED", "0"))
 ROUNDS = 3 * TIMES
 #: Mean seconds between two kills: less than it takes to come back from one.
 PAUSE = 2.5
-#: How many of each are killed, times TIMES.
+#: How many of each are killed, times TIMES; a dozen in all.
 KILLS = {
-    "ClientApp": 2,
-    "SuperExec of a device": 1,
+    "ClientApp": 4,
+    "SuperExec of a device": 3,
     "SuperNode": 1,
-    "SuperLink": 1,
+    "SuperLink": 2,
     "ServerApp": 1,
     "SuperExec of the server": 1,
 }
