@@ -59,11 +59,6 @@ class ScaledData:
             )
         return self._made[1], self._made[2]
 
-    @property
-    def ready(self) -> bool:
-        """Whether the stacks are made."""
-        return self._made is not None
-
     def forget(self) -> None:
         """Free the stacks until they are asked for again."""
         self._made = None

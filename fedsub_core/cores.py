@@ -31,6 +31,7 @@ def each(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
 
     Threads that work beside this one (:func:`work_beside`) take parts, too, as soon as they have
     nothing else to do, so that one large task does not hold up the rest; alone, it is a loop.
+    Where a part fails no other is begun, and its error is raised.
     """
     todo, lock = list(enumerate(parts)), threading.Lock()
     others = min(getattr(_thread, "others", 0), len(todo) - 1)

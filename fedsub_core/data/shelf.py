@@ -28,7 +28,7 @@ class Shelf:
     """
 
     def __init__(self, memory: int = MEMORY) -> None:
-        self._memory = memory
+        self._memory, self._bytes = memory, 0
         self._held: list[NDArray[np.float32]] = []
         self._shapes: list[tuple[int, ...]] = []
         self._file: IO[bytes] | None = None
@@ -37,11 +37,12 @@ class Shelf:
         """Put an array beside the others."""
         self._shapes.append(array.shape)
         self._held.append(array)
-        if self._file is None and sum(one.nbytes for one in self._held) <= self._memory:
+        self._bytes += array.nbytes
+        if self._bytes <= self._memory:
             return
         try:
             if self._file is None:
-                self._file = TemporaryFile(prefix="fedsub-data-")  # noqa: SIM115 (lives as long)
+                self._file = TemporaryFile(prefix="fedsub-data-")  # noqa: SIM115 (until all is taken)
             for one in self._held:
                 self._file.write(one.tobytes())
             self._file.flush()
@@ -53,11 +54,12 @@ class Shelf:
         self._held.clear()
 
     def arrays(self) -> list[NDArray[np.float32]]:
-        """Return all arrays, in their order; what is changed in them the file does not see."""
+        """Take all arrays, in their order, off the shelf; they may be changed."""
         if self._file is None:
             return list(self._held)
-        # One map for all: a system allows a process only so many.
-        mapped = np.frombuffer(mmap(self._file.fileno(), 0, access=ACCESS_COPY), np.float32)
+        with self._file as file:  # the map keeps it
+            # One for all: a system allows a process only so many.
+            mapped = np.frombuffer(mmap(file.fileno(), 0, access=ACCESS_COPY), np.float32)
         ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
         parts = np.split(mapped, ends[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]

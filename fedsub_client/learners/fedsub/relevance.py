@@ -22,7 +22,7 @@ from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
 from fedsub_core.models.chain import Model, Params
 
 # float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
-# for calls, larger ones for leaving the cache. Of fewer samples than that, calls cost more.
+# for calls, larger ones for leaving the cache; below LEAST_SAMPLES calls are what costs more.
 BLOCK_VALUES, LEAST_SAMPLES = 3 * 2**16, 128
 
 
@@ -77,7 +77,7 @@ def representatives(data: Stack, most: int) -> Stack:
 
 
 def block_samples(model: Model) -> int:
-    """Return how many samples a block holds, so that its intermediate results stay in cache."""
+    """Return how many samples a block holds: few enough for the cache, enough to be worth calls."""
     return max(LEAST_SAMPLES, BLOCK_VALUES // model.widest)
 
 

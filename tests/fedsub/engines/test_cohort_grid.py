@@ -128,7 +128,7 @@ def test_data_of_clients_who_rest_do_not_lie_ready(town: Town, sampled: int, rea
         cohorts = grid.cohorts
         strategy.start(grid)
         assert strategy.finished_rounds == 2  # everybody was tested, too
-        held = [client for one in cohorts if one.data.ready for client in one.clients]
+        held = [client for one in cohorts if one.data._made for client in one.clients]
         assert len(held) == ready
 
 

@@ -62,6 +62,8 @@ def test_other_formats(loaded: LoadedModel, tmp_path: Path) -> None:
     assert difference is not None and difference < 1e-6
     with safe_open(tmp_path / "model.safetensors", "np") as opened:
         told = opened.metadata()
+        for name, tensor in loaded.model.params.items():
+            assert np.array_equal(opened.get_tensor(name), tensor.numpy()), name
         assert {*opened.keys()} >= {"gate.weights", "fused.linear1.bias", "nearest.means"} - {
             "fused.linear1.bias" if loaded.model.kind == "cnn1d" else ""
         }
