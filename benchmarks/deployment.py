@@ -2,9 +2,9 @@
 
     python benchmarks/deployment.py [--rounds 8] [--clients 3] [--samples 200]
 
-Three SuperNodes with TLS and keys (`fedsub deploy local`) run FedSub's rounds, then rounds of
-local training as a learner that does next to nothing, then a bare Flower app (one message of
-270 KiB there and back, no torch) through the very same processes and with the same polling.
+Three SuperNodes with TLS and keys (`fedsub deploy local`) run FedSub's rounds; the same with a
+program for each message, as Flower's SuperExec starts them; then a bare Flower app (one message of
+270 KiB there and back, no torch) through Flower's processes and with the same polling.
 Bytes are those of the TCP connections to the SuperLink's fleet port, as the kernel counts them
 (`ss`, package iproute2); memory is the proportional set size of a SuperNode and what works for it.
 """
@@ -12,6 +12,7 @@ Bytes are those of the TCP connections to the SuperLink's fleet port, as the ker
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sqlite3
 import subprocess
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsub.deploy.warm_superexec import WARM_SECONDS
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import Card
@@ -124,7 +126,9 @@ def _processes(folder: Path) -> list[tuple[str, int]]:
         except OSError:
             continue
         home = next((v[10:] for v in environment if v.startswith("FLWR_HOME=")), "")
-        program = next((Path(w).name for w in words if "fl" in Path(w).name), "other")
+        program = next(
+            (Path(w).name for w in words if re.search("fl|fedsub", Path(w).name)), "other"
+        )
         if home in homes:
             found.append((f"{homes[home]}: {program}", int(process.name)))
     return found
@@ -228,14 +232,14 @@ def main() -> None:
             "fedsub.k-selection": "fixed:1",
             "fedsub.fusion": "overlapping-any",
         }
-        for name, method, own, change in (
-            ("FedSub", "fedsub", fusing, lambda app: None),
-            ("local training", "local", {}, lambda app: None),
-            ("bare Flower", "local", {}, make_bare),
+        for name, own, warm, change in (
+            ("FedSub", {"method": "fedsub", **fusing}, "600", lambda app: None),
+            ("a program a message", {"method": "fedsub", **fusing}, "0", lambda app: None),
+            ("bare Flower", {"method": "local"}, "0", make_bare),
         ):
             print(name, flush=True)
-            config = read_config(None, {**common, **own, "method": method, "beside": ""})
-            deployed(config, arguments.clients, change)
+            os.environ[WARM_SECONDS] = warm
+            deployed(read_config(None, {**common, **own, "beside": ""}), arguments.clients, change)
             sys.stdout.flush()
 
 

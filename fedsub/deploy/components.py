@@ -63,7 +63,7 @@ def supernode(
 
 def superexec(credentials: Credentials, port: int) -> list[str]:
     """Return the command of the SuperExec for the SuperLink or SuperNode at `port`."""
-    command = [flower_program("flower-superexec"), "--root-certificates", str(credentials.ca)]
+    command = [flower_program("fedsub-superexec"), "--root-certificates", str(credentials.ca)]
     command += ["--runtime-api-address", f"{HOST}:{port}"]
     return [*command, "--superexec-auth-secret-file", str(credentials.secret)]
 

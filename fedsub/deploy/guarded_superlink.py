@@ -14,12 +14,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import Any
 
 import grpc
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
+from fedsub.deploy.flower_process import flower_module
 from fedsub_core.errors import RunError
 
 #: Objects of one reply; a node may announce as many again only so fast, a second.
@@ -85,7 +85,7 @@ def wait_for_locks() -> None:
     RunError
         If Flower no longer opens them as it did.
     """
-    sql = _flower("flwr.supercore.sql_mixin", "SQLITE_PRAGMAS", "create_engine")
+    sql = flower_module("flwr.supercore.sql_mixin", "SQLITE_PRAGMAS", "create_engine")
     pragmas = dict(sql.SQLITE_PRAGMAS)
     if "busy_timeout" not in pragmas:
         raise RunError(f"flwr: got pragmas {pragmas} without a busy_timeout; expected flwr 1.39")
@@ -106,18 +106,8 @@ def wait_for_locks() -> None:
 def main() -> None:
     """Run Flower's SuperLink, with its own options."""
     ours = {"FleetServicer": GuardedServicer, "GRPC_MAX_MESSAGE_LENGTH": MOST_BYTES}
-    flower = _flower("flwr.superlink.cli.flower_superlink", *ours)
+    flower = flower_module("flwr.superlink.cli.flower_superlink", *ours)
     for name, guard in ours.items():
         setattr(flower, name, guard)
     wait_for_locks()
     flower.flower_superlink()
-
-
-def _flower(module: str, *names: str) -> Any:
-    """Return a module of Flower's that has these names, which are to be replaced."""
-    # A package can give a module's name to a function in it: no import statement.
-    found = import_module(module)
-    for name in names:
-        if not hasattr(found, name):
-            raise RunError(f"flwr: its {module} has no {name} to guard; expected flwr 1.39")
-    return found

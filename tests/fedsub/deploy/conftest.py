@@ -64,6 +64,12 @@ def _opened(process: Path) -> set[str]:
     return opened
 
 
+def _parent(pid: int) -> int:
+    """The number of a process's parent, or 0."""
+    _, _, said = _content(Path("/proc", str(pid), "stat")).rpartition(b")")
+    return int(said.split()[1]) if said else 0
+
+
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
     """Mark the environment of whatever a test starts; return what of it still runs."""
@@ -132,8 +138,18 @@ class Deployment:
     def at_work(self, client: str) -> list[int]:
         """The client's ClientApp that has opened that lock, if there is one."""
         lock = str(self.state(client) / "lock")
-        apps = self.apps(f"supernode-{client}-superexec", "flwr-clientapp")
+        apps = self.clientapps(client)
         return [pid for pid in apps if lock in _opened(Path("/proc", str(pid)))]
+
+    def clientapps(self, client: str) -> list[int]:
+        """The client's ClientApps: forks of a warm process, or programs as Flower starts them."""
+        apps = self.apps(f"supernode-{client}-superexec", "clientapp")
+        return [pid for pid in apps if pid not in self.warm(client)]
+
+    def warm(self, client: str) -> list[int]:
+        """The process that forks the client's ClientApps, if there is one: a SuperExec's own."""
+        name = f"supernode-{client}-superexec"
+        return [p for p in self.apps(name, "warm_clientapp") if _parent(p) == self.pid(name)]
 
     def apps(self, name: str, program: str) -> list[int]:
         """The processes of apps that the SuperExec `name` started."""

@@ -99,7 +99,7 @@ class Site:
         # A task: that it ends, or does not, is what is tested.
         node = self._start(name, [*command, "--node-config", config], rank=1, task=True)
         if apps is not None:
-            command = [flower_program("flower-superexec"), "--insecure", *secret]
+            command = [flower_program("fedsub-superexec"), "--insecure", *secret]
             command += ["--runtime-api-address", f"{HOST}:{port}"]
             self._start(f"{name}-superexec", command, rank=1, env=apps)
         self.nodes[name] = node

@@ -147,7 +147,7 @@ def test_a_write_waits_longer_than_flowers_five_seconds(link: Any, tmp_path: Pat
     ("name", "moved", "said"),
     [
         ("SQLITE_PRAGMAS", (("journal_mode", "WAL"),), "without a busy_timeout"),
-        ("create_engine", None, "has no create_engine to guard"),
+        ("create_engine", None, "has no create_engine to replace"),
     ],
 )
 def test_a_flower_that_opens_its_database_otherwise_is_refused(

@@ -158,7 +158,7 @@ def test_ended_in_the_middle_it_leaves_nothing(
         assert time.monotonic() < until and rehearsal.process.poll() is None
         time.sleep(0.1)
     running = " ".join(mark.now())  # type: ignore[attr-defined]
-    assert all(name in running for name in ("fedsub-superlink", "flwr-serverapp", "flwr-clientapp"))
+    assert all(name in running for name in ("fedsub-superlink", "flwr-serverapp", "warm_clientapp"))
     rehearsal.process.send_signal(number)
     code = rehearsal.end(timeout=60)
     assert code == (-number if number == signal.SIGKILL else 128 + number)

@@ -45,8 +45,9 @@ ROUNDS = 3 * TIMES
 PAUSE = 2.5
 #: How many of each are killed, times TIMES; a dozen in all.
 KILLS = {
-    "ClientApp": 4,
-    "SuperExec of a device": 3,
+    "ClientApp": 3,
+    "warm process": 2,
+    "SuperExec of a device": 2,
     "SuperNode": 1,
     "SuperLink": 2,
     "ServerApp": 1,
@@ -158,9 +159,9 @@ class Soak:
         clients = [c for c in d.rehearsal.clients if self._crashes[c, d.finished] < CRASHES]
         if kind == "ServerApp":
             return [("", pid) for pid in d.apps("superlink-superexec", "flwr-serverapp")]
-        if kind == "ClientApp":
-            found = {c: d.apps(f"supernode-{c}-superexec", "flwr-clientapp") for c in clients}
-            return [(client, pid) for client, pids in found.items() for pid in pids]
+        if kind in ("ClientApp", "warm process"):
+            find = d.clientapps if kind == "ClientApp" else d.warm
+            return [(client, pid) for client in clients for pid in find(client)]
         names = {
             "SuperExec of a device": {f"supernode-{c}-superexec": c for c in clients},
             "SuperNode": {f"supernode-{c}": c for c in d.rehearsal.clients},

@@ -1,0 +1,80 @@
+"""A process that has imported what a ClientApp needs, and forks one for each message.
+
+`warm_superexec.py` starts it as ``python -m fedsub.deploy.warm_clientapp FD``. FD is a socket: each
+line is a JSON list, the arguments of a ``flwr-clientapp``, and is answered with a byte once a fork
+becomes that. It ends when the other end is closed and its forks have ended. It has one thread and
+no connection: no fork waits for a lock that a thread holds which it does not have.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+
+#: The program that a fork becomes, and the app that it loads; they import all else.
+CLIENTAPP, APP = "flwr.supernode.cli.flwr_clientapp", "fedsub_client.app"
+
+
+def next_task(channel: socket.socket) -> list[str] | None:
+    """Return a task's arguments, once for each task and in a fork of its own; None in the end."""
+    with channel.makefile("rb") as lines:
+        for line in lines:
+            if os.fork() == 0:
+                return list(json.loads(line))
+            # If nobody is there to hear it, there will be no further line.
+            with suppress(OSError):
+                channel.sendall(b".")
+    return None
+
+
+def status_of(program: Callable[[], None]) -> int:
+    """Run a program and return its exit status, having said why if it is not 0."""
+    try:
+        program()
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def main() -> None:
+    """Import, and be each task's ClientApp."""
+    # Ctrl+C reaches all processes of a terminal; who asked for this one ends it. Forks that have
+    # ended are nobody's business: tasks end by what they tell the SuperNode.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    clientapp = import_module(CLIENTAPP)
+    import_module(APP)
+    # What the forks share is not to be written to by their search for garbage.
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        task = next_task(channel)
+    if task is None:
+        with suppress(ChildProcessError):
+            os.wait()
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sys.argv = ["flwr-clientapp", *task]
+    status = status_of(clientapp.flwr_clientapp)
+    logging.shutdown()
+    # An interpreter that takes itself apart writes to every page that it shares.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

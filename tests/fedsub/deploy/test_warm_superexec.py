@@ -1,0 +1,344 @@
+"""ClientApps are forks of a warm process, and start as Flower's do where there can be none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.supercore.constant import TASK_TOKEN_HEADER, ExecutorType, TaskType
+from flwr.supercore.superexec import run_superexec
+from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
+
+from fedsub.deploy import warm_superexec
+from fedsub.deploy.flower_process import flower_environment, flower_program
+from fedsub.deploy.warm_clientapp import status_of
+from fedsub.deploy.warm_superexec import WARM_SECONDS, WarmExecutor, arguments_of, read_seconds
+from fedsub_core.errors import ConfigError
+
+PATIENCE = 120.0
+
+
+class SuperNode(ThreadingHTTPServer):
+    """What ClientApps ask for their tasks: it notes who comes, and sends all away."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.open = threading.Event()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SuperNode
+
+    def do_POST(self) -> None:
+        self.server.seen.add(self.headers[TASK_TOKEN_HEADER])
+        self.server.open.wait(PATIENCE)
+        self.send_error(400)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def supernode() -> Iterator[SuperNode]:
+    with SuperNode() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.open.set()
+        server.shutdown()
+
+
+@pytest.fixture
+def spec(supernode: SuperNode) -> ExecutionSpec:
+    return ExecutionSpec(
+        task_type=TaskType.CLIENT_APP,
+        runtime_api_address=supernode.address,
+        token="first-token",
+        insecure=True,
+        root_certificates_path=None,
+        runtime_dependency_install=False,
+        parent_pid=os.getpid(),
+        suppress_output=False,
+        task_id=1,
+        fab_hash=None,
+    )
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def executor(
+    clock: Clock, supernode: SuperNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WarmExecutor]:
+    for name, value in flower_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    made = WarmExecutor(600.0, clock)
+    yield made
+    made.close()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"FLWR_HOME={tmp_path}\0".encode() in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+@pytest.fixture
+def flowers(monkeypatch: pytest.MonkeyPatch) -> list[ExecutionSpec]:
+    """Tasks that are started as Flower starts them, which are not started here."""
+    launched: list[ExecutionSpec] = []
+
+    def launch(self: SubprocessExecutor, spec: ExecutionSpec) -> LaunchResult:
+        launched.append(spec)
+        return LaunchResult.accepted()
+
+    monkeypatch.setattr(SubprocessExecutor, "launch", launch)
+    return launched
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {PATIENCE:g} s"
+        time.sleep(0.05)
+
+
+def children(pid: int | None) -> set[int]:
+    return {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def at_rest(executor: WarmExecutor) -> bool:
+    executor.reconcile()
+    return executor.pid is None
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; it may not have been waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (OSError, IndexError):
+        return True
+
+
+def test_each_task_is_a_fork_of_one_warm_process(
+    executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode
+) -> None:
+    for token in ("first-token", "second-token"):
+        executor.launch(replace(spec, token=token))
+    until(lambda: {"first-token", "second-token"} <= supernode.seen)
+    warm = executor.pid
+    assert warm is not None
+    assert len(children(warm)) == 2
+    # Nobody holds a lock that a fork could wait for.
+    assert "Threads:\t1\n" in Path(f"/proc/{warm}/status").read_text()
+    executor.reconcile()
+    assert executor.pid == warm
+    forks = children(warm)
+    executor.close()
+    # It outlives those that it started, and no longer.
+    assert not gone(warm)
+    supernode.open.set()
+    until(lambda: all(gone(pid) for pid in (*forks, warm)))
+
+
+def test_a_warm_process_with_nothing_to_do_ends_and_the_next_task_gets_another(
+    executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode, clock: Clock
+) -> None:
+    supernode.open.set()
+    executor.launch(spec)
+    first = executor.pid
+    clock.now = 601.0
+    # It has not said yet that it started the first.
+    executor.reconcile()
+    assert executor.pid == first
+    until(lambda: at_rest(executor))
+    until(lambda: supernode.seen == {"first-token"})
+    executor.launch(spec)
+    assert executor.pid not in (None, first)
+
+
+def test_tasks_of_a_killed_warm_process_start_as_flowers_do_and_the_next_gets_another(
+    executor: WarmExecutor,
+    spec: ExecutionSpec,
+    supernode: SuperNode,
+    flowers: list[ExecutionSpec],
+) -> None:
+    supernode.open.set()
+    executor.launch(spec)
+    until(lambda: supernode.seen)
+    executor.reconcile()
+    first = executor.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    until(lambda: gone(first))
+    second = replace(spec, token="second-token")
+    executor.launch(second)
+    until(lambda: at_rest(executor))
+    assert flowers == [second]
+    executor.launch(spec)
+    assert executor.pid not in (None, first)
+
+
+def test_a_new_version_gets_a_warm_process_of_its_own(
+    executor: WarmExecutor,
+    spec: ExecutionSpec,
+    supernode: SuperNode,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executor.launch(spec)
+    old = executor.pid
+    assert old is not None
+    monkeypatch.setattr(warm_superexec, "installed_version", lambda: "99.0")
+    executor.launch(replace(spec, token="second-token"))
+    assert executor.pid not in (None, old)
+    # What the old one was asked for is not lost.
+    until(lambda: {"first-token", "second-token"} <= supernode.seen)
+    supernode.open.set()
+    until(lambda: gone(old))
+
+
+def test_where_none_can_be_had_all_tasks_start_as_flowers_do(
+    executor: WarmExecutor,
+    spec: ExecutionSpec,
+    flowers: list[ExecutionSpec],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    executor.launch(spec)
+    until(lambda: at_rest(executor))
+    assert flowers == [spec]
+    monkeypatch.undo()
+    executor.launch(spec)
+    assert executor.pid is None
+
+
+def test_other_tasks_and_silent_ones_start_as_flowers_do(
+    executor: WarmExecutor, spec: ExecutionSpec, flowers: list[ExecutionSpec]
+) -> None:
+    server, silent = (
+        replace(spec, task_type=TaskType.SERVER_APP),
+        replace(spec, suppress_output=True),
+    )
+    executor.launch(server)
+    executor.launch(silent)
+    assert executor.pid is None
+    assert flowers == [server, silent]
+
+
+@pytest.mark.parametrize("insecure", [True, False])
+@pytest.mark.parametrize("certificates", [None, "ca.crt"])
+@pytest.mark.parametrize("parent", [None, 7])
+@pytest.mark.parametrize("install", [True, False])
+def test_arguments_are_those_that_flower_gives(
+    spec: ExecutionSpec,
+    monkeypatch: pytest.MonkeyPatch,
+    insecure: bool,
+    certificates: str | None,
+    parent: int | None,
+    install: bool,
+) -> None:
+    given = replace(
+        spec,
+        insecure=insecure,
+        root_certificates_path=certificates,
+        parent_pid=parent,
+        runtime_dependency_install=install,
+    )
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", started.append)
+    SubprocessExecutor().launch(given)
+    assert started == [["flwr-clientapp", *arguments_of(given)]]
+
+
+@pytest.mark.parametrize(("said", "seconds"), [(None, 600.0), ("0", 0.0), ("5", 5.0), ("0.5", 0.5)])
+def test_how_long_a_warm_process_is_kept(said: str | None, seconds: float) -> None:
+    assert read_seconds(said) == seconds
+
+
+@pytest.mark.parametrize("said", ["", "soon", "-1", "nan", "inf"])
+def test_what_is_no_time_is_refused(said: str) -> None:
+    with pytest.raises(ConfigError, match=f"{WARM_SECONDS}: got '{said}', expected seconds, 0"):
+        read_seconds(said)
+
+
+def test_the_program_says_so(tmp_path: Path) -> None:
+    env = {**flower_environment(tmp_path), WARM_SECONDS: "soon"}
+    ended = subprocess.run(
+        [flower_program("fedsub-superexec")], env=env, capture_output=True, text=True
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "fedsub-superexec: FEDSUB_WARM_SECONDS: got 'soon', expected seconds, 0 or more\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds", "made"),
+    [
+        (ExecutorType.SUBPROCESS, "600", WarmExecutor),
+        (ExecutorType.SUBPROCESS, "0", SubprocessExecutor),
+        (ExecutorType.KUBERNETES, "600", str),
+    ],
+)
+def test_flower_gets_a_warm_executor_in_place_of_its_own_for_programs(
+    monkeypatch: pytest.MonkeyPatch, kind: ExecutorType, seconds: str, made: type
+) -> None:
+    flowers = {ExecutorType.SUBPROCESS: SubprocessExecutor(), ExecutorType.KUBERNETES: "kubernetes"}
+    got: list[object] = []
+    module: Any = run_superexec
+    monkeypatch.setattr(module, "get_executor", lambda kind, **keys: flowers[kind])
+    monkeypatch.setattr(
+        warm_superexec, "flower_superexec", lambda: got.append(module.get_executor(kind))
+    )
+    monkeypatch.setenv(WARM_SECONDS, seconds)
+    warm_superexec.main()
+    assert [type(executor) for executor in got] == [made]
+
+
+def ends(code: object) -> Callable[[], None]:
+    def program() -> None:
+        raise code if isinstance(code, BaseException) else SystemExit(code)
+
+    return program
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "said"),
+    [
+        (lambda: None, 0, ""),
+        (ends(None), 0, ""),
+        (ends(3), 3, ""),
+        (ends("no token"), 1, "no token"),
+        (ends(ValueError("bad")), 1, "ValueError: bad"),
+    ],
+)
+def test_a_fork_ends_as_its_program_would(
+    capsys: pytest.CaptureFixture[str], program: Callable[[], None], status: int, said: str
+) -> None:
+    assert status_of(program) == status
+    assert said in capsys.readouterr().err
