@@ -19,6 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
+import numpy as np
+
 #: The program that a fork becomes, and the app that it loads; they import all else.
 CLIENTAPP, APP = "flwr.supernode.cli.flwr_clientapp", "fedsub_client.app"
 
@@ -28,6 +30,8 @@ def next_task(channel: socket.socket) -> list[str] | None:
     with channel.makefile("rb") as lines:
         for line in lines:
             if os.fork() == 0:
+                # Nobody here draws from it, but a method of others may: not what all forks draw.
+                np.random.seed()
                 return list(json.loads(line))
             # If nobody is there to hear it, there will be no further line.
             with suppress(OSError):

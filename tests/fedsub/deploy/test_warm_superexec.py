@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -318,6 +319,29 @@ def test_flower_gets_a_warm_executor_in_place_of_its_own_for_programs(
     monkeypatch.setenv(WARM_SECONDS, seconds)
     warm_superexec.main()
     assert [type(executor) for executor in got] == [made]
+
+
+def test_forks_draw_differently() -> None:
+    """From the streams of Python and NumPy that belong to nobody."""
+    script = (
+        "import random, socket, sys, numpy\n"
+        "from fedsub.deploy.warm_clientapp import next_task\n"
+        "with socket.socket(fileno=int(sys.argv[1])) as channel: task = next_task(channel)\n"
+        "if task: print(*task, random.random(), numpy.random.random())\n"
+    )
+    ours, its = socket.socketpair()
+    with ours:
+        with its:
+            command = [sys.executable, "-c", script, str(its.fileno())]
+            started = subprocess.Popen(
+                command, pass_fds=[its.fileno()], stdout=subprocess.PIPE, text=True
+            )
+        ours.sendall(b'["a"]\n["b"]\n')
+        assert [ours.recv(1) for _ in "ab"] == [b".", b"."]
+    said, _ = started.communicate(timeout=PATIENCE)
+    (a, *drawn), (b, *others) = sorted(line.split() for line in said.splitlines())
+    assert (a, b) == ("a", "b")
+    assert len({*drawn, *others}) == 4
 
 
 def ends(code: object) -> Callable[[], None]:
