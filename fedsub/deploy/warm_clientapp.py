@@ -2,8 +2,9 @@
 
 `warm_superexec.py` starts it as ``python -m fedsub.deploy.warm_clientapp FD``. FD is a socket: each
 line is a JSON list, the arguments of a ``flwr-clientapp``, and is answered with a byte once a fork
-becomes that. It ends when the other end is closed and its forks have ended. It has one thread and
-no connection: no fork waits for a lock that a thread holds which it does not have.
+becomes that; a byte before all says that it is ready. It ends when the other end is closed and its
+forks have ended. It has one Python thread and no connection: no fork waits for a lock that a thread
+holds which it does not have.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
 import numpy as np
+import torch
 
 #: The program that a fork becomes, and the app that it loads; they import all else.
 CLIENTAPP, APP = "flwr.supernode.cli.flwr_clientapp", "fedsub_client.app"
@@ -27,8 +30,11 @@ CLIENTAPP, APP = "flwr.supernode.cli.flwr_clientapp", "fedsub_client.app"
 
 def next_task(channel: socket.socket) -> list[str] | None:
     """Return a task's arguments, once for each task and in a fork of its own; None in the end."""
-    with channel.makefile("rb") as lines:
+    # Who closes its end with an answer in it, or before the first, breaks the connection.
+    with suppress(ConnectionError), channel.makefile("rb") as lines:
+        channel.sendall(b".")
         for line in lines:
+            # Answered after the fork: one that cannot be had is started by who asked.
             if os.fork() == 0:
                 # Nobody here draws from it, but a method of others may: not what all forks draw.
                 np.random.seed()
@@ -56,12 +62,16 @@ def status_of(program: Callable[[], None]) -> int:
 
 def main() -> None:
     """Import, and be each task's ClientApp."""
-    # Ctrl+C reaches all processes of a terminal; who asked for this one ends it. Forks that have
-    # ended are nobody's business: tasks end by what they tell the SuperNode.
+    # Ctrl+C reaches all processes of a terminal; who asked for this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     clientapp = import_module(CLIENTAPP)
     import_module(APP)
+    # It imports methods of others, too.
+    if threading.active_count() > 1 or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        sys.exit("an import has started a thread or CUDA, which forks cannot have: no warm process")
+    # Forks that have ended are nobody's business: tasks end by what they tell the SuperNode.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    sys.stdout.flush()
     # What the forks share is not to be written to by their search for garbage.
     gc.collect()
     gc.freeze()
@@ -76,6 +86,8 @@ def main() -> None:
     sys.argv = ["flwr-clientapp", *task]
     status = status_of(clientapp.flwr_clientapp)
     logging.shutdown()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
     # An interpreter that takes itself apart writes to every page that it shares.
     os._exit(status)
 

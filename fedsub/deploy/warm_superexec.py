@@ -3,10 +3,11 @@
 Flower starts a program for each message that a device gets, and importing PyTorch, Flower and our
 code takes it longer than most rounds of training. Here the first message starts a process that has
 imported them (`warm_clientapp.py`), and each message is answered by a fork of that process: a
-process of its own, as before. After FEDSUB_WARM_SECONDS without a message it ends, and its memory
-is free; 0 starts a program for each message, as Flower does.
+process of its own, as before. FEDSUB_WARM_SECONDS after the last message came it ends, and its
+memory is free; 0 starts a program for each message, as Flower does.
 
-Forks need Linux. Elsewhere, and where that process cannot be started, apps start as Flower's do.
+Forks need Linux. Elsewhere, where that process cannot be started or takes too long to, and where a
+run brings packages of its own, apps start as Flower's do.
 """
 
 from __future__ import annotations
@@ -43,6 +44,13 @@ from fedsub_core.version import installed_version
 
 WARM_SECONDS = "FEDSUB_WARM_SECONDS"
 _DEFAULT_SECONDS = 600.0
+#: Flower gives an app 30 s to say that it lives, which its own says before it imports PyTorch. Who
+#: waits for longer than READY_SECONDS for a warm process that still imports starts as Flower's do.
+READY_SECONDS = 20.0
+#: A warm process that has not forked for so long hangs.
+ANSWER_SECONDS = 60.0
+#: When it was asked for, and what.
+_Task = tuple[float, ExecutionSpec]
 
 
 def read_seconds(said: str | None) -> float:
@@ -70,8 +78,6 @@ def arguments_of(spec: ExecutionSpec) -> list[str]:
         arguments += ["--root-certificates", spec.root_certificates_path]
     if spec.parent_pid is not None:
         arguments += ["--parent-pid", str(spec.parent_pid)]
-    if spec.runtime_dependency_install:
-        arguments += ["--allow-runtime-dependency-installation"]
     return arguments
 
 
@@ -89,6 +95,8 @@ class WarmExecutor(SubprocessExecutor):
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
         self._warm: _WarmProcess | None = None
+        #: Closed ones, which end once their forks have.
+        self._closed: list[subprocess.Popen[bytes]] = []
         self._last = clock()
         self._useless = False
 
@@ -98,61 +106,89 @@ class WarmExecutor(SubprocessExecutor):
         return None if self._warm is None else self._warm.process.pid
 
     def launch(self, spec: ExecutionSpec) -> LaunchResult:
-        """Start a task's process."""
-        if spec.task_type is not TaskType.CLIENT_APP or spec.suppress_output or self._useless:
+        """Start a task's process, or have it started once the warm one is there."""
+        # Packages that a run brings are to be found before those that have been imported.
+        asked = spec.suppress_output or spec.runtime_dependency_install
+        if spec.task_type is not TaskType.CLIENT_APP or asked or self._useless:
             return super().launch(spec)
         if self._warm is not None and self._warm.version != installed_version():
+            self._launch_as_flower(self._warm.unsent)
             self.close()
-        self._warm = self._warm or _WarmProcess()
+        if self._warm is None:
+            try:
+                self._warm = _WarmProcess(self._clock)
+            except OSError as error:
+                log(WARNING, "No process that forks ClientApps can be started: %s", error)
+                return super().launch(spec)
         self._last = self._clock()
-        self._warm.ask(spec)
+        self._warm.take(spec)
         return LaunchResult.accepted()
 
     def reconcile(self) -> None:
-        """Start what a warm process that has died did not; end one that has nothing to do."""
+        """Start what the warm process cannot; end one that has nothing to do."""
+        self._closed = [process for process in self._closed if process.poll() is None]
         warm = self._warm
         if warm is None:
             return
-        if warm.hear():
-            if not warm.waiting and self._clock() - self._last > self._seconds:
-                self.close()
-            return
-        status = warm.process.wait()
-        log(WARNING, "The process that forks ClientApps has ended with %d", status)
-        # One that ends by itself cannot be had here; another may live where one was killed.
-        self._useless = status > 0
-        self.close()
-        for spec in warm.waiting:
-            super().launch(spec)
+        if not warm.hear():
+            status = warm.process.wait()
+            log(WARNING, "The process that forks ClientApps has ended with %d", status)
+            # One that ends before it has begun cannot be had here; else there may be another.
+            self._useless = status > 0 and not warm.ready
+            self._launch_as_flower(warm.sent)
+            self._launch_as_flower(warm.unsent)
+            self.close()
+        elif warm.waits(warm.unsent) > READY_SECONDS:
+            self._launch_as_flower(warm.unsent)
+        elif warm.waits(warm.sent) > ANSWER_SECONDS:
+            warm.process.kill()
+        elif warm.idle and self._clock() - self._last > self._seconds:
+            self.close()
 
     def close(self) -> None:
         """Let the warm process end once its forks have."""
         if self._warm is not None:
             self._warm.channel.close()
+            self._closed.append(self._warm.process)
         self._warm = None
+
+    def _launch_as_flower(self, tasks: deque[_Task]) -> None:
+        while tasks:
+            super().launch(tasks.popleft()[1])
 
 
 class _WarmProcess:
-    """A process of `warm_clientapp.py`: what it was asked for, and what it has not answered yet."""
+    """A process of `warm_clientapp.py`, and what it was asked for and has not started yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self.version = installed_version()
-        self.waiting: deque[ExecutionSpec] = deque()
+        self.ready = False
+        self.unsent: deque[_Task] = deque()
+        self.sent: deque[_Task] = deque()
         self.channel, its = socket.socketpair()
         # -P: no module of the folder that this was started in comes before the installed ones.
         command = [sys.executable, "-P", "-m", "fedsub.deploy.warm_clientapp", str(its.fileno())]
         with its:
             self.process = subprocess.Popen(command, pass_fds=[its.fileno()])
 
-    def ask(self, spec: ExecutionSpec) -> None:
-        """Ask for a fork that does a task."""
-        self.waiting.append(spec)
-        # If it has ended, hear() tells.
-        with suppress(OSError):
-            self.channel.sendall(json.dumps(arguments_of(spec)).encode() + b"\n")
+    @property
+    def idle(self) -> bool:
+        """Whether it has started all that it was asked for."""
+        return not (self.unsent or self.sent)
+
+    def take(self, spec: ExecutionSpec) -> None:
+        """Ask for a fork that does a task, now or once it is ready."""
+        self.unsent.append((self._clock(), spec))
+        if self.ready:
+            self._send()
+
+    def waits(self, tasks: deque[_Task]) -> float:
+        """Return for how long the first of some tasks has waited."""
+        return self._clock() - tasks[0][0] if tasks else 0.0
 
     def hear(self) -> bool:
-        """Take note of the forks that it has started; return whether it is still there."""
+        """Take note of what it has started; return whether it is still there."""
         try:
             answers = self.channel.recv(4096, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -160,8 +196,20 @@ class _WarmProcess:
         except OSError:
             return False
         for _ in answers:
-            self.waiting.popleft()
+            if self.ready:
+                self.sent.popleft()
+            else:
+                self.ready = True
+                self._send()
         return bool(answers)
+
+    def _send(self) -> None:
+        while self.unsent:
+            self.sent.append(self.unsent.popleft())
+            line = json.dumps(arguments_of(self.sent[-1][1])).encode() + b"\n"
+            # If it has ended, hear() tells.
+            with suppress(OSError):
+                self.channel.sendall(line)
 
 
 def main() -> None:

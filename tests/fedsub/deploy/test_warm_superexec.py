@@ -24,7 +24,14 @@ from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, Subpr
 from fedsub.deploy import warm_superexec
 from fedsub.deploy.flower_process import flower_environment, flower_program
 from fedsub.deploy.warm_clientapp import status_of
-from fedsub.deploy.warm_superexec import WARM_SECONDS, WarmExecutor, arguments_of, read_seconds
+from fedsub.deploy.warm_superexec import (
+    ANSWER_SECONDS,
+    READY_SECONDS,
+    WARM_SECONDS,
+    WarmExecutor,
+    arguments_of,
+    read_seconds,
+)
 from fedsub_core.errors import ConfigError
 
 PATIENCE = 120.0
@@ -146,25 +153,60 @@ def gone(pid: int) -> bool:
         return True
 
 
+def ready(executor: WarmExecutor) -> int:
+    """Wait until all that was launched is started; return the warm process."""
+
+    def started() -> bool:
+        executor.reconcile()
+        assert executor._warm is not None
+        return executor._warm.ready and executor._warm.idle
+
+    until(started)
+    assert executor.pid is not None
+    return executor.pid
+
+
 def test_each_task_is_a_fork_of_one_warm_process(
     executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode
 ) -> None:
     for token in ("first-token", "second-token"):
         executor.launch(replace(spec, token=token))
-    until(lambda: {"first-token", "second-token"} <= supernode.seen)
-    warm = executor.pid
-    assert warm is not None
-    assert len(children(warm)) == 2
+    warm = ready(executor)
+    executor.launch(replace(spec, token="third-token"))
+    until(lambda: {"first-token", "second-token", "third-token"} <= supernode.seen)
+    assert executor.pid == warm and len(children(warm)) == 3
     # Nobody holds a lock that a fork could wait for.
     assert "Threads:\t1\n" in Path(f"/proc/{warm}/status").read_text()
-    executor.reconcile()
-    assert executor.pid == warm
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_closed_warm_process_outlives_its_forks_and_no_longer(
+    executor: WarmExecutor,
+    spec: ExecutionSpec,
+    supernode: SuperNode,
+    capfd: pytest.CaptureFixture[str],
+    heard: bool,
+) -> None:
+    executor.launch(spec)
+    warm = ready(executor)
+    executor.launch(replace(spec, token="second-token"))
+    until(lambda: "second-token" in supernode.seen)
+    if heard:
+        ready(executor)
     forks = children(warm)
+    capfd.readouterr()
     executor.close()
-    # It outlives those that it started, and no longer.
-    assert not gone(warm)
+    # It takes a second to end if it does not wait for them.
+    time.sleep(3)
+    assert len(forks) == 2 and not gone(warm)
     supernode.open.set()
     until(lambda: all(gone(pid) for pid in (*forks, warm)))
+    # What Flower says of a task that was sent away is no error of ours.
+    assert "warm_clientapp" not in capfd.readouterr().err
+    (process,) = executor._closed
+    assert process.wait() == 0
+    executor.reconcile()
+    assert not executor._closed
 
 
 def test_a_warm_process_with_nothing_to_do_ends_and_the_next_task_gets_another(
@@ -172,29 +214,24 @@ def test_a_warm_process_with_nothing_to_do_ends_and_the_next_task_gets_another(
 ) -> None:
     supernode.open.set()
     executor.launch(spec)
-    first = executor.pid
-    clock.now = 601.0
-    # It has not said yet that it started the first.
+    first = ready(executor)
+    clock.now = 599.0
     executor.reconcile()
     assert executor.pid == first
-    until(lambda: at_rest(executor))
-    until(lambda: supernode.seen == {"first-token"})
+    clock.now = 601.0
+    executor.reconcile()
+    assert executor.pid is None
+    until(lambda: gone(first))
     executor.launch(spec)
     assert executor.pid not in (None, first)
 
 
 def test_tasks_of_a_killed_warm_process_start_as_flowers_do_and_the_next_gets_another(
-    executor: WarmExecutor,
-    spec: ExecutionSpec,
-    supernode: SuperNode,
-    flowers: list[ExecutionSpec],
+    executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode, flowers: list[ExecutionSpec]
 ) -> None:
     supernode.open.set()
     executor.launch(spec)
-    until(lambda: supernode.seen)
-    executor.reconcile()
-    first = executor.pid
-    assert first is not None
+    first = ready(executor)
     os.kill(first, signal.SIGKILL)
     until(lambda: gone(first))
     second = replace(spec, token="second-token")
@@ -205,10 +242,48 @@ def test_tasks_of_a_killed_warm_process_start_as_flowers_do_and_the_next_gets_an
     assert executor.pid not in (None, first)
 
 
-def test_a_new_version_gets_a_warm_process_of_its_own(
+def test_a_task_waits_for_a_warm_process_only_so_long(
+    executor: WarmExecutor, spec: ExecutionSpec, flowers: list[ExecutionSpec], clock: Clock
+) -> None:
+    executor.launch(spec)
+    slow = executor.pid
+    assert slow is not None
+    os.kill(slow, signal.SIGSTOP)
+    clock.now = READY_SECONDS - 1
+    executor.reconcile()
+    assert flowers == []
+    clock.now = READY_SECONDS + 1
+    executor.reconcile()
+    assert flowers == [spec]
+    # It is there for the next.
+    os.kill(slow, signal.SIGCONT)
+    assert ready(executor) == slow and flowers == [spec]
+
+
+def test_a_warm_process_that_hangs_is_killed(
     executor: WarmExecutor,
     spec: ExecutionSpec,
     supernode: SuperNode,
+    flowers: list[ExecutionSpec],
+    clock: Clock,
+) -> None:
+    supernode.open.set()
+    executor.launch(spec)
+    os.kill(ready(executor), signal.SIGSTOP)
+    second = replace(spec, token="second-token")
+    executor.launch(second)
+    clock.now = ANSWER_SECONDS - 1
+    executor.reconcile()
+    assert flowers == [] and executor.pid is not None
+    clock.now = ANSWER_SECONDS + 1
+    until(lambda: at_rest(executor))
+    assert flowers == [second]
+
+
+def test_a_new_version_gets_a_warm_process_of_its_own(
+    executor: WarmExecutor,
+    spec: ExecutionSpec,
+    flowers: list[ExecutionSpec],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     executor.launch(spec)
@@ -217,58 +292,53 @@ def test_a_new_version_gets_a_warm_process_of_its_own(
     monkeypatch.setattr(warm_superexec, "installed_version", lambda: "99.0")
     executor.launch(replace(spec, token="second-token"))
     assert executor.pid not in (None, old)
-    # What the old one was asked for is not lost.
-    until(lambda: {"first-token", "second-token"} <= supernode.seen)
-    supernode.open.set()
+    # The old one, which may find its files exchanged, had not started it yet.
+    assert flowers == [spec]
     until(lambda: gone(old))
 
 
 def test_where_none_can_be_had_all_tasks_start_as_flowers_do(
-    executor: WarmExecutor,
-    spec: ExecutionSpec,
-    flowers: list[ExecutionSpec],
-    monkeypatch: pytest.MonkeyPatch,
+    executor: WarmExecutor, spec: ExecutionSpec, flowers: list[ExecutionSpec], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(tmp_path / "nothing"))
+        executor.launch(spec)
+        assert flowers == [spec] and executor.pid is None
+        patch.setattr(sys, "executable", "/bin/false")
+        executor.launch(spec)
+        until(lambda: at_rest(executor))
+        assert flowers == [spec] * 2
     executor.launch(spec)
-    until(lambda: at_rest(executor))
-    assert flowers == [spec]
-    monkeypatch.undo()
-    executor.launch(spec)
-    assert executor.pid is None
+    assert executor.pid is None and flowers == [spec] * 3
 
 
-def test_other_tasks_and_silent_ones_start_as_flowers_do(
+def test_tasks_of_other_kinds_start_as_flowers_do(
     executor: WarmExecutor, spec: ExecutionSpec, flowers: list[ExecutionSpec]
 ) -> None:
-    server, silent = (
-        replace(spec, task_type=TaskType.SERVER_APP),
-        replace(spec, suppress_output=True),
-    )
-    executor.launch(server)
-    executor.launch(silent)
+    server = replace(spec, task_type=TaskType.SERVER_APP)
+    others = [server, replace(spec, suppress_output=True)]
+    others += [replace(spec, runtime_dependency_install=True)]
+    for other in others:
+        executor.launch(other)
     assert executor.pid is None
-    assert flowers == [server, silent]
+    assert flowers == others
 
 
 @pytest.mark.parametrize("insecure", [True, False])
 @pytest.mark.parametrize("certificates", [None, "ca.crt"])
 @pytest.mark.parametrize("parent", [None, 7])
-@pytest.mark.parametrize("install", [True, False])
 def test_arguments_are_those_that_flower_gives(
     spec: ExecutionSpec,
     monkeypatch: pytest.MonkeyPatch,
     insecure: bool,
     certificates: str | None,
     parent: int | None,
-    install: bool,
 ) -> None:
     given = replace(
         spec,
         insecure=insecure,
         root_certificates_path=certificates,
         parent_pid=parent,
-        runtime_dependency_install=install,
     )
     started: list[list[str]] = []
     monkeypatch.setattr(subprocess, "Popen", started.append)
@@ -321,6 +391,24 @@ def test_flower_gets_a_warm_executor_in_place_of_its_own_for_programs(
     assert [type(executor) for executor in got] == [made]
 
 
+def test_there_is_none_where_an_import_has_started_a_thread(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    ours, its = socket.socketpair()
+    with ours, its:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fedsub.deploy.warm_clientapp", str(its.fileno())],
+            pass_fds=[its.fileno()],
+            env={**flower_environment(tmp_path / "home"), "PYTHONPATH": str(tmp_path)},
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+        )
+    assert ended.returncode == 1
+    assert "an import has started a thread or CUDA" in ended.stderr
+
+
 def test_forks_draw_differently() -> None:
     """From the streams of Python and NumPy that belong to nobody."""
     script = (
@@ -337,7 +425,7 @@ def test_forks_draw_differently() -> None:
                 command, pass_fds=[its.fileno()], stdout=subprocess.PIPE, text=True
             )
         ours.sendall(b'["a"]\n["b"]\n')
-        assert [ours.recv(1) for _ in "ab"] == [b".", b"."]
+        assert [ours.recv(1) for _ in "-ab"] == [b"."] * 3
     said, _ = started.communicate(timeout=PATIENCE)
     (a, *drawn), (b, *others) = sorted(line.split() for line in said.splitlines())
     assert (a, b) == ("a", "b")
