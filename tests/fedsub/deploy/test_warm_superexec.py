@@ -166,6 +166,7 @@ def ready(executor: WarmExecutor) -> int:
     return executor.pid
 
 
+@pytest.mark.slow
 def test_each_task_is_a_fork_of_one_warm_process(
     executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode
 ) -> None:
@@ -179,6 +180,7 @@ def test_each_task_is_a_fork_of_one_warm_process(
     assert "Threads:\t1\n" in Path(f"/proc/{warm}/status").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heard", [True, False])
 def test_a_closed_warm_process_outlives_its_forks_and_no_longer(
     executor: WarmExecutor,
@@ -209,6 +211,7 @@ def test_a_closed_warm_process_outlives_its_forks_and_no_longer(
     assert not executor._closed
 
 
+@pytest.mark.slow
 def test_a_warm_process_with_nothing_to_do_ends_and_the_next_task_gets_another(
     executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode, clock: Clock
 ) -> None:
@@ -226,6 +229,7 @@ def test_a_warm_process_with_nothing_to_do_ends_and_the_next_task_gets_another(
     assert executor.pid not in (None, first)
 
 
+@pytest.mark.slow
 def test_tasks_of_a_killed_warm_process_start_as_flowers_do_and_the_next_gets_another(
     executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode, flowers: list[ExecutionSpec]
 ) -> None:
@@ -242,6 +246,7 @@ def test_tasks_of_a_killed_warm_process_start_as_flowers_do_and_the_next_gets_an
     assert executor.pid not in (None, first)
 
 
+@pytest.mark.slow
 def test_a_task_waits_for_a_warm_process_only_so_long(
     executor: WarmExecutor, spec: ExecutionSpec, flowers: list[ExecutionSpec], clock: Clock
 ) -> None:
@@ -260,6 +265,7 @@ def test_a_task_waits_for_a_warm_process_only_so_long(
     assert ready(executor) == slow and flowers == [spec]
 
 
+@pytest.mark.slow
 def test_a_warm_process_that_hangs_is_killed(
     executor: WarmExecutor,
     spec: ExecutionSpec,
