@@ -27,16 +27,8 @@ from typing import Any
 
 from flwr.supercore import log
 from flwr.supercore.cli.flower_superexec import flower_superexec
-from flwr.supercore.constant import (
-    TASK_TYPE_TO_APPIO_API_ADDRESS_ARG,
-    ExecutorType,
-    TaskType,
-)
-from flwr.supercore.superexec.executor import (
-    ExecutionSpec,
-    LaunchResult,
-    SubprocessExecutor,
-)
+from flwr.supercore.constant import TASK_TYPE_TO_APPIO_API_ADDRESS_ARG, ExecutorType, TaskType
+from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
 
 from fedsub.deploy.flower_process import flower_module
 from fedsub_core.errors import ConfigError
