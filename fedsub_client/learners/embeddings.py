@@ -11,15 +11,9 @@ from fedsub_core.models.chain import Model, Params
 BLOCK = 256
 
 
-def body_of(model: Model, head_layers: int = 1) -> Model:
-    """Return the model without its head, the last layers with units and all behind them."""
-    first = model.layers.index(model.affine[-head_layers])
-    return Model(model.layers[:first], model.input_shape)
-
-
 def embeddings(model: Model, params: Params, x: Tensor, head_layers: int = 1) -> Tensor:
     """Return what the head sees, ``[clients, samples, *d]``, of ``x [clients, samples, *]``."""
-    body = body_of(model, head_layers)
+    body, _ = model.cut(head_layers)
     with torch.no_grad():
         blocks = [body.forward(params, block) for block in torch.split(x, BLOCK, dim=1)]
     return torch.cat(blocks, dim=1)

@@ -7,12 +7,11 @@ from dataclasses import replace
 import torch
 
 from fedsub_client.learners.base import Fitted, Received, State, reported
-from fedsub_client.learners.embeddings import body_of, embeddings
+from fedsub_client.learners.embeddings import embeddings
 from fedsub_client.learners.fedavg import FedAvgLearner
 from fedsub_client.oversampling import oversample
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedhome import trains_heads
-from fedsub_core.models.chain import Model
 from fedsub_core.training import Turn, train
 from fedsub_core.wire.bundles import Bundle
 
@@ -47,8 +46,7 @@ class FedHomeLearner(FedAvgLearner):
         seen = replace(data, x=embeddings(model, params, data.x, hyper.head_layers))
         if hyper.smote:
             seen = oversample(seen, turn.seed, hyper.neighbours, hyper.rare == "drop")
-        above = model.layers[len(body_of(model, hyper.head_layers).layers) :]
-        head = Model(above, tuple(seen.x.shape[2:]))
+        _, head = model.cut(hyper.head_layers)
         rate = replace(self.settings, lr=self.settings.lr * hyper.head_lr_factor)
         params, loss = train(head, params, seen, turn, rate, objective=self.loss)
         state = state | self.put(params, "model") | {AT_HOME: torch.ones_like(state[AT_HOME])}

@@ -47,6 +47,17 @@ class Model(Architecture):
         """Place in the chain of the layer whose input is the embedding."""
         return self.layers.index(self.affine[-1])
 
+    def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
+        """Return two models: the body, and the head, which begins with the last layers with units.
+
+        What lies between two layers with units (activation, pooling) is the body's.
+        """
+        at = self.layers.index(self.affine[-head_layers])
+        shape = self.input_shape
+        for layer in self.layers[:at]:
+            shape = layer.output_shape(shape)
+        return Model(self.layers[:at], self.input_shape), Model(self.layers[at:], shape)
+
     @cached_property
     def widest(self) -> int:
         """Values of a sample at its widest, what convolutions see of it included."""

@@ -113,13 +113,12 @@ class Mixture:
     @cached_property
     def body(self) -> Model:
         """The architecture up to the embedding."""
-        return Model(self.model.layers[: self.model.embedding_at], self.model.input_shape)
+        return self.model.cut()[0]
 
     @cached_property
     def head(self) -> Model:
         """The architecture from the embedding on."""
-        layers = self.model.layers[self.model.embedding_at :]
-        return Model(layers, (self.model.embedding_size,))
+        return self.model.cut()[1]
 
     def forward(self, params: Params, x: Tensor) -> Tensor:
         """Return log probabilities ``[clients, samples, classes]``, which are logits.

@@ -69,7 +69,7 @@ def without_failing(chosen: Tensor, weights: Tensor) -> Tensor:
     return own_weights(chosen.clamp(max=SURE), weights, FEW)
 
 
-def gains(each: Tensor, judged: Stack) -> Tensor:
+def calibration_curves(each: Tensor, judged: Stack) -> Tensor:
     """Return by how much likelier the labels are at each temperature than at 1, in nats.
 
     ``[clients, experts, temperatures]``, sums over samples, each of at most :data:`MOST`

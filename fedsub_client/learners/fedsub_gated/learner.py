@@ -17,7 +17,7 @@ from fedsub_client.learners.fedsub.learner import FedSubLearner
 from fedsub_client.learners.fedsub.prototypes import prototypes
 from fedsub_client.learners.fedsub.subnetworks import Masks
 from fedsub_client.learners.fedsub_gated.gate import (
-    gains,
+    calibration_curves,
     of_labels,
     own_weights,
     responsibilities,
@@ -153,7 +153,7 @@ class FedSubGatedLearner(FedSubLearner):
         each = self._each(state, judged)
         chosen = of_labels(each, judged)
         if judging and self.hyper.calibrate:
-            curves = gains(each, judged).cpu()
+            curves = calibration_curves(each, judged).cpu()
         if judging:
             sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
             sums[:, -1] = torch.tensor(judged.counts)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Step
+from fedsub_core.models.chain import Model, Step
 from fedsub_core.models.kinds import cnn1d, mlp
 
 
@@ -31,6 +31,18 @@ def test_body_and_head() -> None:
     for layers in (0, 3, -1):
         with pytest.raises(ConfigError, match=rf"head: got {layers} layers, expected 1 to 2 of"):
             model.head(layers)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("model", [mlp(3, 6), cnn1d(3, 128, 6)], ids=["mlp", "cnn"])
+def test_a_head_on_its_body_is_the_model(model: Model, layers: int) -> None:
+    body, head = model.cut(layers)
+    assert tuple(layer.name for layer in head.affine) == model.head(layers)
+    assert tuple(layer.name for layer in body.affine) == model.body(layers)
+    params, x = model.init(2, seed=0), torch.randn(2, 3, *model.input_shape)
+    seen = body.forward(params, x)
+    assert seen.shape[2:] == head.input_shape
+    assert torch.equal(head.forward(params, seen), model.forward(params, x))
 
 
 def test_the_embedding_is_what_the_last_layer_sees() -> None:
