@@ -193,12 +193,13 @@ def taken(
     """
     fused = _alone(weights, choice * gives, rows, own)
     for y, c in enumerate(weights.shared):
-        who = c.members
+        who, label, adds, inside = c.carried
         weight = weights.weight[who, y, None].to(rows.dtype) * gives[who, y]
-        share = choice[who, y, :, None].to(rows.dtype)
-        for units in _chunks(rows) if len(who) else ():
-            sum_ = c.sums(rows[who, units].mul_(weight[:, units, None]))
-            fused[who, units] += sum_[c.label].mul_(share[:, units])
+        share = (choice[who, y].to(rows.dtype) * inside)[:, :, None]
+        for units in _chunks(rows) if len(c.members) else ():
+            given = rows[who, units] * weight[:, units, None]
+            sum_ = torch.from_numpy(adds @ given.flatten(1).numpy()).view(-1, *given.shape[1:])
+            fused[who, units] += sum_.index_select(0, label).mul_(share[:, units])
     return fused
 
 

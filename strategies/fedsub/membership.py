@@ -116,6 +116,21 @@ class Clusters:
         shape = count, len(label)
         self._adds = csr_array((ones, self._order.numpy(), self._ends), shape=shape)
 
+    @cached_property
+    def carried(self) -> tuple[slice | Tensor, Tensor, csr_array, Tensor]:
+        """Who to compute for [c], their clusters, what sums [clusters, c], who is inside [c, 1].
+
+        The members; where most clients are, everybody: to copy the others' rows out of the way and
+        back takes longer than to carry them along, in no sum, and to multiply what they get by 0.
+        """
+        if 2 * len(self.members) < self._clients:
+            return self.members, self.label, self._adds, torch.ones(len(self.members), 1)
+        label = torch.zeros(self._clients, dtype=torch.int64).index_copy(
+            0, self.members, self.label
+        )
+        inside = torch.zeros(self._clients, 1).index_fill(0, self.members, 1.0)
+        return slice(None), label, self.matrix(torch.ones(len(self.members))), inside
+
     def sums(self, values: Tensor) -> Tensor:
         """Return the members' values [m, ...] summed in each cluster, [clusters, ...]."""
         found = torch.from_numpy(self._adds @ values[:, None].flatten(1).numpy())

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
-from strategies.fedsub.membership import cluster_weights
+from strategies.fedsub.membership import Clusters, cluster_weights
 
 
 def test_members_and_weights_by_hand() -> None:
@@ -46,3 +46,21 @@ def test_a_wrong_fusion_is_refused_with_the_nearest() -> None:
     ones = np.ones((1, 1))
     with pytest.raises(ConfigError, match=r"got 'overlaping'.*Did you mean 'overlapping'\?"):
         cluster_weights("overlaping", ones.astype(np.int64), ones.astype(bool), ones)
+
+
+MOST, FEW = [0, 0, 1, 1, 0, -1], [2, 0, -1, -1, 1, -1, 2, 3]
+
+
+@pytest.mark.parametrize(("cluster", "everybody"), [(MOST, True), (FEW, False), ([0, 1, 2], False)])
+def test_members_get_their_clusters_sum_whoever_is_carried_along(
+    cluster: list[int], everybody: bool
+) -> None:
+    clusters = Clusters(torch.tensor(cluster), shared=True)
+    who, label, adds, inside = clusters.carried
+    assert isinstance(who, slice) is everybody
+    values = torch.tensor([[2.0**i] for i in range(len(cluster))])
+    got = torch.zeros_like(values)
+    got[who] += torch.from_numpy(adds @ values[who].numpy())[label] * inside
+    for u, own in enumerate(cluster):
+        members = [v for v, other in enumerate(cluster) if other == own and own >= 0]
+        assert got[u] == (sum(2.0**v for v in members) if len(members) > 1 else 0)
