@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from fedsub_core.config.run_config import read_config
+from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.options import suggestion
@@ -39,8 +40,8 @@ def forget(folder: Path, client: str) -> str:
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
-    config = read_config(folder / RUN_FILE)
-    names = [name for name in config.methods if (folder / name / DATABASE_FILE).is_file()]
+    # Also of methods that the run had once, and has no longer.
+    names = sorted(path.parent.name for path in folder.glob(f"*/{DATABASE_FILE}"))
     databases = {name: RunDatabase(folder / name / DATABASE_FILE) for name in names}
     try:
         known = {one for database in databases.values() for one in database.clients()}
@@ -50,7 +51,8 @@ def forget(folder: Path, client: str) -> str:
             raise RunError(f"{folder}: nothing in this run is of a client {client!r}.{hint}")
         alias = f"(forgotten {1 + max(database.forgotten() for database in databases.values())})"
         for name, database in databases.items():
-            strategy = method(name).load_strategy()(config.server_settings(name))
+            settings = _config(folder, name, database).server_settings(name)
+            strategy = method(name).load_strategy()(settings)
             database.forget(client, alias, _without(strategy, *database.load(), client))
             (folder / name / MODELS / f"{client}.safetensors").unlink(missing_ok=True)
             if (folder / name / METRICS_FILE).is_file():
@@ -61,6 +63,14 @@ def forget(folder: Path, client: str) -> str:
     if (folder / SUMMARY_FILE).is_file():
         summarise_run(folder)
     return alias
+
+
+def _config(folder: Path, name: str, database: RunDatabase) -> RunConfig:
+    """Return the run's configuration, with what the method was started with."""
+    known = to_flat(read_config(None, {"method": name, "beside": ""}))
+    started = json.loads(database.meta()["config"])
+    kept = {key: value for key, value in started.items() if key in known}
+    return read_config(folder / RUN_FILE, {**kept, "method": name, "beside": ""})
 
 
 def _without(strategy: PersonalizedStrategy, round: int, state: State, client: str) -> State:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -45,7 +44,8 @@ def local(
 ) -> None:
     """Rehearse a deployment on this machine, with TLS and a key for each SuperNode.
 
-    CONFIG is a TOML file with the keys of `fedsub run`. Makes certificates and keys, starts
+    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out, where --set does
+    not give it. Makes certificates and keys, starts
     SuperLink, SuperNodes and SuperExecs on loopback, runs all rounds, prints the results, and
     leaves no process behind, also after Ctrl-C.
     """
@@ -59,7 +59,7 @@ def local(
     console = Console()
     overrides = key_values(settings, "--set", "rounds=2")
     overrides |= {k: v for k, v in (("data", data), ("out", out)) if v is not None}
-    resolved = replace(read_config(config, overrides), beside="")
+    resolved = read_config(config, {"beside": "", **overrides})
     with rounds_progress(console) as bar:
         task = bar.add_task(resolved.method, total=resolved.rounds)
 
@@ -145,7 +145,7 @@ def _make_keys(folder: Path, names: list[str]) -> None:
     for name in names:
         make_node_key(node_key_files(folder, name)[0])
     click.echo(f"{folder / 'nodes'}: {len(names)} keys; register each .pub with")
-    click.echo(f"  flwr supernode register {node_key_files(folder, names[0])[1]}")
+    click.echo(f"  flwr supernode register {node_key_files(folder, names[0])[1]} --name CLIENT-ID")
 
 
 @deploy.command(short_help="Write the Flower app that `flwr run` starts.")
@@ -161,23 +161,24 @@ def _make_keys(folder: Path, names: list[str]) -> None:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="any key of a run, such as rounds=100, folder=/srv/fedsub/run or fedsub.fusion=avg",
+    help="any key of a run, such as rounds=100, folder=/var/lib/fedsub/run or fedsub.fusion=avg",
 )
 def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     """Write the Flower app that `flwr run OUT` starts on a SuperLink.
 
-    CONFIG is a TOML file with the keys of `fedsub run`. The app names the packages of FedSub that
+    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out, where --set does
+    not give it. The app names the packages of FedSub that
     are installed on the server and on the devices, and holds no code.
     """
     from fedsub.deploy.flower_app import write_app
 
-    resolved = read_config(config, key_values(settings, "--set", "rounds=2"))
+    resolved = read_config(config, {"beside": "", **key_values(settings, "--set", "rounds=2")})
     if resolved.folder and not Path(resolved.folder).is_absolute():
         raise ConfigError(
             f"folder: got {resolved.folder!r}, expected an absolute path on the server, such as "
-            "/srv/fedsub/run: a relative one depends on where its SuperExec was started"
+            "/var/lib/fedsub/run: a relative one depends on where its SuperExec was started"
         )
-    write_app(out, replace(resolved, beside=""))
+    write_app(out, resolved)
     click.echo(f"{out}: start it with")
     click.echo(f"  flwr run {out} --stream")
     if not resolved.folder:

@@ -119,7 +119,7 @@ class RunConfig:
     )
     robust_share: float = option(
         0.2,
-        "share of clients that multi-krum and trimmed-mean leave out",
+        "share of clients that multi-krum leaves out, and trimmed-mean at either end",
         minimum=0,
         below=0.5,
     )

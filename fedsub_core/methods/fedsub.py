@@ -121,11 +121,12 @@ CARD = MethodCard(
     choose="People are alike in some activities and not in others, and everybody wants a model of "
     "their own. For clusters that really mix people set k-selection = dbi-capped and fusion = "
     "overlapping-any; with the defaults, the paper's, it comes out as local training.",
-    privacy="The server sees, per class, which units matter to a person, their rows, a score and "
-    "the prototype: with prototype = input the mean of the person's samples of the class, exactly "
-    "(prototype-noise blurs it). Other devices see rows fused from the people in their clusters: "
-    "of a cluster of two, each can work out the other's, and fusion = leadership hands one "
-    "person's rows on as they are.",
+    privacy="The server sees, per class, which units matter to a person, their rows, a score "
+    "(with score = samples how many samples of it the person has) and the prototype: with "
+    "prototype = input the mean of the person's samples of the class, exactly (prototype-noise "
+    "blurs it). Other devices see rows fused from the people in their clusters: of a cluster of "
+    "two, each can work out the other's, and fusion = leadership hands one person's rows on as "
+    "they are.",
     decisions=(
         "The papers give no learning rate or batch size: the run's defaults.",
         "A prototype is the class's mean of the standardised input; prototype = embedding takes "

@@ -160,10 +160,11 @@ CARD = MethodCard(
     choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "
     "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
     "and a common model; devices must afford to train several models.",
-    privacy="The server sees what FedSub shows, how much each class uses each unit, and for the "
-    "gate sums over the samples held back for each expert: what it explains, and how likely their "
-    "labels are. Other devices see means over many at "
-    "first, later rows fused from the people in their clusters.",
+    privacy="The server sees what FedSub shows, with score=samples how many samples of each class "
+    "a person has (score=one tells nothing), how much each class uses each unit, and for the gate "
+    "sums over the samples held back for each expert: what it explains, and how likely their "
+    "labels are. Other devices see means over many at first, later rows fused from the people in "
+    "their clusters.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "

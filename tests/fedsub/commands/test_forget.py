@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fedsub_core.config.run_config import dump_toml, read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import RunError
 from fedsub_server.rundb import RunDatabase
@@ -91,6 +92,15 @@ def test_a_run_goes_on_without_whom_it_forgot(fedsub: Call, folder: Path) -> Non
             tested = {(r.round, r.client) for r in database.metrics("macro_f1")}
         assert {client for round, client in tested if round == 3} == set(STAYS)
         assert {client for round, client in tested if round < 3} == {*STAYS, "(forgotten 1)"}
+    assert holding(folder, GONE) == []
+
+
+def test_nothing_is_left_of_a_method_that_the_run_has_no_longer(fedsub: Call, folder: Path) -> None:
+    """A deployed run may go on with other methods; what the first ones kept is in its folder."""
+    local = read_config(None, {"method": "local", "beside": "", "data": "data"})
+    (folder / "run.toml").write_text(dump_toml(local))
+    assert len(holding(folder, GONE)) == 3 * len(METHODS)
+    assert fedsub("forget", folder, GONE, "--yes")[0] == 0
     assert holding(folder, GONE) == []
 
 
