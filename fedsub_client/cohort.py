@@ -212,17 +212,20 @@ class Cohort:
         theirs = [one.argmax(2) for one in alone if one is not None]
         if not theirs:
             return found
-        gains = paired_gains(test, logits.argmax(2), torch.cat(theirs, 1), turn)
+        together = [self.clients[i].together for i in index]
+        gains = paired_gains(test, logits.argmax(2), torch.cat(theirs, 1), turn, together)
         return replace(found, gains=gains)
 
 
-def paired_gains(test: Stack, ours: Tensor, theirs: Tensor, turn: Turn) -> list[Gain | None]:
+def paired_gains(
+    test: Stack, ours: Tensor, theirs: Tensor, turn: Turn, together: Sequence[int]
+) -> list[Gain | None]:
     """Return each client's gain of predictions `ours` over `theirs`; None without samples."""
     gains: list[Gain | None] = []
     for i, (client, count) in enumerate(zip(test.clients, test.counts, strict=True)):
         y, first, second = (t[i, :count].cpu().numpy() for t in (test.y, ours, theirs))
         seed = derive_seed(turn.seed, client, turn.round, "gain")
-        gains.append(paired_gain(y, first, second, seed) if count else None)
+        gains.append(paired_gain(y, first, second, seed, together[i]) if count else None)
     return gains
 
 

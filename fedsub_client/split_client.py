@@ -16,7 +16,7 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Card
 from fedsub_core.data.grown_splits import split_grown
-from fedsub_core.data.splits import labelled, split, split_kind, thinned
+from fedsub_core.data.splits import labelled, split, split_kind, thinned, together
 from fedsub_core.errors import DataError
 
 
@@ -32,6 +32,7 @@ class SplitClient:
     train_since, test_since : int64 [n] or None
         First round in which the client has each sample; None: from the start.
     capacity : share of each hidden layer's units that the device can hold, in (0, 1].
+    together : how many successive samples hold much the same.
     """
 
     client: str
@@ -43,6 +44,7 @@ class SplitClient:
     train_since: NDArray[np.int64] | None = None
     test_since: NDArray[np.int64] | None = None
     capacity: float = 1.0
+    together: int = 1
 
     @property
     def train_x(self) -> NDArray[np.float32]:
@@ -128,7 +130,8 @@ def split_client(
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
-    parts = SplitClient(client.client, client.x, train, test, y[train], y[test], capacity=capacity)
+    parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
+    parts = replace(parts, capacity=capacity, together=together(client, card))
     if since is None or (since <= 1).all():
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])

@@ -11,6 +11,8 @@ Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
 #: An interval's ends are then the 8th smallest and greatest; every evaluated client has one.
 RESAMPLES = 300
+#: Blocks that a client's samples are cut into at least: of fewer there is nothing to draw.
+BLOCKS = 5
 
 
 class Gain(NamedTuple):
@@ -21,26 +23,44 @@ class Gain(NamedTuple):
     high: float
 
 
-def paired_gain(y: Labels, ours: Labels, theirs: Labels, seed: int) -> Gain:
+def paired_gain(y: Labels, ours: Labels, theirs: Labels, seed: int, together: int = 1) -> Gain:
     """Return macro F1 of predictions `ours` less that of `theirs`, on samples of labels `y`.
 
     The interval is a paired percentile bootstrap over samples (Efron and Tibshirani 1993, chapter
     13). Of one client's samples it is that they are few which it measures, not that others would
-    differ.
+    differ. Windows that overlap hold much the same and are right or wrong together: they are drawn
+    in blocks of as many, which go round (the circular block bootstrap, Politis and Romano 1992).
 
     Parameters
     ----------
-    y, ours, theirs : int64 [n], n > 0.
+    y, ours, theirs : int64 [n], n > 0, in the order of time where samples hang together.
     seed : of the resamples.
+    together : samples of a block; of few samples fewer, so that there are :data:`BLOCKS`.
     """
     classes = int(max(y.max(), ours.max(), theirs.max())) + 1
-    cells, counts = np.unique((y * classes + ours) * classes + theirs, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(y), counts / len(y), RESAMPLES)
+    cells, place, counts = np.unique(
+        (y * classes + ours) * classes + theirs, return_inverse=True, return_counts=True
+    )
+    rng, block = np.random.default_rng(seed), min(together, len(y) // BLOCKS)
+    if block > 1:
+        starts = np.full(len(y), 1 / len(y))
+        drawn = rng.multinomial(-(-len(y) // block), starts, RESAMPLES)
+        drawn = drawn @ _blocks(place, len(cells), block)
+    else:
+        drawn = rng.multinomial(len(y), counts / len(y), RESAMPLES)
     each: Floats = np.concatenate([counts[None], drawn]).astype(np.float64)
     truth, first, second = cells // classes**2, cells // classes % classes, cells % classes
     difference = _macro_f1(each, truth, first, classes) - _macro_f1(each, truth, second, classes)
     low, high = np.percentile(difference[1:], [2.5, 97.5])
     return Gain(float(difference[0]), float(low), float(high))
+
+
+def _blocks(place: Labels, cells: int, block: int) -> Labels:
+    """Return how many of each cell the block from each sample on holds, int64 [n, cells]."""
+    one = np.eye(cells, dtype=np.int64)[np.append(place, place[: block - 1])]
+    sums = np.concatenate([np.zeros((1, cells), np.int64), one.cumsum(0)])
+    blocks: Labels = sums[block:] - sums[:-block]
+    return blocks
 
 
 def _macro_f1(counts: Floats, y: Labels, predicted: Labels, classes: int) -> Floats:

@@ -108,6 +108,16 @@ def overlaps(client: ClientData, card: Card) -> FloatArray:
     return shared[shared > _TOUCHING]
 
 
+def together(client: ClientData, card: Card) -> int:
+    """Return how many successive windows fit into a window's length, by the card or by ``t``.
+
+    They hold much the same: of windows of 60 s every 5 s 12, of windows that do not overlap 1.
+    """
+    seen = overlaps(client, card)
+    share = max(card.overlap, float(np.median(seen)) if len(seen) else 0.0)
+    return max(1, round(1 / max(1 - share, 1 / len(client.y))))
+
+
 def unseen_clients(ids: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
     """Return the ids of the clients that are held out, ascending; at least one, never all.
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
-from fedsub_core.data.splits import check_trainable, split, unseen_clients
+from fedsub_core.data.splits import check_trainable, split, together, unseen_clients
 from fedsub_core.errors import DataError
 
 CARD = Card("toy", "test", ("a", "b", "c"), ("u",), time_ordered=True)
@@ -230,3 +230,14 @@ def test_wesad_leaks_when_stratified_and_not_when_blocked() -> None:
             gap = np.abs(person.t[train][:, None] - person.t[test][None, :]).min()
             assert (gap < 60.0) == leaks
             assert set(person.y[test]) == set(person.y[train]) == {0, 1, 2, 3}
+
+
+def test_windows_that_hold_much_the_same() -> None:
+    """Of 60 s every 5 s a window's length holds twelve."""
+    wesad = real("wesad")
+    assert {together(person, wesad.card) for person in wesad.clients.values()} == {12}
+    half = replace(CARD, overlap=0.5)
+    assert together(client([0] * 9), half) == 2 and together(client([0] * 9), CARD) == 1
+    apart = replace(CARD, window_s=2.0)
+    assert together(client([0] * 9, t=range(0, 18, 2)), apart) == 1
+    assert together(client([0] * 9, t=[0] * 9), apart) == 9  # all of one moment
