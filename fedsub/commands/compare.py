@@ -51,7 +51,7 @@ def compare(
     """
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
-    from fedsub.studies.runner import final_tasks, run_study, seconds
+    from fedsub.studies.runner import run_study
     from fedsub.studies.study_file import keep_study, read_study, shortened
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
@@ -91,10 +91,12 @@ def compare(
     runs = finished(wanted, folder, chosen)
     console.print(write_tables(wanted, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}
-    for task in final_tasks(wanted, chosen):
-        times[task.entry.label] = times.get(task.entry.label, 0) + seconds(folder, task)
+    # Tables may have runs in common.
+    for run in {run.task.name: run for run in runs}.values():
+        label = run.task.entry.label
+        times[label] = times.get(label, 0) + run.summary.seconds
     took = ", ".join(f"{label} {time:.0f}" for label, time in times.items())
-    console.print(f"Seconds, tuning left out: {took}", markup=False)
+    console.print(f"Seconds of rounds, tuning left out: {took}", markup=False)
     console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)
     report = write_study_page(wanted, folder, runs)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)

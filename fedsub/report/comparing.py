@@ -28,7 +28,7 @@ class Pair:
 
     first: str
     second: str
-    round: int
+    round: str
     n: int
     difference: float
     low: float | None
@@ -52,24 +52,32 @@ def band(grid: Grid) -> tuple[Floats, Floats]:
     return grid.means - half, grid.means + half
 
 
-def differences(frame: Frame, first: str, second: str) -> tuple[int, dict[str, float]]:
-    """Return per person macro F1 of `first` less `second`, in the last round both tested.
+def differences(frame: Frame, first: str, second: str) -> tuple[str, dict[str, float]]:
+    """Return per person macro F1 of `first` less `second`, and the rounds it is of, in words.
 
-    A person tested in several seeds has the mean over them. (-1, {}) where there is no such round.
+    Where both are finished each is taken as it ended, however many rounds it had; else in the last
+    round both tested. A person tested in several seeds has the mean over them. ("", {}) where there
+    is no such round.
     """
     found: dict[str, list[float]] = {}
-    last = -1
+    last = ""
     others = {trace.seed: trace for trace in frame.of(second)}
     for trace in frame.of(first):
         if trace.seed not in others:
             continue
         a, b = (t.people["macro_f1"] for t in (trace, others[trace.seed]))
         both = max(set(a.rounds) & set(b.rounds), default=-1)
-        ours, theirs = a.at(both), b.at(both)
-        for person in sorted(ours.keys() & theirs.keys()):
+        ends = both, both
+        if trace.finished and others[trace.seed].finished and a.rounds and b.rounds:
+            ends = a.rounds[-1], b.rounds[-1]
+        ours, theirs = a.at(ends[0]), b.at(ends[1])
+        people = sorted(ours.keys() & theirs.keys())
+        for person in people:
             found.setdefault(person, []).append(ours[person] - theirs[person])
-        last = max(last, both)
-    return last, {person: sum(each) / len(each) for person, each in found.items()}
+        if people:
+            last = " and ".join(map(str, dict.fromkeys(ends)))
+    # Rounded, so that who is equal in sum is not worse by the last bit.
+    return last, {person: round(sum(each) / len(each), 12) for person, each in found.items()}
 
 
 def interval(values: Floats, seed: int) -> tuple[float, float] | None:
@@ -89,7 +97,7 @@ def interval(values: Floats, seed: int) -> tuple[float, float] | None:
 
 
 def pairs(frame: Frame) -> list[Pair]:
-    """Compare every two methods that were tested in the same round, in the frame's order."""
+    """Compare every two methods that tested the same people, in the frame's order."""
     found = []
     for first, second in combinations(frame.methods, 2):
         round, each = differences(frame, first, second)

@@ -85,5 +85,12 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
     for row in rows:
-        writer.writerow(["" if isinstance(v, float) and math.isnan(v) else v for v in row])
+        writer.writerow([_cell(value) for value in row])
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float) and math.isnan(value):
+        return ""
+    # Names of classes are whatever a federation's file says; a spreadsheet must not compute them.
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@") else value

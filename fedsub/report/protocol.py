@@ -39,15 +39,15 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
          "predictions; means over people count everybody alike; people without test samples "
          "are left out"),
         ("seed", ", ".join(map(str, frame.seeds))),
-        ("rounds", f"{frame.traces[0].wanted}, evaluated {_every(flat.get('evaluate-every', 1))}"),
+        ("rounds", f"{_rounds(frame)}, evaluated {_every(flat.get('evaluate-every', 1))}"),
         ("learning", f"{flat.get('optimiser')}, rate {flat.get('lr')}, momentum "
          f"{flat.get('momentum')}, batches of {flat.get('batch-size')}, epochs in a round "
          f"{flat.get('epochs')}; model {flat.get('model')}; standardised by "
          f"{flat.get('standardise')}"),
         ("other than the defaults", _changed(frame, flat)),
         ("encodings", encodings([trace.summary for trace in frame.traces])),
-        ("intervals", f"95 %, over {frame.unit}: of means Student t; of differences a paired "
-         f"percentile bootstrap of {RESAMPLES:,} resamples, drawn from the run's seed"),
+        ("intervals", f"95 %: of the curves' means Student t, over {frame.unit}; of differences a "
+         f"paired percentile bootstrap of {RESAMPLES:,} resamples, over people"),
         ("versions", _versions(frame)),
     ]  # fmt: skip
 
@@ -78,6 +78,14 @@ def _tested(frame: Frame) -> str:
         "trained": "the model as last trained at home",
     }
     return "; ".join(f"{said.get(k, k)}: {', '.join(names)}" for k, names in models.items())
+
+
+def _rounds(frame: Frame) -> str:
+    """Return how many rounds there were; of which method how many, where they differ."""
+    each = {trace.method: trace.wanted for trace in frame.traces}
+    if len(set(each.values())) == 1:
+        return str(frame.traces[0].wanted)
+    return ", ".join(f"{method} {rounds}" for method, rounds in each.items())
 
 
 def _every(rounds: object) -> str:

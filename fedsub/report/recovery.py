@@ -1,7 +1,8 @@
 """What happens to a method when people's data come during the run: how deep it falls, how long.
 
-A round in which somebody is tested on more samples than before brought data. Macro F1 then is
-measured on what is new, too, so a drop is the model's and the test's.
+A round in which somebody is tested on more samples than before is the first after data came; where
+not every round is evaluated, they may have come some rounds earlier, and were learnt since. Macro
+F1 then is measured on what is new, too, so a drop is the model's and the test's.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ LATER = 10
 
 @dataclass(frozen=True)
 class Recovery:
-    """Data came in `round` to `people` people: mean macro F1 before, its drop, rounds until back.
+    """Data came to `people` people in `round`, or before it where not all are evaluated.
 
+    Mean macro F1 before, its drop, rounds until back.
     ``rounds`` is None where it did not come back before data came again or the run ended. ``new``
     and ``later`` are the mean F1 of the classes that came, over the people to whom they did, in
     that round and :data:`LATER` rounds later; None where no class came or nothing was tested.

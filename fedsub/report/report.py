@@ -64,8 +64,13 @@ def write_files(
             (folder / name).mkdir(exist_ok=True)
         except OSError as error:
             raise RunError(f"{folder / name}: cannot be made ({error})") from error
-    for figure in figures:
-        write_whole(folder / FIGURES / f"{figure.name}.png", figure.png)
+    drawn = {f"{figure.name}.png": figure.png for figure in figures}
+    # What an earlier report had besides would look as new as the rest.
+    for old in (*(folder / FIGURES).glob("*.png"), *(folder / TABLES).glob("*.csv")):
+        if old.name not in drawn.keys() | tables.keys():
+            old.unlink()
+    for name, image in drawn.items():
+        write_whole(folder / FIGURES / name, image)
     for name, text in tables.items():
         write_whole(folder / TABLES / name, text.encode())
     write_whole(folder / REPORT_FILE, html.encode())

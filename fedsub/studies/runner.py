@@ -6,8 +6,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
 from fedsub.studies.study import Cell, Entry, Study, Task, Values, shown, tasks, tuning_tasks
@@ -59,10 +59,15 @@ def choose(study: Study, folder: Path) -> dict[str, Values]:
             if key not in tried:
                 chosen[key] = study.candidates(entry)[0]
                 continue
-            reached = [summary(folder, task).macro_f1 for task in tried[key]]
-            scores = [-1.0 if f1 is None or f1 != f1 else f1 for f1 in reached]
+            scores = [_score(summary(folder, task)) for task in tried[key]]
             chosen[key] = tried[key][scores.index(max(scores))].tuned
     return chosen
+
+
+def _score(reached: MethodSummary) -> float:
+    """Return the macro F1; below all others where the loss says that somebody's model diverged."""
+    whole = reached.loss is not None and isfinite(reached.loss)
+    return reached.macro_f1 if whole and reached.macro_f1 is not None else -1.0
 
 
 def row_key(entry: Entry, cell: Cell) -> str:
@@ -71,13 +76,15 @@ def row_key(entry: Entry, cell: Cell) -> str:
 
 
 def summary(folder: Path, task: Task) -> MethodSummary:
-    """Return what a finished run reached."""
+    """Return what a finished run reached; raise RunError where it is not finished."""
     with RunDatabase(database_of(folder, task)) as database:
         return summarise_method(database, None)
 
 
 def database_of(folder: Path, task: Task) -> Path:
-    """Return the database of a run."""
+    """Return the database of a run; raise RunError where the run has not finished."""
+    if not (folder / RUNS / task.name / SECONDS_FILE).is_file():
+        raise RunError(f"{task.name} has not finished")
     return folder / RUNS / task.name / task.method / DATABASE_FILE
 
 
@@ -137,9 +144,3 @@ def cost(task: Task) -> float:
     epochs = METHODS[name].cost(config.hyper[name], config.epochs).round
     samples = sum(len(data.y) for data in federation_of(config.data).clients.values())
     return float(config.rounds * samples * (epochs + 0.3))
-
-
-def seconds(folder: Path, task: Task) -> float:
-    """Return what a run took, all its beginnings but the last left out."""
-    file: Any = folder / RUNS / task.name / SECONDS_FILE
-    return float(file.read_text())

@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from fedsub.report.comparing import LOCAL
 from fedsub.studies.study import BUDGETS, Cell, Entry, Printed, Study, shown, task_of, tasks
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.sources import WATCH, absolute_source
@@ -27,8 +28,14 @@ _DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
 STUDY_FILE, ASKED_FILE = "study.toml", "asked.json"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
 _MEASURE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-#: What a summary holds, as files spell it.
-SUMMARY = {f.name.replace("_", "-"): f.name for f in fields(MethodSummary)}
+#: Of a summary words, and what takes a second method in the same run.
+_UNMEASURED = ("method", "tested", "encoding", "worse-than-local")
+#: The other numbers of a summary, as files spell them.
+SUMMARY = {
+    key: f.name
+    for f in fields(MethodSummary)
+    if (key := f.name.replace("_", "-")) not in _UNMEASURED
+}
 
 
 def keep_study(folder: Path, file: Path, data: Path | None, asked: Mapping[str, Any]) -> None:
@@ -94,6 +101,7 @@ def _read(path: Path, places: Sequence[Path]) -> Study:
         tuple(_measure(path, name) for name in table.get("show", ())),
         tuple(_printed(path, one, entries) for one in table.get("paper", ())),
     )
+    _check_given_once(path, study)
     for printed in study.papers:
         if not any(printed.of(cell) for cell in study.cells):
             raise ConfigError(
@@ -145,7 +153,30 @@ def _entries(path: Path, table: Mapping[str, Any]) -> Iterator[Entry]:
                 "blanks and . : + -"
             )
         hyper = dict(given)
-        yield Entry(label, str(hyper.pop("method", label)), hyper)
+        method = str(hyper.pop("method", label))
+        if (method == LOCAL) != (label == LOCAL):
+            raise ConfigError(
+                f"{path}: methods: got {label!r} for the method {method}; expected that `local`, "
+                "which all gains are counted against, is called so, and nothing else is"
+            )
+        yield Entry(label, method, hyper)
+
+
+def _check_given_once(path: Path, study: Study) -> None:
+    """Refuse a key of [vary] that [tune] or a method would override: its table would be called so.
+
+    Raises
+    ------
+    ConfigError
+        It names the file and the key.
+    """
+    fixed = {f"{e.method}.{key}": e.label for e in study.entries for key in e.hyper}
+    for key in dict.fromkeys(key for cell in study.cells for key, _ in cell):
+        if key in study.tune or key in fixed:
+            other = f"[methods] of {fixed[key]!r}" if key in fixed else "[tune]"
+            raise ConfigError(
+                f"{path}: vary: {key}: got it in {other}, too; expected it in one of them"
+            )
 
 
 def _cells(path: Path, given: Any, places: Sequence[Path]) -> tuple[Cell, ...]:
@@ -194,7 +225,7 @@ def _printed(path: Path, given: Mapping[str, Any], entries: Sequence[Entry]) -> 
 
 def _measure(path: Path, name: Any) -> str:
     """Return the name of a number of a summary, or of a metric that methods report."""
-    if not isinstance(name, str) or not _MEASURE.fullmatch(name):
+    if not isinstance(name, str) or not _MEASURE.fullmatch(name) or name in _UNMEASURED:
         raise ConfigError(
             f"{path}: got the measure {name!r}, expected one of {', '.join(SUMMARY)} or a metric "
             "of a method, such as davies-bouldin"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
-from fedsub.studies.runner import CHOSEN_FILE, RUNS
+from fedsub.studies.runner import RUNS, choose
 from fedsub.studies.study import Cell, Study
 from fedsub.studies.study_file import kept_study
 from fedsub.studies.study_results import Row, Run, finished, tables
@@ -45,6 +44,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     leads: list[str] = []
     files: dict[str, str] = {}
     done: list[Fact] = []
+    common: dict[str, list[str]] = {}
     for place, (cell, found) in enumerate(tables(study, runs), start=1):
         order = [row.entry for row in found]
         mine = [run for run in runs if run.task.cell == cell]
@@ -54,12 +54,14 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
         came = [one for trace in frame.traces for one in recoveries(trace)]
         parts.append(_part(study, cell, found, mine, frame, compared))
         leads.append(_lead(cell, found, compared))
-        facts = protocol(frame, run_config(folder / RUNS / mine[0].task.name))
-        named = dict(facts)
+        named = dict(protocol(frame, run_config(folder / RUNS / mine[0].task.name)))
+        for key in named.keys() - _OF_A_RUN:
+            common.setdefault(key, []).append(named[key])
         done += [(f"{key} ({name_of(cell)})" if cell else key, named[key]) for key in _OF_A_TABLE]
         for name, text in csv_files(frame, compared, came).items():
             files[f"{frame.key}{name}"] = text
-    done += [fact for fact in facts if fact[0] not in _OF_A_RUN]
+    # In a page's order; what tables differ in is said of all.
+    done += [(key, "; ".join(dict.fromkeys(common[key]))) for key in named if key in common]
     parts.append(Section("protocol", "How it was done", how_measured(study), facts=done))
     about = study.about.replace("`", "")  # the file's are for Markdown
     html = page(study.title, [text for text in (about, *leads) if text], parts, None)
@@ -76,7 +78,7 @@ def renew_study_page(folder: Path) -> tuple[Path, list[Path]]:
     """
     study = kept_study(folder)
     try:
-        runs = finished(study, folder, json.loads((folder / CHOSEN_FILE).read_text("utf-8")))
+        runs = finished(study, folder, choose(study, folder))
     except (OSError, ValueError, KeyError, RunError) as error:
         raise RunError(
             f"{folder}: the study has runs to do ({error}); expected a finished one: start it "

@@ -36,8 +36,9 @@ class Row:
 
     Parameters
     ----------
-    macro_f1, weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
-    interval : the 95 % interval of the macro F1 over people, each person's mean over seeds.
+    macro_f1 : mean over people of each person's mean over the seeds that tested it.
+    weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
+    interval : the 95 % interval of the macro F1 over people.
     gain, gain_interval : mean gain in macro F1 over `local`, and its 95 % interval; None for
         `local` or without it.
     worse : share of people with less than `local`, each person's mean over seeds.
@@ -101,8 +102,7 @@ def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
 
 def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
     gains = None if alone is None or alone is runs else gains_of(runs, alone)
-    people = sorted(set.intersection(*(set(run.people) for run in runs)))
-    reached = np.array([[run.people[person] for person in people] for run in runs]).mean(axis=0)
+    reached = _of_people([run.people for run in runs])
 
     def mean(name: str) -> float:
         values = [getattr(run.summary, name) for run in runs]
@@ -114,7 +114,7 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
     return Row(
         runs[0].task.entry,
         runs[0].summary.tested or "-",
-        mean("macro_f1"),
+        float(reached.mean()) if len(reached) else np.nan,
         interval(reached, SEED),
         mean("weighted_f1"),
         mean("loss"),
@@ -138,10 +138,15 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def gains_of(runs: Sequence[Run], others: Sequence[Run]) -> NDArray[np.float64]:
     """Return each person's gain in macro F1 over other runs of the same seeds, mean over seeds."""
-    people = sorted(set.intersection(*(set(run.people) for run in (*runs, *others))))
-    ours, theirs = (
-        np.array([[run.people[person] for person in people] for run in some])
-        for some in (runs, others)
-    )
-    mean: NDArray[np.float64] = (ours - theirs).mean(axis=0)
-    return mean
+    gains = []
+    for run, other in zip(runs, others, strict=True):
+        both = run.people.keys() & other.people.keys()
+        gains.append({person: run.people[person] - other.people[person] for person in both})
+    # Rounded, so that who is equal in sum is not worse by the last bit.
+    return np.round(_of_people(gains), 12)
+
+
+def _of_people(seeds: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
+    """Return each person's mean over the seeds in which it was tested, people by name."""
+    people = sorted(set().union(*seeds))
+    return np.array([np.mean([one[who] for one in seeds if who in one]) for who in people])

@@ -42,8 +42,8 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]]) -> str:
         if cell:
             parts.append(f"## {name_of(cell)}")
         titles, lines = table(study, cell, rows)
-        head = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
-        parts.append("\n".join([*head, *(f"| {' | '.join(line)} |" for line in lines)]))
+        head = [_line(titles), "|---" * len(titles) + "|"]
+        parts.append("\n".join([*head, *map(_line, lines)]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -58,16 +58,20 @@ def how_measured(study: Study) -> list[str]:
     if study.tune:
         values = "; ".join(f"{k} from {', '.join(map(str, v))}" for k, v in study.tune.items())
         tuned = f"; chosen on a validation part of the training data, with the first seed: {values}"
+        if len(study.seeds) > 1:
+            tuned += " (where splits are drawn at random, other seeds test samples that were there)"
     budget = {
         "rounds": "all train for as many rounds",
-        "compute": "all compute as many epochs in all, so that costly methods have fewer rounds",
+        "compute": "all compute as many epochs in all, so that costly methods have fewer rounds; "
+        "what adapts a model before a test is not counted",
     }[study.budget]
     return [
         f"Seeds {', '.join(map(str, study.seeds))}; {budget}{tuned}. Macro F1 is the mean over "
         "people and seeds of each person's own test part after the last round, with the 95 % "
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds); 10 %: the "
         "10th percentile over people; gain: over `local`; worse: people below `local`. "
-        "Up, down, to evaluate: full models in float32 a client and round, as really sent."
+        "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
+        "client and evaluation."
     ]
 
 
@@ -75,12 +79,10 @@ def table(
     study: Study, cell: Cell, rows: Sequence[Row], travels: bool = True
 ) -> tuple[list[str], list[list[str]]]:
     """Return the titles of a table's columns and its lines; `travels`: with what is sent."""
-    printed = {
-        f"{name}: {paper.source}": (name, numbers)
-        for paper in study.papers
-        if paper.of(cell)
-        for name, numbers in paper.numbers.items()
-    }
+    printed: dict[str, tuple[str, dict[str, float]]] = {}
+    for paper in study.papers:
+        for name, numbers in paper.numbers.items() if paper.of(cell) else ():
+            printed.setdefault(f"{name}: {paper.source}", (name, {}))[1].update(numbers)
     also = [
         name
         for name in dict.fromkeys((*study.show, *(name for name, _ in printed.values())))
@@ -112,6 +114,10 @@ def table(
         ]
         lines.append(cells)
     return titles, lines
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
 def _ends(interval: tuple[float, float] | None, form: str) -> str:

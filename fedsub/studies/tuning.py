@@ -10,6 +10,7 @@ import numpy as np
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import ClientData, Federation
+from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import DataError
 
 
@@ -26,7 +27,12 @@ def training_part(federation: Federation, config: RunConfig) -> Federation:
     """
     again = tuning_config(config).split_settings
     kept = {}
+    out: tuple[str, ...] = ()
+    if config.split == "unseen":
+        out = unseen_clients(federation.clients, config.unseen_share, config.seed)
     for name, data in federation.clients.items():
+        if name in out:
+            continue
         # Split places instead of samples, to know which are kept; float32 holds 16 million.
         places = np.arange(len(data.y), dtype=np.float32).reshape(-1, 1)
         split = split_client(replace(data, x=places), federation.card, config.split_settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import struct
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fedsub.report.csv_tables import csv_files
 from fedsub.report.frame import Frame
 from fedsub.report.reading import read_run
 from fedsub.report.report import remove_report, write_report
@@ -113,6 +115,14 @@ def test_one_method_and_one_person_without_run_toml(tmp_path: Path) -> None:
 def test_nothing_evaluated_yet(tmp_path: Path) -> None:
     page = read(make_run(tmp_path, {"fedsub": lambda r, i: 0.5}, done={"fedsub": 0}))
     assert "Nothing has been evaluated yet." in page.texts and figures(tmp_path) == set()
+
+
+def test_a_spreadsheet_computes_no_name(tmp_path: Path) -> None:
+    """Names of classes are whatever a federation's file says."""
+    frame = read_run(make_run(tmp_path, {"local": lambda r, i: 0.5}))
+    files = csv_files(replace(frame, classes=('=HYPERLINK("http://x")', "-1+1")), [], [])
+    found = [row[0] for row in csv.reader(io.StringIO(files["classes.csv"]))]
+    assert found == ["class", '\'=HYPERLINK("http://x")', "'-1+1"]
 
 
 def test_a_folder_that_is_no_run_is_left_as_it_is(tmp_path: Path) -> None:

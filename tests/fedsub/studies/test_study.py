@@ -30,6 +30,7 @@ from fedsub.studies.tuning import training_part, tuning_config
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, read_federation, write_federation
+from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, DataError, RunError
 
 from ...methods.method_runs import people
@@ -112,6 +113,15 @@ def test_a_name_knows_what_decides_the_outcome_and_nothing_else(place: Path) -> 
         ("fedavg = {}", "fedavgg = {}", "unknown method 'fedavgg'"),
         ("fedavg = {}", '"a/b" = {}', "methods: got 'a/b'"),
         ("rounds = 2", "rounds = 2\nmethod = 'x y'", "run: method: got 'x y', expected it among"),
+        ("train-share = [1.0, 0.5]", "lr = [0.1]", r"vary: lr: got it in \[tune\], too"),
+        (
+            "train-share = [1.0, 0.5]",
+            "ditto.lam = [0.1]",
+            r"ditto.lam: .*\[methods\] of 'ditto",
+        ),
+        ("local = {}", "alone = { method = 'local' }", "got 'alone' for the method local"),
+        ("local = {}", "local = { method = 'fedprox' }", "got 'local' for the method fedprox"),
+        ("seeds = [0, 3]", "show = ['tested']", "got the measure 'tested', expected"),
     ],
 )
 def test_what_is_no_study_is_refused(place: Path, old: str, new: str, said: str) -> None:
@@ -150,6 +160,14 @@ def test_where_people_lack_labels_values_are_chosen_for_such_people_too() -> Non
         }
     assert any(lacking[True].values()) and lacking[True] != lacking[False]
     assert not any(lacking[True][n] & lacking[False][n] for n in part.clients)
+
+
+def test_people_who_are_held_out_choose_nothing() -> None:
+    federation = people(samples=40)
+    config = RunConfig(split="unseen", unseen_share=0.4, seed=3)
+    out = unseen_clients(federation.clients, 0.4, 3)
+    kept = training_part(federation, config).clients
+    assert out and kept.keys() == federation.clients.keys() - set(out)
 
 
 def test_who_has_too_few_samples_to_be_divided_again_has_no_say() -> None:
@@ -264,11 +282,12 @@ def test_long_runs_come_first(place: Path) -> None:
 
 def test_of_a_diverged_run_nothing_is_chosen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = replace(shortened(read_study(place / "small.toml"), "0", 1), cells=((),))
-    reached = {0.01: float("nan"), 0.05: 0.2}
+    # Logits that are no numbers are taken for the first class: F1 is a number, the loss is none.
+    reached = {0.01: (0.3, float("nan")), 0.05: (0.2, 1.0)}
 
     class Reached:
         def __init__(self, folder: Path, task: Task) -> None:
-            self.macro_f1 = reached[task.config.lr]
+            self.macro_f1, self.loss = reached[task.config.lr]
 
     monkeypatch.setattr("fedsub.studies.runner.summary", Reached)
     assert {values["lr"] for values in choose(study, place).values()} == {0.05}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fedsub.studies.engine import SECONDS_FILE
 from fedsub.studies.runner import RUNS, final_tasks, row_key
-from fedsub.studies.study import Study, Values
+from fedsub.studies.study import Printed, Study, Values
 from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
 from fedsub.studies.study_page import renew_study_page, write_study_page
-from fedsub.studies.study_results import finished, tables
+from fedsub.studies.study_results import finished, gains_of, tables
 from fedsub.studies.study_tables import markdown, write_tables
 from fedsub_core.errors import ConfigError, RunError
 
@@ -56,7 +57,9 @@ def made(study: Study, folder: Path) -> None:
     for task in final_tasks(study, nothing_tuned(study)):
         base = REACHED[task.method][task.config.seed]
         score = partial(lambda base, r, i: base + 0.01 * i * r, base)
-        make_run(folder / RUNS / task.name, {task.method: score})
+        rounds = task.config.rounds
+        run = make_run(folder / RUNS / task.name, {task.method: score}, rounds=rounds)
+        (run / SECONDS_FILE).write_text("1.0")
 
 
 def nothing_tuned(study: Study) -> dict[str, Values]:
@@ -161,8 +164,82 @@ def test_the_page_can_be_written_again_once_all_is_done(study: Study, tmp_path: 
     keep_study(tmp_path, tmp_path / "two.toml", None, {"seeds": None, "rounds": None})
     chosen = nothing_tuned(study)
     first = write_study_page(study, tmp_path, finished(study, tmp_path, chosen)).read_bytes()
-    with pytest.raises(RunError, match="the study has runs to do"):
-        renew_study_page(tmp_path)
-    (tmp_path / "chosen.json").write_text(json.dumps(chosen))
     page, runs = renew_study_page(tmp_path)
     assert page.read_bytes() == first and len(runs) == 2 * 3 * 2
+    # What is written last says that a run has ended; rounds that are there do not.
+    (runs[-1] / SECONDS_FILE).unlink()
+    with pytest.raises(RunError, match=f"the study has runs to do .{runs[-1].name} has not fin"):
+        renew_study_page(tmp_path)
+
+
+def test_at_equal_compute_methods_are_compared_as_they_ended(study: Study, tmp_path: Path) -> None:
+    """`fedsub` has fewer rounds than `local`, which is behind in the last one that both have."""
+    study = replace(study, budget="compute", run={"rounds": 9}, cells=study.cells[:1], papers=())
+    for task in final_tasks(study, nothing_tuned(study)):
+        late = {"local": lambda r, i: 0.1 * r, "fedavg": lambda r, i: 0.6}
+        score = late.get(task.method, lambda r, i: 0.7 + 0.01 * i)
+        rounds = task.config.rounds
+        run = make_run(tmp_path / RUNS / task.name, {task.method: score}, rounds=rounds)
+        (run / SECONDS_FILE).write_text("1.0")
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    assert {run.task.method: run.task.config.rounds for run in runs} == {
+        "local": 9, "fedavg": 9, "fedsub": 3,
+    }  # fmt: skip
+    page = write_study_page(study, tmp_path, runs).read_text("utf-8")
+    ((_, rows),) = tables(study, runs)
+    gain = {row.entry.label: row.gain for row in rows}["fedsub mixing"]
+    assert gain == pytest.approx(0.715 - 0.9)
+    with (tmp_path / "tables" / "pairs.csv").open() as file:
+        pairs = {(pair["first"], pair["second"]): pair for pair in csv.DictReader(file)}
+    pair = pairs["local", "fedsub mixing"]
+    assert -float(pair["difference"]) == pytest.approx(gain) and pair["round"] == "9 and 3"
+    assert "better than local, by the interval: none; worse: fedsub mixing, fedavg" in page
+    assert ">local 9, fedsub mixing 3, fedavg 9, evaluated in every round<" in page
+
+
+def test_people_of_some_seeds_count_with_those(study: Study, tmp_path: Path) -> None:
+    """As where each seed holds out other people: an estimate lies in its own interval."""
+    study = replace(study, cells=study.cells[:1], papers=())
+    made(study, tmp_path)
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    one, other = {"a": 0.9, "b": 0.8, "c": 0.1}, {"a": 0.9, "b": 0.8, "d": 0.1}
+    runs = [replace(run, people=other if run.task.config.seed else one) for run in runs]
+    ((_, rows),) = tables(study, runs)
+    for row in rows:
+        assert row.macro_f1 == pytest.approx(0.475) and row.interval is not None
+        assert row.interval[0] < row.macro_f1 < row.interval[1]
+        assert row.gain in (None, 0) and row.worse in (None, 0)
+    equal = [{"a": 0.9, "b": 0.5}, {"a": 0.7, "b": 0.5}], [{"a": 0.8, "b": 0.5}] * 2
+    mine, theirs = (
+        [replace(run, people=p) for run, p in zip(runs[:2], some, strict=True)] for some in equal
+    )
+    assert (gains_of(mine, theirs) == 0).all(), "0.1 - 0.1 is less than 0 by the last bit"
+
+
+def test_a_smaller_report_leaves_nothing_of_a_greater(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    write_study_page(study, tmp_path, finished(study, tmp_path, nothing_tuned(study)))
+    assert (tmp_path / "tables" / "02_pairs.csv").is_file()
+    smaller = replace(study, cells=study.cells[:1])
+    write_study_page(smaller, tmp_path, finished(smaller, tmp_path, nothing_tuned(smaller)))
+    left = [*(tmp_path / "tables").iterdir(), *(tmp_path / "figures").iterdir()]
+    assert left and not [path.name for path in left if path.name.startswith("0")]
+
+
+def test_what_one_source_prints_stands_in_one_column(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    twice = tuple(
+        Printed("Table 2 | HAR", {"lr": 0.05}, {"macro-f1": {label: number}})
+        for label, number in (("fedavg", 0.5), ("local", 0.9))
+    )
+    study = replace(study, papers=twice)
+    first = markdown(study, tables(study, runs)).split("## ")[1]
+    lines = [line.split(" | ") for line in first.splitlines() if line.startswith("| ")]
+    assert len({len(line) for line in lines}) == 1
+    assert [line[-1] for line in lines] == [
+        "macro-f1: Table 2 / HAR |",
+        "- |",
+        "0.900 |",
+        "0.500 |",
+    ]
