@@ -418,10 +418,12 @@ def test_there_is_none_where_an_import_has_started_a_thread(tmp_path: Path) -> N
 def test_forks_draw_differently() -> None:
     """From the streams of Python and NumPy that belong to nobody."""
     script = (
-        "import random, socket, sys, numpy\n"
+        "import os, random, socket, sys, numpy\n"
         "from fedsub.deploy.warm_clientapp import next_task\n"
         "with socket.socket(fileno=int(sys.argv[1])) as channel: task = next_task(channel)\n"
-        "if task: print(*task, random.random(), numpy.random.random())\n"
+        # In one write: two processes share the pipe.
+        "said = f'{random.random()} {numpy.random.random()}\\n'\n"
+        "if task: os.write(1, f'{task[0]} {said}'.encode())\n"
     )
     ours, its = socket.socketpair()
     with ours:
