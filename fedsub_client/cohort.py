@@ -10,18 +10,17 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learners.base import Learner, Report, State
+from fedsub_client.own_gains import own_gains
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
-from fedsub_core.data.stacks import Stack, select_params
+from fedsub_core.data.stacks import select_params
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import NEW, UNLABELLED, Evaluation, evaluate
 from fedsub_core.models.kinds import build_model
-from fedsub_core.paired import Gain, paired_gain
-from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundle_tensors import LastTensors
@@ -212,21 +211,9 @@ class Cohort:
         theirs = [one.argmax(2) for one in alone if one is not None]
         if not theirs:
             return found
-        together = [self.clients[i].together for i in index]
-        gains = paired_gains(test, logits.argmax(2), torch.cat(theirs, 1), turn, together)
+        clients = [self.clients[i] for i in index]
+        gains = own_gains(test, clients, logits.argmax(2), torch.cat(theirs, 1), turn)
         return replace(found, gains=gains)
-
-
-def paired_gains(
-    test: Stack, ours: Tensor, theirs: Tensor, turn: Turn, together: Sequence[int]
-) -> list[Gain | None]:
-    """Return each client's gain of predictions `ours` over `theirs`; None without samples."""
-    gains: list[Gain | None] = []
-    for i, (client, count) in enumerate(zip(test.clients, test.counts, strict=True)):
-        y, first, second = (t[i, :count].cpu().numpy() for t in (test.y, ours, theirs))
-        seed = derive_seed(turn.seed, client, turn.round, "gain")
-        gains.append(paired_gain(y, first, second, seed, together[i]) if count else None)
-    return gains
 
 
 def make_cohort(

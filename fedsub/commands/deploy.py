@@ -44,10 +44,9 @@ def local(
 ) -> None:
     """Rehearse a deployment on this machine, with TLS and a key for each SuperNode.
 
-    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out, where --set does
-    not give it. Makes certificates and keys, starts
-    SuperLink, SuperNodes and SuperExecs on loopback, runs all rounds, prints the results, and
-    leaves no process behind, also after Ctrl-C.
+    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out where --set does
+    not give it. Makes certificates and keys, starts SuperLink, SuperNodes and SuperExecs on
+    loopback, runs all rounds, prints the results, and leaves no process behind, also after Ctrl-C.
     """
     from fedsub.commands.progress import rounds_progress
     from fedsub.deploy.signals import Interrupted
@@ -166,9 +165,9 @@ def _make_keys(folder: Path, names: list[str]) -> None:
 def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     """Write the Flower app that `flwr run OUT` starts on a SuperLink.
 
-    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out, where --set does
-    not give it. The app names the packages of FedSub that
-    are installed on the server and on the devices, and holds no code.
+    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out where --set does
+    not give it. The app names the packages of FedSub that are installed on the server and on the
+    devices, and holds no code.
     """
     from fedsub.deploy.flower_app import write_app
 

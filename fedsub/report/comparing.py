@@ -24,7 +24,10 @@ _AT_ONCE = 4_000_000  # numbers that one block of resamples may take
 
 @dataclass(frozen=True)
 class Pair:
-    """Mean over `n` people of macro F1 of `first` less that of `second`, and its 95 % interval."""
+    """Mean over `n` people of macro F1 of `first` less that of `second`, and its 95 % interval.
+
+    `round` says in words of which round, or of which round each.
+    """
 
     first: str
     second: str

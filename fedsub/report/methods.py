@@ -108,7 +108,7 @@ def markdown(cards: Iterable[MethodCard]) -> str:
     """Return the page on `cards`: a table of all, and a section for each."""
     cards = list(cards)
     opening = "\n\n".join(map(_paragraph, _OPENING))
-    table = _table(("method", "idea", "up", "down", "epochs", "tested"), map(_row, cards))
+    table = markdown_table(("method", "idea", "up", "down", "epochs", "tested"), map(_row, cards))
     sections = ("\n".join(_section(card)) for card in cards)
     return "\n\n".join([opening, "\n".join(table), *sections]) + "\n"
 
@@ -149,10 +149,11 @@ def _section(card: MethodCard) -> Iterator[str]:
         )
         for o in describe(card.hyperparameters)
     )
-    yield from _table(("hyperparameter", "default", "meaning", "values"), rows)
+    yield from markdown_table(("hyperparameter", "default", "meaning", "values"), rows)
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table, whatever its cells hold."""
     yield _cells(titles)
     yield "|---" * len(titles) + "|"
     yield from map(_cells, rows)

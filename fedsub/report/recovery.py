@@ -25,8 +25,8 @@ LATER = 10
 class Recovery:
     """Data came to `people` people in `round`, or before it where not all are evaluated.
 
-    Mean macro F1 before, its drop, rounds until back.
-    ``rounds`` is None where it did not come back before data came again or the run ended. ``new``
+    ``before`` is the mean macro F1 until then, ``drop`` by how much it fell. ``rounds`` until it
+    was back is None where it did not come back before data came again or the run ended. ``new``
     and ``later`` are the mean F1 of the classes that came, over the people to whom they did, in
     that round and :data:`LATER` rounds later; None where no class came or nothing was tested.
     """

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fedsub.report.comparing import RESAMPLES
+from fedsub.report.methods import markdown_table
 from fedsub.studies.study import Cell, Study, shown
 from fedsub.studies.study_file import SUMMARY
 from fedsub.studies.study_results import Row, Run, tables
@@ -42,8 +43,7 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]]) -> str:
         if cell:
             parts.append(f"## {name_of(cell)}")
         titles, lines = table(study, cell, rows)
-        head = [_line(titles), "|---" * len(titles) + "|"]
-        parts.append("\n".join([*head, *map(_line, lines)]))
+        parts.append("\n".join(markdown_table(titles, lines)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -114,10 +114,6 @@ def table(
         ]
         lines.append(cells)
     return titles, lines
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
 def _ends(interval: tuple[float, float] | None, form: str) -> str:

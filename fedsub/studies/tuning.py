@@ -18,7 +18,7 @@ def training_part(federation: Federation, config: RunConfig) -> Federation:
     """Return the federation of what everybody trains on in a run, and of nothing else.
 
     A run on it tests on a part of that: the validation part. Who has too few samples to be divided
-    once more has no say in what is chosen.
+    once more has no say in what is chosen, nor have people who are held out.
 
     Raises
     ------

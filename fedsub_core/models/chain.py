@@ -50,7 +50,8 @@ class Model(Architecture):
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return two models: the body, and the head, which begins with the last layers with units.
 
-        What lies between two layers with units (activation, pooling) is the body's.
+        What lies between two layers with units (activation, pooling) is the body's. `head_layers`
+        is from 1 to the number of layers with units; :meth:`head` refuses what leaves no body.
         """
         at = self.layers.index(self.affine[-head_layers])
         shape = self.input_shape

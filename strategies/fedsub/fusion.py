@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from strategies.fedsub.membership import ClusterWeights
+from strategies.fedsub.membership import ClusterWeights, product
 from strategies.fedsub.robust import RowMean, mixed
 
 # Rows of one chunk of units, float32 [n, units, width], stay below this many bytes.
@@ -172,10 +172,8 @@ def _held_mean(
     taken_by = share[who, :, None].to(rows.dtype)
     holds = torch.cat([held[c.heads, y] for y, c in enumerate(weights.shared)])
     for units in _chunks(rows):
-        sum_ = torch.from_numpy(sums @ rows[:, units].flatten(1).numpy())
-        sum_ = sum_.view(len(holds), -1, rows.shape[2]).mul_(holds[:, units, None])
-        taken = torch.from_numpy(takes @ sum_.flatten(1).numpy())
-        fused[who, units] += taken.view(len(who), -1, rows.shape[2]).mul_(taken_by[:, units])
+        sum_ = product(sums, rows[:, units]).mul_(holds[:, units, None])
+        fused[who, units] += product(takes, sum_).mul_(taken_by[:, units])
     return fused
 
 
@@ -198,7 +196,7 @@ def taken(
         share = (choice[who, y].to(rows.dtype) * inside)[:, :, None]
         for units in _chunks(rows) if len(c.members) else ():
             given = rows[who, units] * weight[:, units, None]
-            sum_ = torch.from_numpy(adds @ given.flatten(1).numpy()).view(-1, *given.shape[1:])
+            sum_ = product(adds, given)
             fused[who, units] += sum_.index_select(0, label).mul_(share[:, units])
     return fused
 

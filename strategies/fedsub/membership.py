@@ -133,13 +133,18 @@ class Clusters:
 
     def sums(self, values: Tensor) -> Tensor:
         """Return the members' values [m, ...] summed in each cluster, [clusters, ...]."""
-        found = torch.from_numpy(self._adds @ values[:, None].flatten(1).numpy())
-        return found.view(len(self.heads), *values.shape[1:])
+        return product(self._adds, values)
 
     def matrix(self, weight: Tensor) -> csr_array:
         """Return [clusters, n], by which a product sums clients by the members' weight [m]."""
         data, who = weight[self._order].numpy(), self.members[self._order].numpy()
         return csr_array((data, who, self._ends), shape=(len(self.heads), self._clients))
+
+
+def product(matrix: csr_array, values: Tensor) -> Tensor:
+    """Return a matrix [k, m] times values [m, ...], [k, ...]."""
+    found = torch.from_numpy(matrix @ values[:, None].flatten(1).numpy())
+    return found.view(matrix.shape[0], *values.shape[1:])
 
 
 def leaves_alone(fusion: str, reading: str) -> bool:

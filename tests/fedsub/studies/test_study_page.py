@@ -238,7 +238,7 @@ def test_what_one_source_prints_stands_in_one_column(study: Study, tmp_path: Pat
     lines = [line.split(" | ") for line in first.splitlines() if line.startswith("| ")]
     assert len({len(line) for line in lines}) == 1
     assert [line[-1] for line in lines] == [
-        "macro-f1: Table 2 / HAR |",
+        "macro-f1: Table 2 \\| HAR |",
         "- |",
         "0.900 |",
         "0.500 |",
