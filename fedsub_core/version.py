@@ -1,8 +1,14 @@
-"""The installed version, which server and devices compare in the handshake."""
+"""The installed version, which server and devices compare, and a digest of its code."""
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+#: Whose code decides what a run's numbers are.
+_PACKAGES = ("fedsub", "fedsub_client", "fedsub_core", "fedsub_server", "strategies")
 
 
 def installed_version() -> str:
@@ -14,3 +20,21 @@ def installed_version() -> str:
 
 
 VERSION = installed_version()
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the Python files that train, by which trees of one version differ."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.blake2b(digest_size=5)
+    for package in _PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+            digest.update(hashlib.blake2b(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@cache
+def build() -> str:
+    """Return version and code, which machines that train one run share."""
+    return f"{VERSION} (code {code_digest()})"

@@ -211,10 +211,16 @@ class RunDatabase:
         kept = self.meta().get(_MEMORY)
         return None if kept is None else int(kept)
 
+    def trained_by(self) -> str:
+        """Return the version and code by which the run was begun, and code by which it went on."""
+        meta = self.meta()
+        return f"{meta.get('version', 'unknown')} (code {meta.get('code', 'unknown')})"
+
     def meta(self) -> dict[str, str]:
         """Return ``schema``, package ``version``, ``config`` (JSON) of the run's start, ``run``.
 
-        ``run`` is a name drawn for the run, by which devices tell it from others. ``forgotten``
+        ``run`` is a name drawn for the run, by which devices tell it from others. ``code`` has the
+        digests of the code that trained it, in order, with commas between. ``forgotten``
         and ``peak_memory`` are there once there is something to count.
         """
         with database_errors(self.path, "read"):

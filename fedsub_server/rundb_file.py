@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.version import VERSION
+from fedsub_core.version import VERSION, code_digest
 
 SCHEMA_VERSION = 2
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
@@ -71,6 +71,8 @@ def _open(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] 
         raise RunError(f"{path}: got a file that is no run's database; choose another run folder")
     else:
         _check(connection, path, wanted)
+        if wanted is not None:
+            _note_code(connection)
 
 
 def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
@@ -86,6 +88,7 @@ def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
             [
                 ("schema", str(SCHEMA_VERSION)),
                 ("version", VERSION),
+                ("code", code_digest()),
                 ("config", json.dumps(config, sort_keys=True)),
                 ("run", uuid.uuid4().hex),
             ],
@@ -116,6 +119,18 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
             f"{', '.join(differences)}; restore these to resume it, or start a new run in another "
             "folder"
         )
+
+
+def _note_code(connection: sqlite3.Connection) -> None:
+    """Keep that the run goes on with this code, where it was begun or last went on with another."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'code'").fetchone()
+    codes = [] if row is None else row[0].split(", ")
+    if codes[-1:] != [code_digest()]:
+        with transaction(connection):
+            connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES ('code', ?)",
+                (", ".join([*(codes or ["unknown"]), code_digest()]),),
+            )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedsub_core.errors import RunError, cut
-from fedsub_core.version import VERSION
+from fedsub_core.version import build
 
 #: Else Ray tells of its next version, and pages of a dead node's log beside the progress.
 _QUIET = {
@@ -79,10 +79,10 @@ def _check_versions(ray: Any) -> None:
     def version_there() -> str:
         # A function in a function travels as its code: fedsub may be missing there.
         try:
-            from fedsub_core.version import VERSION
+            from fedsub_core.version import build
         except ImportError:
             return "none"
-        return VERSION
+        return build()
 
     asked = []
     for node in ray.nodes():
@@ -100,7 +100,7 @@ def _check_versions(ray: Any) -> None:
             ) from error
         except ray.exceptions.RayError:
             continue  # it died, which Ray takes seconds to see: runs sent there are repeated
-        check_version(name, got, VERSION)
+        check_version(name, got, build())
 
 
 def check_version(node: str, got: str, expected: str) -> None:
@@ -108,7 +108,7 @@ def check_version(node: str, got: str, expected: str) -> None:
     if got != expected:
         raise RunError(
             f"Ray node {node}: got fedsub {got}, expected {expected} as where it was "
-            "called. Install the same version on all nodes"
+            "called. Install the same code on all nodes"
         )
 
 

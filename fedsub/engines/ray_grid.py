@@ -27,7 +27,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
 from fedsub_core.models.chain import Params
 from fedsub_core.turn import Turn
-from fedsub_core.version import VERSION
+from fedsub_core.version import build
 from fedsub_core.wire.bundles import Bundle
 
 log = logging.getLogger("fedsub")
@@ -145,7 +145,7 @@ class RayGrid(SimulationGrid):
         # No CPU is asked for: where a node is lost, the others take its workers, too.
         there = NodeAffinitySchedulingStrategy(places[w % len(places)], soft=True)
         worker = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=there)(_Worker)
-        return worker.remote(VERSION, *self._of, self._clients[w], self._shares[w], kept)
+        return worker.remote(build(), *self._of, self._clients[w], self._shares[w], kept)
 
     def _places(self) -> list[str]:
         """Return the node of every CPU of the cluster, anew: nodes come and go."""
@@ -171,7 +171,7 @@ class _Worker:
         nodes: Sequence[int],
         kept: States | None,
     ) -> None:
-        check_version("this one", VERSION, version)  # it may have joined after the others
+        check_version("this one", build(), version)  # it may have joined after the others
         torch.set_num_threads(1)
         self.grid = CohortGrid(settings, card, clients, "cpu", 1, nodes)
         if kept:

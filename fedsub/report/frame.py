@@ -78,7 +78,7 @@ class Trace:
     f1 : a grid over people for each class, F1.
     clusters : of each class, a grid over classes; ``groups`` is in `people` under ``group``.
     bytes : a client's bytes in a round on average, by metric.
-    config, version : of the run's start: flat keys, and the version of fedsub.
+    config, version : of the run's start: flat keys; fedsub's version and its code's digest.
     """
 
     run: str

@@ -12,7 +12,7 @@ from fedsub.report.reading import data_hash
 from fedsub_core.config.run_config import RunConfig, to_flat
 from fedsub_core.methods.table import METHODS
 from fedsub_core.options import option_values
-from fedsub_core.version import VERSION
+from fedsub_core.version import build
 from fedsub_server.results import encodings
 
 Fact = tuple[str, str]
@@ -111,5 +111,5 @@ def _versions(frame: Frame) -> str:
     runs = ", ".join(dict.fromkeys(trace.version for trace in frame.traces))
     names = ("torch", "flwr", "numpy", "matplotlib")
     here = ", ".join(f"{name} {version(name)}" for name in names)
-    page = f"fedsub {VERSION}, Python {platform.python_version()}, {here}"
+    page = f"fedsub {build()}, Python {platform.python_version()}, {here}"
     return f"run by fedsub {runs}; this page by {page}"

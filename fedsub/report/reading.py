@@ -99,7 +99,7 @@ def _trace(
         clusters=Grid.of(clusters),
         bytes={name: sum(values) / len(values) for name, values in sent.items() if values},
         config=flat,
-        version=db.meta().get("version", "unknown"),
+        version=db.trained_by(),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from math import isfinite
@@ -15,9 +17,12 @@ from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
+from fedsub_core.version import build
 from fedsub_server.results import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
+
+log = logging.getLogger(__name__)
 
 RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
 #: Called with a finished task, or with all that are to be done, and how many of their cost.
@@ -96,6 +101,8 @@ def run_tasks(
     each = {task.name: task for task in wanted}
     # What is written last says that a run has ended.
     todo = [t for t in each.values() if not (folder / RUNS / t.name / SECONDS_FILE).is_file()]
+    doing = {task.name for task in todo}
+    _warn_of_other_code([task for task in each.values() if task.name not in doing], folder)
     costs = {name: cost(task) for name, task in each.items()}
     total = sum(costs.values())
     _check_data(todo, folder)
@@ -136,6 +143,20 @@ def _check_data(todo: Sequence[Task], folder: Path) -> None:
     if known != before:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(kept, (json.dumps(known, indent=2) + "\n").encode())
+
+
+def _warn_of_other_code(kept: Sequence[Task], folder: Path) -> None:
+    """Tell of runs that stay although the code that trained them is not this one."""
+    builds: Counter[str] = Counter()
+    for task in kept:
+        with RunDatabase(database_of(folder, task)) as database:
+            builds[database.trained_by()] += 1
+    del builds[build()]
+    for found, count in builds.items():
+        log.warning(
+            f"{folder}: {count} of its runs are by fedsub {found}, not by {build()}: they stay. "
+            "Another --out trains them anew"
+        )
 
 
 def cost(task: Task) -> float:

@@ -62,7 +62,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
             files[f"{frame.key}{name}"] = text
     # In a page's order; what tables differ in is said of all.
     done += [(key, "; ".join(dict.fromkeys(common[key]))) for key in named if key in common]
-    parts.append(Section("protocol", "How it was done", how_measured(study), facts=done))
+    parts.append(Section("protocol", "How it was done", how_measured(study, runs), facts=done))
     about = study.about.replace("`", "")  # the file's are for Markdown
     html = page(study.title, [text for text in (about, *leads) if text], parts, None)
     return write_files(folder, html, [one for part in parts for one in part.figures], files)

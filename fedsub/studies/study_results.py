@@ -22,12 +22,16 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run: what it was and reached, everybody's macro F1, what else is shown."""
+    """One finished run: what it was and reached, everybody's macro F1, what else is shown.
+
+    `trained_by` is the version and code of fedsub.
+    """
 
     task: Task
     summary: MethodSummary
     people: Mapping[str, float]
     measures: Mapping[str, float | None]
+    trained_by: str
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
             rows = (row for row in database.metrics("macro_f1") if row.round == last)
             people = {row.client: row.value for row in rows}
             measures = {name: _measured(database, found, name) for name in wanted}
-            runs.append(Run(task, found, people, measures))
+            runs.append(Run(task, found, people, measures, database.trained_by()))
     return runs
 
 

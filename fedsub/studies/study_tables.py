@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,16 +30,20 @@ _ALWAYS = ("macro-f1", "weighted-f1", "loss", "macro-f1-p10")
 
 def write_tables(study: Study, folder: Path, runs: Sequence[Run]) -> str:
     """Write ``tables.md``, ``runs.csv`` and ``people.csv``; return the first."""
-    text = markdown(study, tables(study, runs))
+    text = markdown(study, tables(study, runs), runs)
     write_whole(folder / TABLES_FILE, text.encode())
     write_whole(folder / RUNS_FILE, _runs_csv(study, runs).encode())
     write_whole(folder / PEOPLE_FILE, _people_csv(study, runs).encode())
     return text
 
 
-def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]]) -> str:
+def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Sequence[Run]) -> str:
     """Return the tables as Markdown."""
-    parts = [f"# {study.title}", *([study.about] if study.about else []), *how_measured(study)]
+    parts = [
+        f"# {study.title}",
+        *([study.about] if study.about else []),
+        *how_measured(study, runs),
+    ]
     for cell, rows in found:
         if cell:
             parts.append(f"## {name_of(cell)}")
@@ -52,7 +57,7 @@ def name_of(cell: Cell) -> str:
     return ", ".join(f"{key} {shown(value)}" for key, value in cell)
 
 
-def how_measured(study: Study) -> list[str]:
+def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
     """Return what the tables' numbers are, in words."""
     tuned = "; nothing was tuned"
     if study.tune:
@@ -65,13 +70,17 @@ def how_measured(study: Study) -> list[str]:
         "compute": "all compute as many epochs in all, so that costly methods have fewer rounds; "
         "what adapts a model before a test is not counted",
     }[study.budget]
+    builds = Counter(run.trained_by for run in runs)
+    mixed = "; ".join(f"{count} by fedsub {build}" for build, count in builds.items())
+    warning = f"Not all runs are by the same code, which may tell in these numbers: {mixed}."
     return [
+        *([warning] if len(builds) > 1 else []),
         f"Seeds {', '.join(map(str, study.seeds))}; {budget}{tuned}. Macro F1 is the mean over "
         "people and seeds of each person's own test part after the last round, with the 95 % "
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds); 10 %: the "
         "10th percentile over people; gain: over `local`; worse: people below `local`. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
-        "client and evaluation."
+        "client and evaluation.",
     ]
 
 

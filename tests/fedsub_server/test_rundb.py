@@ -14,6 +14,8 @@ import torch
 
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.metrics import MetricRow
+from fedsub_core.version import VERSION, code_digest
+from fedsub_server import rundb_file
 from fedsub_server.rundb import RunDatabase, State
 
 CONFIG = {"seed": 1, "train.lr": 0.005, "method": "fedsub", "classes": ["a", "b"]}
@@ -171,6 +173,27 @@ def test_results_are_read_while_the_run_goes_on(path: Path) -> None:
             db.commit(2, state(2), rows(2))
             assert reader.last_round() == 2
             assert json.loads(reader.meta()["config"]) == CONFIG
+
+
+def test_a_run_knows_all_the_code_that_trained_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for code in ("first", "first", "second", "first"):
+        monkeypatch.setattr(rundb_file, "code_digest", lambda code=code: code)
+        RunDatabase(path, CONFIG).close()
+    monkeypatch.setattr(rundb_file, "code_digest", lambda: "a reader's")
+    with RunDatabase(path) as reader:
+        assert reader.trained_by() == f"{VERSION} (code first, second, first)"
+
+
+def test_a_run_from_before_codes_were_kept_says_so(path: Path) -> None:
+    RunDatabase(path, CONFIG).close()
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM meta WHERE key = 'code'")
+    with RunDatabase(path) as reader:
+        assert reader.trained_by() == f"{VERSION} (code unknown)"
+    with RunDatabase(path, CONFIG) as again:
+        assert again.trained_by() == f"{VERSION} (code unknown, {code_digest()})"
 
 
 def test_another_configuration_is_refused_and_named(path: Path) -> None:

@@ -31,7 +31,7 @@ from fedsub.studies.study_results import finished
 from fedsub.studies.study_tables import write_tables
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.version import VERSION
+from fedsub_core.version import build
 
 from ...methods.method_runs import people
 from ..ray_nodes import Nodes
@@ -243,8 +243,8 @@ def test_what_a_killed_run_left_is_swept_and_nothing_else(
 def test_nodes_with_another_version_are_refused(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_cluster, "VERSION", "9.9")
-    said = rf"Ray node {socket.gethostname()}: got fedsub {re.escape(VERSION)}, expected 9\.9"
+    monkeypatch.setattr(ray_cluster, "build", lambda: "9.9")
+    said = rf"Ray node {socket.gethostname()}: got fedsub {re.escape(build())}, expected 9\.9"
     with pytest.raises(RunError, match=said), ray_engine(nodes.address, None):
         pass
 
@@ -254,7 +254,7 @@ def test_a_node_that_joined_later_is_asked_for_its_version(tmp_path: Path) -> No
     task = task_of(study, study.entries[0], (), 0, {})
     said = train_on_node(task, people(samples=20), "9.9")
     assert isinstance(said, str)
-    assert said.startswith(f"RunError: Ray node this one: got fedsub {VERSION}, expected 9.9")
+    assert said.startswith(f"RunError: Ray node this one: got fedsub {build()}, expected 9.9")
 
 
 @pytest.mark.parametrize(

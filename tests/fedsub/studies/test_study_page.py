@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import sqlite3
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from fedsub.studies.engine import SECONDS_FILE
-from fedsub.studies.runner import RUNS, final_tasks, row_key
-from fedsub.studies.study import Printed, Study, Values
+from fedsub.studies.runner import RUNS, database_of, final_tasks, row_key, run_tasks
+from fedsub.studies.study import Printed, Study, Task, Values
 from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
 from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, gains_of, tables
 from fedsub.studies.study_tables import markdown, write_tables
 from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.version import VERSION, build
 
 from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
@@ -92,10 +95,41 @@ def test_the_page_has_a_part_for_each_table(study: Study, tmp_path: Path) -> Non
         assert float(people[person]["fedsub mixing"]) == pytest.approx(0.75 + 0.03 * place)
 
 
+def test_runs_by_another_code_are_told(
+    study: Study, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made(study, tmp_path)
+    wanted = list(final_tasks(study, nothing_tuned(study)))
+
+    def told() -> str:
+        caplog.clear()
+        run_tasks(wanted, tmp_path, no_engine, "runs", lambda stage, done, total: None)
+        return caplog.text
+
+    assert told() == ""
+    assert "by the same code" not in write_tables(
+        study, tmp_path, finished(study, tmp_path, nothing_tuned(study))
+    )
+    with sqlite3.connect(database_of(tmp_path, wanted[0])) as database:
+        database.execute("UPDATE meta SET value = 'older' WHERE key = 'code'")
+    assert "1 of its runs are by fedsub" in told() and "(code older), not by" in told()
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    counts = f"1 by fedsub {VERSION} (code older); {len(runs) - 1} by fedsub {build()}."
+    assert counts in write_tables(study, tmp_path, runs)
+    assert counts in write_study_page(study, tmp_path, runs).read_text("utf-8")
+
+
+def no_engine(
+    tasks: Sequence[Task], folder: Path
+) -> Generator[tuple[Task, str | None], None, None]:
+    assert not tasks
+    yield from ()
+
+
 def test_papers_and_other_measures_stand_beside_what_came_out(study: Study, tmp_path: Path) -> None:
     made(study, tmp_path)
     runs = finished(study, tmp_path, nothing_tuned(study))
-    first, second = markdown(study, tables(study, runs)).split("## ")[1:]
+    first, second = markdown(study, tables(study, runs), runs).split("## ")[1:]
     heads, lines = (
         [part.splitlines()[2].split(" | ") for part in (first, second)],
         first.split("\n"),
@@ -234,7 +268,7 @@ def test_what_one_source_prints_stands_in_one_column(study: Study, tmp_path: Pat
         for label, number in (("fedavg", 0.5), ("local", 0.9))
     )
     study = replace(study, papers=twice)
-    first = markdown(study, tables(study, runs)).split("## ")[1]
+    first = markdown(study, tables(study, runs), runs).split("## ")[1]
     lines = [line.split(" | ") for line in first.splitlines() if line.startswith("| ")]
     assert len({len(line) for line in lines}) == 1
     assert [line[-1] for line in lines] == [
