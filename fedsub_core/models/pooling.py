@@ -53,8 +53,10 @@ class Pool(Layer):
         out, place = x[..., ::size], None
         for i in range(1, size):
             other = x[..., i::size]
-            later = other > out  # the first of equal ones, as PyTorch has it
-            place = later.to(torch.uint8) if place is None else place.masked_fill_(later, i)
+            if place is None:  # the first of equal ones, as PyTorch has it
+                place = torch.gt(other, out, out=torch.empty_like(out))
+            else:
+                place.masked_fill_(other > out, i)
             out = torch.maximum(out, other)
         return out, place
 
@@ -67,8 +69,12 @@ class Pool(Layer):
         if kept is None:
             _windows(into, size).copy_((grad / size).movedim(2, -1).unsqueeze(3))
             return into
-        for i in range(size):
-            into[..., i::size].copy_(grad).mul_(kept == i)
+        rest = grad
+        for i in range(1, size):
+            # Products of floats are several times as fast as those with truth values.
+            here = kept if size == 2 else (kept == i).to(kept.dtype)
+            there = torch.mul(grad, here, out=into[..., i::size])
+            rest = torch.sub(rest, there, out=into[..., ::size])
         return into
 
     def _window(self, x: Tensor) -> int:
