@@ -76,11 +76,10 @@ class Stack:
         counts = chosen.sum(1)
         longest = max(1, int(counts.max()))
         order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
-        clients = torch.arange(len(order), device=order.device).unsqueeze(1)
         real = torch.arange(order.shape[1], device=order.device) < counts.unsqueeze(1)
-        x = self.x[clients, order]
+        x = taken(self.x, order)
         x *= real.view(*real.shape, *[1] * (x.ndim - 2))
-        return replace(self, x=x, y=self.y[clients, order] * real, counts=tuple(counts.tolist()))
+        return replace(self, x=x, y=taken(self.y, order) * real, counts=tuple(counts.tolist()))
 
 
 def stack(
@@ -104,5 +103,16 @@ def stack(
 
 def select_params(params: Params, index: Sequence[int]) -> Params:
     """Return the parameters (or any stacked tensors) of the clients at `index`, copied."""
-    rows = list(index)
-    return {name: tensor[rows] for name, tensor in params.items()}
+    rows = torch.tensor(list(index), dtype=torch.int64)
+    return {name: t.index_select(0, rows.to(t.device)) for name, t in params.items()}
+
+
+def taken(tensor: Tensor, order: Tensor) -> Tensor:
+    """Return of each client the samples at its `order`, ``[clients, n, ...]``.
+
+    `tensor` is ``[clients, samples, ...]``, `order` int64 ``[clients, n]``.
+    """
+    first = torch.arange(0, tensor.shape[:2].numel(), tensor.shape[1], device=order.device)
+    # Copies whole samples, a few times as fast as indexing with two indices.
+    rows = tensor.flatten(0, 1).index_select(0, (first.unsqueeze(1) + order).flatten())
+    return rows.view(*order.shape, *tensor.shape[2:])

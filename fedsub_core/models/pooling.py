@@ -67,7 +67,9 @@ class Pool(Layer):
             return super().input_gradient(x, out, kept, grad)
         into = torch.empty_like(x)
         if kept is None:
-            _windows(into, size).copy_((grad / size).movedim(2, -1).unsqueeze(3))
+            # Whole runs of memory are copied.
+            share = (grad / size).movedim(2, -1).contiguous()
+            _windows(into, size).copy_(share.unsqueeze(3))
             return into
         rest = grad
         for i in range(1, size):

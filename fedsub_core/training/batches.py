@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedsub_core.data.stacks import Stack, select_params
+from fedsub_core.data.stacks import Stack, select_params, taken
 from fedsub_core.models.chain import Params
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
@@ -127,8 +127,7 @@ class _Epoch:
 
     def __init__(self, data: Stack, size: int, turn: Turn, stream: str) -> None:
         order, self.weight = _batches(data, size, turn, stream)
-        clients = torch.arange(len(data.clients), device=data.x.device).unsqueeze(1)
-        self.x, self.y = data.x[clients, order], data.y[clients, order]
+        self.x, self.y = taken(data.x, order), taken(data.y, order)
         self.counts, self.size = data.counts, size
 
     def visit(
@@ -154,8 +153,7 @@ class _Epoch:
             return Batch(self.x[rows, cols], self.y[rows, cols], self.weight[rows, cols], number)
         wanted = i % torch.tensor(batches, device=self.x.device).unsqueeze(1)
         some = wanted * size + torch.arange(size, device=self.x.device)
-        clients = torch.arange(len(batches), device=self.x.device).unsqueeze(1)
-        x, y, weight = (t[clients, some] for t in (self.x, self.y, self.weight))
+        x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
         return Batch(x, y, weight, number)
 
 
