@@ -11,6 +11,11 @@ import torch
 from torch import Tensor
 
 
+def share_of(numbers: int, share: float) -> int:
+    """Return ``floor(share * numbers)``, also where floats make a whole product a bit less."""
+    return int(share * numbers + 1e-9)
+
+
 def random(shape: tuple[int, ...], zeros: int, stream: torch.Generator) -> Tensor:
     """Return a bool mask of `shape`, False in `zeros` places drawn uniformly."""
     mask = torch.ones(shape, dtype=torch.bool)

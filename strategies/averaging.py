@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 import torch
@@ -16,8 +16,10 @@ from torch import Tensor
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bundle
 
-#: Longest update, over the median length of the round: honest ones differ by less.
-LONGEST_UPDATE = 3.0
+#: Longest update, over the median length of the round: honest ones of people with as many samples
+#: differ by less. Who has more samples takes more steps: its update may be longer in proportion,
+#: up to MOST_STEPS times, as any device can say that it has more.
+LONGEST_UPDATE, MOST_STEPS = 3.0, 10.0
 
 
 def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
@@ -26,11 +28,14 @@ def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
     Samples count up to `most` times their median (0: all): a client that says it has more than
     all others together would be the mean.
     """
-    counts: list[float] = [upload.examples for upload in uploads.values()]
-    if most:
-        bound = most * statistics.median_high(counts)
-        counts = [min(count, bound) for count in counts]
+    counts = _counts(uploads, most)
     return [count / sum(counts) for count in counts]
+
+
+def _counts(uploads: Mapping[str, Bundle], most: float) -> list[float]:
+    counts: list[float] = [upload.examples for upload in uploads.values()]
+    bound = most * statistics.median_high(counts) if most else inf
+    return [min(count, bound) for count in counts]
 
 
 def weighted_mean(
@@ -64,15 +69,18 @@ def robust_mean(
     Notes
     -----
     ``clip``: an update longer than :data:`LONGEST_UPDATE` times the round's median length is
-    shortened to that (norm clipping as in Sun et al., Can You Really Backdoor Federated Learning?,
-    2019, with a bound that follows the round). ``multi-krum``: of n uploads, f of them malicious,
+    shortened to that, and to so much more as the client has more samples than the median (norm
+    clipping as in Sun et al., Can You Really Backdoor Federated Learning?, 2019, with a bound that
+    follows the round). ``multi-krum``: of n uploads, f of them malicious,
     the n - f are kept whose n - f - 2 nearest others are nearest (Blanchard et al., NeurIPS 2017).
     ``trimmed-mean``: of every number the f largest and f smallest are left out; ``median``: of
     every number the one with half of the samples on either side (Yin et al., ICML 2018).
     """
-    if not uploads:
+    if not uploads or not start:  # nobody sent, or a method sends nothing, as local
         return dict(start)
-    scales = _scales(uploads, start) if settings.clip else [1.0] * len(uploads)
+    scales = (
+        _scales(uploads, start, settings.most_examples) if settings.clip else [1.0] * len(uploads)
+    )
     if not settings.multi_krum and settings.mean == "mean" and min(scales) == 1.0:
         return weighted_mean(uploads, start, settings.most_examples)
     shares = torch.tensor(weights(uploads, settings.most_examples), dtype=torch.float64)
@@ -100,7 +108,7 @@ def _update(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
     )
 
 
-def _scales(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[float]:
+def _scales(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor], most: float) -> list[float]:
     """Return what shortens each update to the longest that is allowed; 1 where it is shorter."""
     begun = {name: tensor.numpy() for name, tensor in start.items()}
     lengths = []
@@ -108,7 +116,13 @@ def _scales(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[
         away = ((upload.floats(name) - before).ravel() for name, before in begun.items())
         lengths.append(sum(float(np.dot(move, move)) for move in away) ** 0.5)
     longest = LONGEST_UPDATE * statistics.median_low(lengths)
-    return [min(1.0, longest / length) if length > 0 else 1.0 for length in lengths]
+    counts = _counts(uploads, most)
+    usual = statistics.median_low(counts)
+    bounds = [longest * min(max(count / usual, 1.0), MOST_STEPS) for count in counts]
+    return [
+        min(1.0, bound / length) if length > 0 else 1.0
+        for bound, length in zip(bounds, lengths, strict=True)
+    ]
 
 
 def malicious(settings: RobustSettings, clients: int) -> int:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedsub_core.masks import share_of
 from fedsub_core.methods.caafp import LABELS, adjustments, divides_in
 from fedsub_core.methods.parts import GRADIENT
 from fedsub_core.metrics import MetricRow
@@ -161,7 +162,7 @@ class CAAFPStrategy(GroupedStrategy):
                 hyper.coherence == "relative",
             )
             if gradients is None:
-                new = moved(mask, score, score, int(target * mask.numel()), 0)
+                new = moved(mask, score, score, share_of(mask.numel(), target), 0)
             else:
                 counts = moves(mask.numel(), int(mask.sum()), target, start, left)
                 new = moved(mask, score, gradients.mean(0).abs(), *counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fedsub_core.masks import highest, lowest, random
+from fedsub_core.masks import highest, lowest, random, share_of
 from fedsub_core.methods.fedmef import adjusts
 from fedsub_core.methods.parts import GRADIENT
 from fedsub_core.metrics import MetricRow
@@ -29,7 +29,7 @@ class FedMefStrategy(PersonalizedStrategy):
         stream = generator(seed, "", 0, "mask")
         start = {name: tensor[0] for name, tensor in model.init(1, seed).items()}
         masks = {
-            name: random(tuple(tensor.shape), int(self.hyper.sparsity * tensor.numel()), stream)
+            name: random(tuple(tensor.shape), share_of(tensor.numel(), self.hyper.sparsity), stream)
             for name, tensor in start.items()
             if name.endswith(".weight")
         }
@@ -66,7 +66,7 @@ class FedMefStrategy(PersonalizedStrategy):
         """Return the masks without the smallest weights, with the largest gradients instead."""
         moved = {}
         for name, mask in masks.items():
-            count = int(self.hyper.rate * int(mask.sum()))
+            count = share_of(int(mask.sum()), self.hyper.rate)
             count = min(count, int((~mask).sum())) if self.hyper.grow else count
             kept = mask & ~lowest(model[name].abs(), mask, count)
             size = gradients[GRADIENT + name].abs()

@@ -77,7 +77,7 @@ class GroupedStrategy(PersonalizedStrategy):
         if rule == "fixed" and int(k) > clients:
             raise ConfigError(
                 f"{self.card.name}.k-selection: got {selection!r} of {clients} clients, expected "
-                "no more groups than clients"
+                f"no more groups than clients. Ask for fewer, or wait for others: min-clients = {k}"
             )
         start = model.init(1, self.settings.rounds.seed)
         return {_MODEL + name: start[name] for name in self.transport.sends if name in start}
@@ -133,6 +133,8 @@ class GroupedStrategy(PersonalizedStrategy):
         if group is not None:
             return {name: tensor[group] for name, tensor in models.items()}
         sizes = torch.bincount(state[GROUPS], minlength=self.count(state)).float()
+        if not sizes.any():  # all members were forgotten
+            sizes += 1
         shares = sizes / sizes.sum()
         return {n: torch.tensordot(shares, tensor, 1) for n, tensor in models.items()}
 

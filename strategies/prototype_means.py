@@ -37,8 +37,12 @@ def mean_prototypes(state: State, uploads: Mapping[str, Bundle], robust: RobustS
     Of each class it is ``sum(n * rho) / sum(n)`` over those who sent one, n being 1 or, where they
     travel, the samples; filtered as the run is configured. Others stay. Tan et al. 2022, eq. 6,
     with weights that sum to 1.
+
+    A prototype is a place, not a way from the last mean: ``clip`` bounds its own length. Around the
+    last mean it would keep out whoever comes late, or is of a minority.
     """
     prototypes, held = state[PROTOTYPES].clone(), state[HELD].clone()
+    origin = {PROTOTYPES: torch.zeros(prototypes.shape[1])}
     for y in range(len(held)):
         sent = {}
         for client, upload in uploads.items():
@@ -48,7 +52,7 @@ def mean_prototypes(state: State, uploads: Mapping[str, Bundle], robust: RobustS
                 n = int(upload.floats(COUNTS)[y]) if COUNTS in upload.tensors else 1
                 sent[client] = Bundle(n, tensors={PROTOTYPES: Dense(row)})
         if sent:
-            prototypes[y] = robust_mean(sent, {PROTOTYPES: prototypes[y]}, robust)[PROTOTYPES]
+            prototypes[y] = robust_mean(sent, origin, robust)[PROTOTYPES]
             held[y] = True
     return {PROTOTYPES: prototypes, HELD: held}
 

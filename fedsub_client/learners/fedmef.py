@@ -7,7 +7,7 @@ import torch
 from fedsub_client.learners.base import Fitted, Received, State, reported
 from fedsub_client.learners.sparse import SparseLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.masks import lowest
+from fedsub_core.masks import lowest, share_of
 from fedsub_core.methods.fedmef import adjusts
 from fedsub_core.models.chain import Params
 from fedsub_core.training import Pull, Turn
@@ -33,6 +33,6 @@ class FedMefLearner(SparseLearner):
         for name, mask in masks.items():
             sizes, rate = params[name].abs(), self.hyper.rate
             each = zip(sizes, mask, strict=True)
-            low[name] = torch.stack([lowest(w, m, int(rate * int(m.sum()))) for w, m in each])
+            low[name] = torch.stack([lowest(w, m, share_of(int(m.sum()), rate)) for w, m in each])
         zeros = {name: torch.zeros_like(params[name]) for name in masks}
         return Pull(zeros, 2 * self.hyper.lam, {n: where.float() for n, where in low.items()})

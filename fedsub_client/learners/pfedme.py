@@ -25,7 +25,8 @@ class PFedMeLearner(Learner):
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Start both models from the global one; send the local one, keep the personal one."""
-        start = self.get(self.receive(state, received), "local")
+        state = self.receive(state, received)
+        start = self.get(state, "local")
         hyper, gradient = self.hyper, Gradient(self.model, self.loss)
         rate = self.settings.rate(turn.round) * hyper.lam
 

@@ -41,6 +41,9 @@ CARD = MethodCard(
         "One's own model steps along the gradient at the mix, scaled by alpha, and alpha by the "
         "chain rule, both as in the paper.",
         "alpha moves on the first batch of a round, at the run's rate, and stays within 0 to 1.",
+        "Both models start from the first that the device receives: of who is drawn late from one "
+        "that others have trained.",
+        "Under Adam, whose steps do not know how long a gradient is, alpha does not scale them.",
         "What is tested mixes one's own model with the global model just received.",
     ),
     errors=(

@@ -121,8 +121,8 @@ CARD = MethodCard(
     cost=cost,
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="People fall into a few clear types and devices are small: the model ends with half to "
-    "two thirds of its weights.",
+    choose="People fall into a few clear types and devices are small: the model ends with a third "
+    "to half of its weights.",
     privacy="The server sees each person's model after training, who is like whom, and when masks "
     "move the gradient of one batch. It sees how many samples of each class a person has only "
     "with label-counts = true. Other devices see means over a group; of a group of two, each can "
@@ -139,7 +139,10 @@ CARD = MethodCard(
         "All layers with weights are pruned; the report prunes two dense layers, 4.2 % of the "
         "model. Sparsity is reported over weights and over all numbers.",
         "Label counts leave a device once, when people are divided, and only if asked for; without "
-        "them a group's entropy is taken as the largest there is.",
+        "them a group's entropy is taken as the largest there is, by which every group's target is "
+        "half.",
+        "A group's first move goes to 0.7 at once (fixed:S: to S), also where it is the only one.",
+        "A group of whom nobody was drawn when masks move waits for the next move.",
         "What a move has just pruned cannot grow in it; what grows starts at 0. As many grow as "
         "there is room for, and churn is no more than that.",
         "Means are weighted by samples. K is given, as in both publications; silhouette is the "

@@ -39,7 +39,8 @@ CARD = MethodCard(
         "batch to batch, which gives the same numbers.",
         "The mean is weighted by samples and people are drawn uniformly; the authors' code "
         "averages plainly and draws by samples.",
-        "Personal models start from the common start.",
+        "A personal model starts from the first model that its device receives: of who is drawn "
+        "late from one that others have trained.",
         "lam is one number for all; the authors' code can choose it for each device by validation.",
     ),
     errors=("PFLlib's default lambda is 0, which is local training.",),

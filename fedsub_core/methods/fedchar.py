@@ -51,6 +51,7 @@ CARD = MethodCard(
     decisions=(
         "The authors' code makes an extra pass of training to find updates; here they are those of "
         "the round that divides.",
+        "A personal model starts from the first model that its device receives.",
         "Groups start from the model that is the mean over all, as in the authors' code.",
         "Means are weighted by samples, the people of a round are drawn uniformly: the authors' "
         "code averages plainly and draws by samples.",

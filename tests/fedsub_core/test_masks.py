@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedsub_core.masks import highest, lowest, random, sparsity
+from fedsub_core.masks import highest, lowest, random, share_of, sparsity
 from fedsub_core.seeds import generator
 
 
@@ -17,6 +17,14 @@ def test_the_lowest_are_found_among_some_and_ties_go_by_position() -> None:
     assert highest(values, among, 2).tolist() == [[True, False, False], [False, False, True]]
     assert not lowest(values, among, 0).any()
     assert torch.equal(lowest(values, among, 5), among)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "share", "found"), [(100, 0.57, 57), (100, 0.29, 29), (7, 0.5, 3), (10, 0.0, 0)]
+)
+def test_a_share_of_numbers_is_rounded_down(numbers: int, share: float, found: int) -> None:
+    """0.57 * 100 is 56.99999999999999 in floats."""
+    assert share_of(numbers, share) == found
 
 
 def test_a_random_mask_has_as_many_zeros_as_asked_and_follows_its_stream() -> None:

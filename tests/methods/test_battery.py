@@ -17,6 +17,7 @@ from fedsub.engines.simulation import build_strategy
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import mlp
@@ -203,6 +204,18 @@ def test_no_tested_sample_reaches_the_learner(name: str, run_method: RunMethod) 
         assert_equal(spoilt.models()[client], model)
     assert_equal(spoilt.lasting, run.lasting)
     assert spoilt.metric("loss") != run.metric("loss")
+
+
+@every_method
+@pytest.mark.parametrize("robust", ["clip,multi-krum", "clip,trimmed-mean", "median"])
+def test_every_filter_works_or_is_refused(name: str, robust: str, run_method: RunMethod) -> None:
+    if name == "fedamp":  # it makes no mean that is everybody's
+        with pytest.raises(ConfigError, match="robust: got"):
+            run_method(name, robust=robust, rounds=1)
+        return
+    run = run_method(name, robust=robust, rounds=2)
+    assert len(run.metric("loss")) == 2 * 4
+    assert all(math.isfinite(loss) for loss in run.metric("loss").values())
 
 
 @every_method

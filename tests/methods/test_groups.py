@@ -14,6 +14,7 @@ import torch
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS
 
 from .method_runs import Run, assert_equal, people
 
@@ -186,6 +187,12 @@ def test_a_forgotten_member_is_in_no_group(name: str, run_method: RunMethod) -> 
         assert strategy.group(strategy.state, client) == kept  # type: ignore[attr-defined]
     rows = {n: t.shape[0] for n, t in strategy.state.items() if n.startswith("last.")}
     assert set(rows.values()) <= {3}
+    for client in ("p1", "p3", "p4"):
+        strategy.forget(client)
+    # Who comes then starts from the groups' models, though they have no members to count.
+    (sent,) = strategy.downloads(strategy.state, ["new"], strategy.turn(4))
+    for tensor in METHODS[name].sends(strategy.model, strategy.hyper):
+        assert tensor not in sent.tensors or np.isfinite(sent.floats(tensor)).all()
 
 
 @pytest.mark.parametrize(

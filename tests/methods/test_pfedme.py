@@ -51,6 +51,12 @@ def test_the_personal_model_goes_on_from_batch_to_batch() -> None:
     assert weights(learner, state, "local") == [1.0]
 
 
+def test_a_download_is_tested_without_losing_the_personal_model(run_method: RunMethod) -> None:
+    """Only a device's first download goes into its personal model, too."""
+    run = run_method("pfedme", rounds=2)
+    assert int(run.client_state("p1")["met"]) == 1
+
+
 def test_without_a_pull_the_global_model_never_moves(run_method: RunMethod) -> None:
     run = run_method("pfedme", hyper={"lam": 0.0})
     start = run.strategy.model.init(1, seed=0)

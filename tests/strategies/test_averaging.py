@@ -77,6 +77,24 @@ def test_an_update_that_is_too_long_is_shortened_to_three_medians() -> None:
     assert mean_of(moved(1, 2, 3, 2), "clip") == 2.0
 
 
+def test_who_has_more_samples_may_move_further_up_to_ten_times() -> None:
+    """Lengths 1, 1, 1, 20 or 100 and a bound of 3; samples 1, 1, 1 and n: 3, 20, 30 are left."""
+    for n, far, left in ((1, 20, 3), (7, 20, 20), (7, 100, 21), (50, 100, 30)):
+        uploads = moved(1, 1, 1) | {"far": upload(n, body=[float(far)])}
+        weight = min(n, 10)  # nobody counts for more
+        assert mean_of(uploads, "clip") == pytest.approx((3 + weight * left) / (3 + weight)), n
+    # Who has fewer is held to what the others are.
+    uploads = {f"c{i}": upload(10, body=[1.0]) for i in range(3)}
+    uploads["far"] = upload(1, body=[100.0])
+    assert mean_of(uploads, "clip") == pytest.approx((30 + 3) / 31)
+
+
+@pytest.mark.parametrize("filters", ["clip", "clip,multi-krum", "trimmed-mean", "median"])
+def test_a_method_that_sends_nothing_has_nothing_to_filter(filters: str) -> None:
+    uploads = {f"c{i}": Bundle(examples=5) for i in range(4)}
+    assert robust_mean(uploads, {}, RobustSettings.parse(filters, 0.2)) == {}
+
+
 def test_lengths_are_those_of_the_way_from_the_start() -> None:
     start = {"body": torch.tensor([10.0])}
     found = robust_mean(moved(11, 11, 11, 20), start, RobustSettings.parse("clip", 0.2))

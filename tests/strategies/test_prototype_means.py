@@ -62,6 +62,17 @@ def test_filters_are_applied_class_by_class() -> None:
     assert median["prototypes"][0, 0].item() == pytest.approx(1.2)
 
 
+def test_who_comes_later_or_is_of_few_counts_as_the_others() -> None:
+    """The way from the last mean is longer for them than for who was in it: that is no attack."""
+    held = (True, False, False)
+    first = {f"a{i}": sent(held, 10.0) for i in range(8)}
+    state = mean_prototypes(no_prototypes(mlp(4, 3)), first, RobustSettings())
+    both = first | {f"b{i}": sent(held, 5.0) for i in range(2)}
+    for _ in range(3):
+        state |= mean_prototypes(state, both, RobustSettings())
+        assert state["prototypes"][0, 0].item() == pytest.approx(9.0)
+
+
 @pytest.mark.parametrize(
     ("upload", "words"),
     [
