@@ -164,21 +164,24 @@ CARD = MethodCard(
     "a person has (score=one tells nothing), how much each class uses each unit, and for the gate "
     "sums over the samples held back for each expert: what it explains, and how likely their "
     "labels are. Other devices see means over many at first, later rows fused from the people in "
-    "their clusters.",
+    "their clusters; the output row of a class that one person alone holds, or alone in a cluster "
+    "gives, reaches them as that person sent it.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
-        "q = max(0, 1 - r / (0.8 R)). A class's output row is its cluster's alone, 1 - q, and q "
-        "of everybody's who holds it.",
+        "q = max(0, 1 - (r - 1) / (0.8 R)). A class's output row is its cluster's alone, 1 - q, and "
+        "q of everybody's who holds it.",
         "A unit that a person did not select is one that its data do not use: it takes the "
         "clusters' and everybody's mean, its own row is not known to the server.",
         "The gate's weights over all people come from one step of EM a round; a person's own are "
-        "the MAP under a Dirichlet prior around them.",
+        "the MAP under a Dirichlet prior around them. Its strength alpha is one number: 5, 50 and "
+        "500 give the same (studies/README.md). Experts are judged before temperatures.",
         "The samples that judge are each class's last, so that windows that overlap stay "
         "together; they train after gate-until of the run, and from then on tell no more than who "
         "fails on them.",
-        "Who joins late starts all models from everybody's mean, `local` too: what is said of its "
-        "gain is over that model trained on alone.",
+        "Who joins late, or is drawn late where few are asked in a round, starts all models from "
+        "everybody's mean, `local` too: what is said of its gain is over that model trained on "
+        "alone, which until gate-until has not seen the samples held back.",
         "The fused model is used as it was received, so that a round needs no message of its own "
         "to be tested.",
         "The head is trained without logits of classes that the person lacks, and has the fused "
