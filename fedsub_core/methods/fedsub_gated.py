@@ -169,8 +169,8 @@ CARD = MethodCard(
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
-        "q = max(0, 1 - (r - 1) / (0.8 R)). A class's output row is its cluster's alone, 1 - q, and "
-        "q of everybody's who holds it.",
+        "q = max(0, 1 - (r - 1) / (0.8 R)). A class's output row is its cluster's alone, 1 - q, "
+        "and q of everybody's who holds it.",
         "A unit that a person did not select is one that its data do not use: it takes the "
         "clusters' and everybody's mean, its own row is not known to the server.",
         "The gate's weights over all people come from one step of EM a round; a person's own are "
