@@ -22,7 +22,7 @@ from fedsub_server.results import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("fedsub")
 
 RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
 #: Called with a finished task, or with all that are to be done, and how many of their cost.

@@ -112,7 +112,7 @@ def taken(tensor: Tensor, order: Tensor) -> Tensor:
 
     `tensor` is ``[clients, samples, ...]``, `order` int64 ``[clients, n]``.
     """
-    first = torch.arange(0, tensor.shape[:2].numel(), tensor.shape[1], device=order.device)
+    first = torch.arange(len(tensor), device=order.device) * tensor.shape[1]
     # Copies whole samples, a few times as fast as indexing with two indices.
     rows = tensor.flatten(0, 1).index_select(0, (first.unsqueeze(1) + order).flatten())
     return rows.view(*order.shape, *tensor.shape[2:])

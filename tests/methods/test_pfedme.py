@@ -51,8 +51,8 @@ def test_the_personal_model_goes_on_from_batch_to_batch() -> None:
     assert weights(learner, state, "local") == [1.0]
 
 
-def test_a_download_is_tested_without_losing_the_personal_model(run_method: RunMethod) -> None:
-    """Only a device's first download goes into its personal model, too."""
+def test_a_device_remembers_that_it_has_its_first_model(run_method: RunMethod) -> None:
+    """Only the first goes into the personal model, too: later ones must not replace it."""
     run = run_method("pfedme", rounds=2)
     assert int(run.client_state("p1")["met"]) == 1
 
