@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
-from fedsub_core.data.stacks import Stack
+from fedsub_core.data.stacks import Stack, per_client
 from fedsub_core.models.chain import Params
 from fedsub_core.training import Batches, Descent, Met, Turn
 
@@ -24,7 +24,7 @@ class APFLLearner(Learner):
     def personal(self, state: State) -> Params:
         """Return the mix."""
         alpha, shared = state["alpha"], self.get(state, "global")
-        shares = {n: alpha.view(-1, *[1] * (p.dim() - 1)) for n, p in shared.items()}
+        shares = {n: per_client(alpha, p) for n, p in shared.items()}
         own = self.get(state, "own").items()
         return {n: shares[n] * p + (1 - shares[n]) * shared[n] for n, p in own}
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from fedsub_client.learners.base import Fitted, Learner, Received, State, adopted, reported
 from fedsub_client.learners.validation import held_back
-from fedsub_core.data.stacks import Stack
+from fedsub_core.data.stacks import Stack, per_client
 from fedsub_core.methods.fedfomo import GAINS, peer
 from fedsub_core.models.chain import Params
 from fedsub_core.training.objectives import cross_entropy
@@ -56,11 +56,18 @@ class FedFomoLearner(Learner):
         return state, uploads, reported(training_loss=loss, weight_of_others=others)
 
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
-        """Return the state with the mixed model in place of the trained one, if that is tested."""
-        if self.hyper.tested == "trained":
+        """Return the state with the mixed model in place of the trained one, where that is tested.
+
+        It is for whoever has no trained one yet, too, and is sent peers' in its place.
+        """
+        mixes = [self.hyper.tested == "received" or bool(b.tensors) for b in received]
+        if not any(mixes):
             return state
         _, judged = held_back(data, self.hyper.validation)
-        return state | self.put(self.mixed(state, received, judged)[0], "model")
+        mixed, own = self.mixed(state, received, judged)[0], self.get(state, "model")
+        which = torch.tensor(mixes)
+        tested = {n: torch.where(per_client(which, t), mixed[n], t) for n, t in own.items()}
+        return state | self.put(tested, "model")
 
     def mixed(
         self, state: State, received: Received, judged: Stack
@@ -80,7 +87,7 @@ class FedFomoLearner(Learner):
         candidates = self._candidates(state, received)
         for weight, candidate in zip(shares.float().unbind(1), candidates, strict=True):
             for name, tensor in candidate.items():
-                factor = weight.view(-1, *[1] * (tensor.ndim - 1))
+                factor = per_client(weight, tensor)
                 # Not even a model of infinite numbers counts where its share is 0.
                 mean[name] += torch.where(factor > 0, factor * tensor, 0.0)
         missing = self.hyper.peer_models + 2 - gains.shape[1]

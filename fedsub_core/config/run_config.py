@@ -93,7 +93,11 @@ class RunConfig:
         "instead of sums, which one that lies cannot turn",
     )
     seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
-    clients_per_round: int = option(0, "clients drawn in each round; 0 = all", minimum=0)
+    clients_per_round: int = option(
+        0,
+        "clients drawn in each round; 0 = all. Who was in none is tested with what it starts from",
+        minimum=0,
+    )
     epochs: int = option(1, "passes over a client's data in a round", minimum=1)
     optimiser: str = choice("sgd", "adam", doc="of local training")
     lr: float = option(0.005, "learning rate", above=0)

@@ -107,6 +107,11 @@ def select_params(params: Params, index: Sequence[int]) -> Params:
     return {name: t.index_select(0, rows.to(t.device)) for name, t in params.items()}
 
 
+def per_client(values: Tensor, like: Tensor) -> Tensor:
+    """Return `values` ``[clients]``, one for each client's part of `like` ``[clients, ...]``."""
+    return values.to(like.device).view(-1, *[1] * (like.ndim - 1))
+
+
 def taken(tensor: Tensor, order: Tensor) -> Tensor:
     """Return of each client the samples at its `order`, ``[clients, n, ...]``.
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
 from fedsub_core.wire.references import Reference, reference_tensors, split_references
 from strategies.rounds.agreement import AGREED, Agreement
 from strategies.rounds.identity import IDENTITY, Identities
 from strategies.rounds.patience import PATIENCE, Patience
+
+#: Prefix of who trained in the server's state.
+TRAINED = "trained."
 
 
 @dataclass
@@ -23,12 +28,14 @@ class Memory:
     patience : who is asked less often.
     identities : whose key is whose.
     references : by client, what differences in messages are from.
+    trained : who has trained in some round, where few are drawn for each.
     """
 
     agreed: Agreement | None = None
     patience: Patience = field(default_factory=Patience)
     identities: Identities = field(default_factory=Identities)
     references: dict[str, Reference] = field(default_factory=dict)
+    trained: frozenset[str] = frozenset()
 
     def forget(self, client: str) -> None:
         """Remember nothing of a client any more; the scaling that it had a part in stays."""
@@ -37,11 +44,15 @@ class Memory:
         self.patience.note(0, {client: True})
         self.identities.forget(client)
         self.references.pop(client, None)
+        self.trained -= {client}
 
     def tensors(self) -> dict[str, Tensor]:
         """Return it as plain named tensors, to stand beside the method's."""
         agreed = {} if self.agreed is None else self.agreed.tensors()
         kept = agreed | self.patience.tensors() | self.identities.tensors()
+        if self.trained:
+            names = json.dumps(sorted(self.trained)).encode()
+            kept[f"{TRAINED}clients"] = torch.frombuffer(bytearray(names), dtype=torch.uint8)
         return kept | reference_tensors(self.references)
 
     @classmethod
@@ -54,6 +65,11 @@ class Memory:
             Patience.of(own),
             Identities.of(own),
             references,
+            _clients(own.get(f"{TRAINED}clients")),
         )
-        ours = (AGREED, PATIENCE, IDENTITY)
+        ours = (AGREED, PATIENCE, IDENTITY, TRAINED)
         return memory, {name: t for name, t in own.items() if not name.startswith(ours)}
+
+
+def _clients(kept: Tensor | None) -> frozenset[str]:
+    return frozenset() if kept is None else frozenset(json.loads(bytes(kept.tolist())))

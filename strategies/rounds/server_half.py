@@ -104,11 +104,19 @@ class ServerHalf(ABC):
         return Turn(round, self.settings.rounds.rounds, self.settings.rounds.seed)
 
     def evaluated_downloads(self, clients: Sequence[str], turn: Turn) -> list[Bundle]:
-        """Return what makes each client's state the one it is tested in."""
-        if not self.evaluates_download:
-            return [Bundle()] * len(clients)
+        """Return what makes each client's state the one it is tested in.
+
+        Where few are drawn for each round, who was in none yet is tested with what it would start
+        from: all that the run has for it.
+        """
         assert self.state is not None
-        return self.downloads(self.state, clients, turn)
+        asked = list(clients)
+        if not self.evaluates_download:
+            drawn = self.settings.rounds.clients_per_round
+            asked = [c for c in clients if drawn and c not in self.memory.trained]
+        sent = self.downloads(self.state, asked, turn) if asked else []
+        found = dict(zip(asked, sent, strict=True))
+        return [found.get(client, Bundle()) for client in clients]
 
     # What outlives the process.
 

@@ -209,6 +209,8 @@ class PersonalizedStrategy(ServerHalf, Strategy):
             report["bytes_full_model"] = self.model.full_bytes
             self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
         self.population.registry.bind(uploads)
+        if self.settings.rounds.clients_per_round:
+            self.memory.trained |= uploads.keys()
         self.transport.forget_silent()
         self._answered = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
         self._demand_quorum(server_round, len(uploads))

@@ -235,6 +235,28 @@ def test_only_some_take_part_in_a_round(name: str, run_method: RunMethod) -> Non
 
 
 @every_method
+def test_who_was_not_drawn_yet_is_tested_with_what_it_would_start_from(
+    name: str, run_method: RunMethod
+) -> None:
+    keys = {"rounds": 3, "clients_per_round": 1}
+    sent, run = (
+        run_method(name, hyper={"tested": tested}, **keys) for tested in ("received", "trained")
+    )
+    there, trained = set(people().clients), set[str]()
+    for round, uploads in enumerate(run.uploads, 1):
+        trained |= set(uploads)
+        for client in there - trained:
+            assert run.metric("loss")[round, client] == sent.metric("loss")[round, client]
+    for client in there - trained:
+        assert_equal(run.models()[client], sent.models()[client])
+    # What the server remembers of who trained outlives its process, and is forgotten on request.
+    again = run_method(name, hyper={"tested": "trained"}, after=run, **keys)
+    assert again.strategy.memory.trained == trained
+    again.strategy.forget(min(trained))
+    assert again.strategy.memory.trained == trained - {min(trained)}
+
+
+@every_method
 def test_either_model_can_be_tested(name: str, run_method: RunMethod) -> None:
     kinds = ("received", "trained")
     runs = {tested: run_method(name, hyper={"tested": tested}) for tested in kinds}
