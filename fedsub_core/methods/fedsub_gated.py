@@ -70,7 +70,10 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
         0.01, "experts whose common weight stays below are dropped; 0 = none", minimum=0, below=1
     )
     open_classes: str = choice(
-        "off", "on", doc="whether a person's model may answer with classes that the person lacks"
+        "off",
+        "on",
+        doc="on: the fused model's word on classes that the person lacks counts; off: these are "
+        "answered where the mixture names one as it stands, which is rare",
     )
     open_mass: float = option(
         1.0, "how much the fused model's word counts for those", minimum=0, maximum=1
@@ -177,8 +180,9 @@ CARD = MethodCard(
         "the MAP under a Dirichlet prior around them. Its strength alpha is one number: 5, 50 and "
         "500 give the same (studies/README.md). Experts are judged before temperatures.",
         "The samples that judge are each class's last, so that windows that overlap stay "
-        "together; they train after gate-until of the run, and from then on tell no more than who "
-        "fails on them.",
+        "together; they train after gate-until of the run, and from then on tell no more than "
+        "which expert explains them worse than it did. Where the last of a class overlaps the "
+        "first held back, that one is judged on what it nearly saw.",
         "Who joins late, or is drawn late where few are asked in a round, starts all models from "
         "everybody's mean, `local` too: what is said of its gain is over that model trained on "
         "alone, which until gate-until has not seen the samples held back.",

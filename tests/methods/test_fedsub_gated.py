@@ -94,7 +94,7 @@ def test_what_judges_trains_no_expert(
     monkeypatch.setattr(learner, "share_held_back", spoilt)
     other, _, _ = cohort.learner.fit(start, received, data, turn)
     differ = {name for name, tensor in honest.items() if not torch.equal(tensor, other[name])}
-    assert differ == {"gate.weights", "gate.judged"}
+    assert differ == {"gate.weights", "gate.judged", "gate.explained"}
 
 
 def test_curves_say_how_likely_labels_are_at_each_temperature(run_method: RunMethod) -> None:
@@ -155,10 +155,49 @@ def test_class_means_and_their_spread_by_hand(run_method: RunMethod) -> None:
         n = data.counts[c]
         at, y = torch.nn.functional.normalize(seen[c, :n], dim=1), data.y[c, :n]
         means = torch.stack([at[y == k].mean(0) for k in range(3)])
-        variance = (at - means[y]).square().mean(0)
+        variance = (at - means[y]).square().sum(0) / (n - 3)
         torch.testing.assert_close(state["nearest.means"][c], means, atol=1e-5, rtol=1e-4)
         spread = variance + 0.1 * variance.mean()
         torch.testing.assert_close(state["nearest.spread"][c], spread, atol=1e-6, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "switched",
+    [
+        {"impute": False},
+        {"anneal": 0.0},
+        {"restricted": False},
+        {"experts": "local,fused"},
+        {"pull": 1.0},
+        {"strong_pull": 1.0},
+        {"head_epochs": 1},
+        {"gate_share": 0.5},
+        {"gate_until": 1.0},
+        {"alpha": 1.0},
+        {"calibrate": False},
+        {"prune": 0.16},
+        {"open_classes": "on"},
+        {"open_classes": "on", "open_mass": 0.3},
+        {"open_classes": "on", "novelty": False},
+        {"score": "one"},
+        {"relevance": "lrp-a1b0"},
+        {"k_selection": "fixed:1"},
+        {"depth": 1},
+    ],
+    ids=str,
+)
+def test_every_part_is_a_switch(switched: dict[str, Any], run_method: RunMethod) -> None:
+    """Each changes what people's mixtures answer."""
+    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
+    x = torch.randn(1, 50, 4, generator=torch.Generator().manual_seed(0)) * 3
+    said = []
+    for hyper in ({"open_classes": "on"} if len(switched) > 1 else {}, switched):
+        run = run_method("fedsub-gated", lacking, rounds=8, hyper={"experts": ALL} | hyper)
+        answers = [c.learner.predict(c.state, x.expand(len(c.clients), 50, 4))
+                   for c in run.grid.cohorts]  # fmt: skip
+        said.append(torch.cat(answers))
+    assert said[0].isfinite().all() and said[1].isfinite().all()
+    assert not torch.equal(said[0], said[1])
 
 
 def test_what_judges_trains_later(run_method: RunMethod) -> None:
@@ -252,6 +291,35 @@ def test_a_class_that_comes_is_known_from_others(run_method: RunMethod) -> None:
         run = run_method("fedsub-gated", coming, rounds=31, hyper=hyper)
         f1[restricted] = run.metric("f1_new")[31, "p1"]
     assert f1[True] > f1[False] + 0.4
+
+
+def test_how_far_is_far_is_told_by_enough_samples_alone(run_method: RunMethod) -> None:
+    """Three of each of two classes are their own means, nearly; seven in all tell of a spread."""
+    run = run_method("fedsub-gated", rounds=1, hyper={"open_classes": "on", "gate_until": 1e-9})
+    learner, turn = run.grid.cohorts[0].learner, run.strategy.turn(1)
+    y = torch.tensor([[0, 0, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 0, 0]])
+    x = torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(0))
+    data = Stack(("p1", "p2"), x, y, (5, 6))
+    opened = learner.fit(learner.init(2, 0), [Bundle()] * 2, data, turn)[0]["gate.open"]
+    assert opened.tolist() == [[1, 0], [1, 1]]
+
+
+def test_who_trained_on_wrong_labels_is_not_believed_for_knowing_them(
+    run_method: RunMethod,
+) -> None:
+    """When samples that judged are trained, `local` learns a third of false labels by heart."""
+    right = people(samples=30, seed=1)
+    stream = np.random.default_rng(0)
+    clients = {}
+    for client, one in right.clients.items():
+        false = stream.random(len(one.y)) < 0.35
+        y = np.where(false, (one.y + stream.integers(1, 3, len(one.y))) % 3, one.y)
+        clients[client] = ClientData(client, one.x, y)
+    noisy = Federation(right.card, clients)
+    hyper = {"experts": "local,fused", "gate_until": 0.25}
+    run = run_method("fedsub-gated", noisy, rounds=40, lr=0.2, hyper=hyper, epochs=3)
+    weight = run.metric("weight_local")
+    assert max(value for (round, _), value in weight.items() if round >= 10) < 0.2
 
 
 @pytest.mark.parametrize("opened", ["off", "on"])

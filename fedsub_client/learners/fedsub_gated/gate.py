@@ -16,9 +16,9 @@ from fedsub_core.models.mixture import TINY, tempered
 
 #: Steps of a person's own EM: from there on weights of a few samples move in the third digit.
 STEPS = 30
-#: From where on a probability of the right class is good enough; samples that weigh as much as the
-#: weights before.
-SURE, FEW = 0.5, 1.0
+#: From where on a probability of the right class is good enough; as how many samples it weighs that
+#: an expert explains less than it did.
+SURE, FALLEN = 0.5, 4.0
 
 
 def of_labels(each: Tensor, judged: Stack) -> Tensor:
@@ -45,28 +45,48 @@ def responsibilities(chosen: Tensor, weights: Tensor) -> Tensor:
     return torch.where(total > 0, joint / total, 0.0).to(weights.dtype)
 
 
-def own_weights(chosen: Tensor, prior: Tensor, alpha: float) -> Tensor:
-    """Return the weights that explain a person's samples best, ``[clients, experts]``.
+def own_sums(chosen: Tensor, prior: Tensor, alpha: float) -> Tensor:
+    """Return how many of a person's samples each expert explains, ``[clients, experts]``.
 
-    The maximum a posteriori under a Dirichlet prior with parameters ``alpha * prior + 1``:
-    without samples the prior, with many the person's own.
+    At the weights that are the maximum a posteriori under a Dirichlet prior with parameters
+    ``alpha * prior + 1``; :func:`posterior` gives these.
     """
-    weights = prior
+    weights, sums = prior, torch.zeros_like(prior)
     for _ in range(STEPS):
-        sums = responsibilities(chosen, weights).sum(1) + alpha * prior
-        total = sums.sum(1, keepdim=True)
-        weights = torch.where(total > 0, sums / total, prior)
-    return weights
+        sums = responsibilities(chosen, weights).sum(1)
+        weights = posterior(sums, prior, alpha)
+    return sums
 
 
-def without_failing(chosen: Tensor, weights: Tensor) -> Tensor:
-    """Return the weights with less for experts that fail on samples that they have trained on.
+def posterior(sums: Tensor, prior: Tensor, alpha: float) -> Tensor:
+    """Return a person's weights ``[clients, experts]``, which sum to 1.
 
-    Such samples cannot say who is best: whoever learnt them by heart would be. Probabilities count
-    up to :data:`SURE`, so that experts which know a sample tie, and keep their weights; one whose
-    training went wrong late loses them.
+    Without samples the prior, with many the person's own; 0 where the prior is 0.
     """
-    return own_weights(chosen.clamp(max=SURE), weights, FEW)
+    sums = sums * (prior > 0) + alpha * prior
+    total = sums.sum(1, keepdim=True)
+    return torch.where(total > 0, sums / total, prior)
+
+
+def explained(chosen: Tensor, judged: Stack) -> Tensor:
+    """Return how well each expert explains a person's samples, ``[clients, experts]``.
+
+    The mean probability of their labels, of each up to :data:`SURE`: who has trained on them knows
+    them by heart, and is no better for it. 0 where there are none.
+    """
+    counts = judged.valid.sum(1, keepdim=True).clamp(min=1)
+    return chosen.clamp(max=SURE).sum(1) / counts
+
+
+def trust(now: Tensor, then: Tensor) -> Tensor:
+    """Return by what to multiply weights ``[clients, experts]``, from 0 to 1.
+
+    Less than 1 for an expert that explains less than it did when it was judged. Samples that have
+    trained some experts cannot say which is best, but one that fails on what it knew went wrong:
+    its training diverged, or the common model forgot this person.
+    """
+    share = torch.where(then > 0, now / then.clamp(min=1e-12), 1.0).clamp(max=1)
+    return share**FALLEN
 
 
 def calibration_curves(each: Tensor, judged: Stack) -> Tensor:

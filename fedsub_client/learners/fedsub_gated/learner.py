@@ -18,13 +18,15 @@ from fedsub_client.learners.fedsub.prototypes import prototypes
 from fedsub_client.learners.fedsub.subnetworks import Masks
 from fedsub_client.learners.fedsub_gated.gate import (
     calibration_curves,
+    explained,
     of_labels,
-    own_weights,
+    own_sums,
+    posterior,
     responsibilities,
-    without_failing,
+    trust,
 )
 from fedsub_client.learners.validation import share_held_back
-from fedsub_core.data.stacks import Stack
+from fedsub_core.data.stacks import Stack, per_client
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
     CURVES,
@@ -51,21 +53,27 @@ from fedsub_core.training import Pull
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Dense
 
-#: The people's weights of the experts, as the server last sent them; and the person's own, as the
-#: samples held back told.
-COMMON_WEIGHTS, JUDGED = "gate.common", "gate.judged"
+#: The people's weights of the experts, as the server last sent them; of the samples held back, how
+#: many each expert explains and how well; by how much it is believed less, as it went wrong later.
+COMMON_WEIGHTS, JUDGED, EXPLAINED, TRUST = (
+    "gate.common",
+    "gate.judged",
+    "gate.explained",
+    "gate.trust",
+)
 #: So low a bias takes a class out of the softmax: its probability is exactly 0.
 NEVER = -1e9
-#: How much of the mean variance of all dimensions is added to each: few samples do not know it.
-SHARED = 0.1
+#: How much of the mean variance of all dimensions is added to each: few samples do not know it. So
+#: many more samples than classes, at least, tell how far samples lie from their class's mean.
+SHARED, ENOUGH = 0.1, 4
 
 
 class FedSubGatedLearner(FedSubLearner):
     """Keeps the fused model as it was received and as it was trained on, and experts beside it.
 
     State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
-    has one; what :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common`` and
-    ``gate.judged`` [experts].
+    has one; what :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common``,
+    ``gate.judged``, ``gate.explained`` and ``gate.trust`` [experts].
     """
 
     method = "fedsub-gated"
@@ -89,8 +97,9 @@ class FedSubGatedLearner(FedSubLearner):
         state[HELD] += 1
         for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
             state[f"{HEAD}.{key}"] = state[f"{FUSED}.{key}"].clone()
-        for name in (WEIGHTS, JUDGED):
+        for name in (WEIGHTS, JUDGED, EXPLAINED):
             state[name] = torch.zeros(clients, experts)
+        state[TRUST] = torch.ones(clients, experts)
         state[TEMPERATURE] = torch.ones(clients, experts)
         return state | {COMMON_WEIGHTS: torch.full((clients, experts), 1 / experts)}
 
@@ -113,13 +122,7 @@ class FedSubGatedLearner(FedSubLearner):
         # Predictions divide by them, whatever a server says.
         told = _told(received, TEMPERATURE, state[TEMPERATURE])
         state[TEMPERATURE] = told.clamp(TEMPERATURES[0], TEMPERATURES[-1])
-        # An expert that was dropped for all has no weight left here, the rest shares it; who has
-        # judged none believes what the people do.
-        for key in (JUDGED, WEIGHTS):
-            own = state[key] * (weights > 0)
-            left = own.sum(1, keepdim=True)
-            state[key] = torch.where(left > 0, own / left.clamp(min=1e-12), weights)
-        return state | {COMMON_WEIGHTS: weights}
+        return self._weighed(state | {COMMON_WEIGHTS: weights})
 
     def personal(self, state: State) -> Params:
         """Return the mixture's parameters."""
@@ -145,7 +148,7 @@ class FedSubGatedLearner(FedSubLearner):
             state |= self._train_expert(state, name, kept, turn)
         if HEAD in names(self.hyper):
             state |= self._train_head(state, held, kept, turn)
-        state |= self._opened(held)
+        state |= self._opened(held, kept)
         if self._asks_for_means:
             state |= self._means(state, kept)
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
@@ -157,9 +160,10 @@ class FedSubGatedLearner(FedSubLearner):
         if judging:
             sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
             sums[:, -1] = torch.tensor(judged.counts)
-            state[JUDGED] = own_weights(chosen, state[COMMON_WEIGHTS], self.hyper.alpha)
-        own = state[JUDGED]
-        state[WEIGHTS] = own.clone() if judging else without_failing(chosen, own)
+            state[JUDGED] = own_sums(chosen, state[COMMON_WEIGHTS], self.hyper.alpha)
+            state[EXPLAINED] = explained(chosen, judged)
+        state[TRUST] = trust(explained(chosen, judged), state[EXPLAINED])
+        state = self._weighed(state)
         state, uploads, reports = self.described(state, received, data, turn)
         told = {GATE: sums.numpy()} | ({CURVES: curves.numpy()} if self.hyper.calibrate else {})
         uploads = [
@@ -229,11 +233,12 @@ class FedSubGatedLearner(FedSubLearner):
         novel = self.hyper.novelty and self.hyper.open_classes == "on"
         return NEAREST in names(self.hyper) or novel
 
-    def _opened(self, held: Tensor) -> State:
+    def _opened(self, held: Tensor, data: Stack) -> State:
         """Return which classes the person has, and what is open besides."""
         mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
-        opened = torch.tensor([mass, float(self.hyper.novelty)], device=held.device)
-        return {HELD: held.float(), OPEN: opened.expand(len(held), 2).clone()}
+        far = _free(data) >= ENOUGH if self.hyper.novelty else torch.zeros(len(held))
+        far = far.to(held.device, torch.float32)
+        return {HELD: held.float(), OPEN: torch.stack([torch.full_like(far, mass), far], 1)}
 
     def _means(self, state: State, data: Stack) -> State:
         """Return where the person's classes lie in the fused embedding."""
@@ -242,8 +247,19 @@ class FedSubGatedLearner(FedSubLearner):
         means, _ = prototypes(seen, data, self.model.classes)
         away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))
         total = (away.square() * data.valid.unsqueeze(2)).sum(1)
-        variance = total / torch.tensor(data.counts, device=data.x.device).unsqueeze(1)
+        # A mean takes a sample's worth of what its class varies.
+        variance = total / _free(data).clamp(min=1).unsqueeze(1)
         return {MEANS: means, SPREAD: variance + SHARED * variance.mean(1, keepdim=True)}
+
+    def _weighed(self, state: State) -> State:
+        """Return the person's weights: what the people believe, and what its own samples told.
+
+        An expert that was dropped for all has none here.
+        """
+        own = posterior(state[JUDGED], state[COMMON_WEIGHTS], self.hyper.alpha) * state[TRUST]
+        left = own.sum(1, keepdim=True)
+        weights = torch.where(left > 0, own / left.clamp(min=1e-12), state[COMMON_WEIGHTS])
+        return state | {WEIGHTS: weights}
 
     def _each(self, state: State, judged: Stack) -> Tensor:
         """Return every expert's probabilities ``[clients, samples, experts, classes]``."""
@@ -280,10 +296,16 @@ def _told(received: Received, name: str, before: Tensor) -> Tensor:
     return told
 
 
+def _free(data: Stack) -> Tensor:
+    """Return by how many each person's samples exceed its classes, ``[clients]``."""
+    count = data.of_class().sum(1)
+    return (count.sum(1) - (count > 0).sum(1)).to(data.x.device)
+
+
 def _rows(held: Tensor, of: Tensor) -> Tensor:
     """Return `held` [clients, classes] in the shape of what has a row for each class."""
     return held.view(*held.shape, *[1] * (of.ndim - 2))
 
 
 def _where(which: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    return torch.where(which.view(-1, *[1] * (new.ndim - 1)).to(new.device), new, old)
+    return torch.where(per_client(which, new), new, old)

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
-from fedsub_client.learners.fedsub_gated.gate import own_weights, responsibilities, without_failing
+from fedsub_client.learners.fedsub_gated.gate import (
+    explained,
+    own_sums,
+    posterior,
+    responsibilities,
+    trust,
+)
+from fedsub_core.data.stacks import Stack
+
+
+def own_weights(chosen: Tensor, prior: Tensor, alpha: float) -> Tensor:
+    return posterior(own_sums(chosen, prior, alpha), prior, alpha)
 
 
 def test_responsibilities_by_hand() -> None:
@@ -48,10 +60,25 @@ def test_a_sample_that_nobody_explains_counts_for_nobody_and_weights_sum_to_1() 
     torch.testing.assert_close(found, torch.tensor([[[0.25, 0.75]]]))
 
 
-def test_who_fails_on_what_it_trained_on_loses_its_weight_and_knowing_by_heart_wins_none() -> None:
-    before = torch.tensor([[0.6, 0.4], [0.6, 0.4]])
-    by_heart = [[0.6, 1.0]] * 12
-    broken = [[0.01, 0.9]] * 8 + [[0.9, 0.9]] * 4
-    found = without_failing(torch.tensor([by_heart, broken]), before)
-    torch.testing.assert_close(found[0], before[0])
-    assert found[1, 0] < 0.1
+def test_who_missed_rounds_keeps_its_own_samples_word_and_hears_the_peoples() -> None:
+    """As if it had judged anew under what the people believe by now."""
+    chosen = torch.tensor([[[0.9, 0.1]] * 6])
+    sums = own_sums(chosen, torch.tensor([[0.5, 0.5]]), 50.0)
+    now = torch.tensor([[0.2, 0.8]])
+    found = posterior(sums, now, 50.0)
+    torch.testing.assert_close(found, own_weights(chosen, now, 50.0), atol=0.05, rtol=0)
+    assert 0.2 < found[0, 0] < 0.35
+    assert posterior(sums, torch.tensor([[0.0, 1.0]]), 50.0).tolist() == [[0.0, 1.0]]
+
+
+def test_how_well_samples_are_explained_by_hand() -> None:
+    chosen = torch.tensor([[[0.2, 0.9], [0.4, 0.5], [0.0, 0.0]], [[0.0, 0.0]] * 3])
+    judged = Stack(("a", "b"), torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.int64), (2, 0))
+    torch.testing.assert_close(explained(chosen, judged), torch.tensor([[0.3, 0.5], [0.0, 0.0]]))
+
+
+def test_who_fails_on_what_it_knew_is_believed_less_and_knowing_by_heart_wins_nothing() -> None:
+    then = torch.tensor([[0.3, 0.4], [0.4, 0.4], [0.0, 0.0]])
+    now = torch.tensor([[0.5, 0.4], [0.1, 0.4], [0.5, 0.0]])
+    found = trust(now, then)
+    torch.testing.assert_close(found, torch.tensor([[1.0, 1.0], [0.25**4, 1.0], [1.0, 1.0]]))
