@@ -171,9 +171,9 @@ def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) ->
 
 def encodings(summaries: Sequence[MethodSummary]) -> str:
     """Return in a line how each method's messages were encoded: bytes compare only within one."""
-    users: dict[str, list[str]] = {}
+    users: dict[str, dict[str, None]] = {}
     for summary in summaries:
-        users.setdefault(summary.encoding or "unknown", []).append(summary.method)
+        users.setdefault(summary.encoding or "unknown", {})[summary.method] = None
     return "; ".join(f"{encoding}: {', '.join(names)}" for encoding, names in users.items())
 
 

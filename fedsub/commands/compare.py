@@ -11,6 +11,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from fedsub.commands.engines import check_engine, engine_options
 
+#: Seconds over which the time left is estimated: a run may take an hour.
+A_DAY = 86_400
+
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -22,7 +25,8 @@ from fedsub.commands.engines import check_engine, engine_options
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="folder in which the federations lie that the study names [default: that of the file]",
+    help="folder in which the federations lie that the study names "
+    "[default: the file's, then this one]",
 )
 @click.option(
     "--jobs",
@@ -75,7 +79,7 @@ def compare(
         else nullcontext(local_engine(jobs or usable_cores()))
     )
     # A cluster that refuses leaves no folder behind.
-    with spread as over, Progress(*columns, console=console) as bar:
+    with spread as over, Progress(*columns, console=console, speed_estimate_period=A_DAY) as bar:
         folder.mkdir(parents=True, exist_ok=True)
         keep_study(folder, study, data, {"seeds": seeds, "rounds": rounds, "only": only})
         lines: dict[str, object] = {}

@@ -18,7 +18,10 @@ from fedsub.report.recovery import Recovery
 
 def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) -> dict[str, str]:
     """Return the tables as CSV by file name, numbers in full; an empty cell is no number."""
-    methods = [asdict(trace.summary) | dict(trace.bytes) for trace in frame.traces]
+    methods = [
+        asdict(trace.summary) | {"method": trace.method} | dict(trace.bytes)
+        for trace in frame.traces
+    ]
     heads = list(dict.fromkeys(key for row in methods for key in row))
     compared = [(*astuple(pair), pair.better) for pair in pairs]
     files = {

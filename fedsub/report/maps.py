@@ -174,7 +174,7 @@ def _share_map(
         _bare(axes)
         if len(columns) <= _MOST_NUMBERED and len(rows) <= _LONG:
             for (row, column), value in np.ndenumerate(values):
-                ink = "#ffffff" if value > 0.6 else "#000000"
+                ink = "#ffffff" if value > 0.7 else "#000000"
                 text = "" if math.isnan(value) else f"{value:.2f}"
                 axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=ink)
         bar = figure.colorbar(image, ax=axes, location="bottom", aspect=40, pad=0.02)

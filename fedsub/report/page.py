@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from fedsub.report.comparing import RESAMPLES, Pair
+from fedsub.report.comparing import FEWEST, RESAMPLES, Pair
 from fedsub.report.frame import Frame
 from fedsub.report.page_style import STYLE
 from fedsub.report.protocol import Fact
@@ -91,7 +91,7 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
     ]
     if shown:
         said.append(f"The intervals show that {'; '.join(shown)}.")
-    elif pairs:
+    elif any(pair.judged for pair in pairs):
         said.append("No difference between methods is shown: every interval holds 0.")
     return [text for text in (state, *said) if text]
 
@@ -113,6 +113,8 @@ def how_compared(pairs: Sequence[Pair]) -> list[str]:
         )
     if few < 2:
         texts.append("With one person there is no interval.")
+    elif few < FEWEST:
+        texts.append(f"With {few} people no method is called better: chance alone is as clear.")
     elif few < 15:
         texts.append(f"With {few} people such intervals are somewhat too narrow.")
     return texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -45,7 +46,7 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
          f"{flat.get('epochs')}; model {flat.get('model')}; standardised by "
          f"{flat.get('standardise')}"),
         ("other than the defaults", _changed(frame, flat)),
-        ("encodings", encodings([trace.summary for trace in frame.traces])),
+        ("encodings", encodings([replace(t.summary, method=t.method) for t in frame.traces])),
         ("intervals", f"95 %: of the curves' means Student t, over {frame.unit}; of differences a "
          f"paired percentile bootstrap of {RESAMPLES:,} resamples, over people"),
         ("versions", _versions(frame)),
@@ -70,9 +71,9 @@ def _split(flat: dict[str, Any]) -> str:
 
 
 def _tested(frame: Frame) -> str:
-    models: dict[str, list[str]] = {}
+    models: dict[str, dict[str, None]] = {}
     for trace in frame.traces:
-        models.setdefault(trace.summary.tested or "unknown", []).append(trace.method)
+        models.setdefault(trace.summary.tested or "unknown", {})[trace.method] = None
     said = {
         "received": "the model as last received",
         "trained": "the model as last trained at home",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedsub.studies.run import train_methods
 from fedsub.studies.study import Task
-from fedsub.studies.tuning import training_part, tuning_config
+from fedsub.studies.tuning import tuning_run
 from fedsub_core.config.run_config import dump_toml
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
@@ -26,7 +26,7 @@ def train_run(task: Task, federation: Federation, folder: Path) -> None:
     """Train a run to its end, from where it was left; its folder is that of any run."""
     config = task.config
     if task.tuning:
-        federation, config = training_part(federation, config), tuning_config(config)
+        federation, config = tuning_run(federation, config)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     begun = time.monotonic()

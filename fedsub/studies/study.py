@@ -21,8 +21,8 @@ Values = Mapping[str, Any]
 #: A combination of what varies: keys with their values, in the order of the file.
 Cell = tuple[tuple[str, Any], ...]
 BUDGETS = ("rounds", "compute")
-#: What a run is computed on, which does not change what comes out.
-_INDIFFERENT = frozenset({"device", "threads", "out", "checkpoint-seconds", "beside"})
+#: What a run is computed on and where it is kept, which does not change what comes out.
+INDIFFERENT = frozenset({"device", "threads", "out", "checkpoint-seconds", "beside"})
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Study:
 
     def candidates(self, entry: Entry) -> list[Values]:
         """Return the combinations of tuned values that an entry is tried with; one if none."""
-        own = {key: values for key, values in self.tune.items() if _concerns(key, entry)}
+        own = {key: values for key, values in self.tune.items() if concerns(key, entry)}
         return [dict(zip(own, values, strict=True)) for values in product(*own.values())]
 
 
@@ -107,7 +107,7 @@ class Task:
         mine = {
             key: value
             for key, value in sorted(flat.items())
-            if key not in _INDIFFERENT and key.partition(".")[0] not in set(METHODS) - {self.method}
+            if key not in INDIFFERENT and key.partition(".")[0] not in set(METHODS) - {self.method}
         }
         mine["data"] = Path(self.config.data).name  # its content is checked before a run
         digest = hashlib.blake2b(repr((mine, self.tuning)).encode(), digest_size=5).hexdigest()
@@ -172,7 +172,7 @@ def _equal_compute(config: RunConfig, method: str) -> RunConfig:
     return replace(config, rounds=max(1, int(config.rounds / max(cost, 1e-9))))
 
 
-def _concerns(key: str, entry: Entry) -> bool:
+def concerns(key: str, entry: Entry) -> bool:
     """Return whether a tuned key is the run's, or the entry's method's and not fixed by it."""
     method, dot, own = key.rpartition(".")
     return not dot or (method == entry.method and own not in entry.hyper)

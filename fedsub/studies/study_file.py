@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.report.comparing import LOCAL
-from fedsub.studies.study import BUDGETS, Cell, Entry, Printed, Study, shown, task_of, tasks
+from fedsub.studies.study import (
+    BUDGETS,
+    INDIFFERENT,
+    Cell,
+    Entry,
+    Printed,
+    Study,
+    concerns,
+    shown,
+    task_of,
+    tasks,
+)
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import ConfigError, RunError
@@ -24,6 +35,11 @@ _KEYS = (
 )  # fmt: skip
 #: Keys of a run that a study says elsewhere.
 _DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
+#: Keys that decide which samples are tested, and by whom they may be trained.
+_TESTED = frozenset({
+    "data", "split", "test-share", "train-share", "unlabelled", "unlabelled-classes",
+    "unseen-share", "unseen-rounds",
+})  # fmt: skip
 #: In a study's folder.
 STUDY_FILE, ASKED_FILE = "study.toml", "asked.json"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
@@ -79,9 +95,14 @@ def _read(path: Path, places: Sequence[Path]) -> Study:
             raise ConfigError(
                 f"{path}: unknown key {key!r}.{suggestion(key, _KEYS)} Known: {', '.join(_KEYS)}"
             )
+    for key, kind in (("run", dict), ("methods", dict), ("tune", dict), ("show", list)):
+        if not isinstance(table.get(key, kind()), kind):
+            expected = "a list" if kind is list else f"a table, [{key}]"
+            raise ConfigError(f"{path}: {key}: got {table[key]!r}, expected {expected}")
     seeds = table.get("seeds", [0])
     if (
-        not seeds
+        not isinstance(seeds, list)
+        or not seeds
         or not all(type(s) is int and s >= 0 for s in seeds)
         or len(set(seeds)) < len(seeds)
     ):
@@ -99,16 +120,24 @@ def _read(path: Path, places: Sequence[Path]) -> Study:
         entries := tuple(_entries(path, table.get("methods", {}))),
         {k: _listed(path, "tune", k, v) for k, v in flatten(table.get("tune", {}))},
         tuple(_measure(path, name) for name in table.get("show", ())),
-        tuple(_printed(path, one, entries) for one in table.get("paper", ())),
+        tuple(_printed(path, one, entries) for one in _papers(path, table.get("paper", []))),
     )
     _check_given_once(path, study)
+    _check_tuned(path, study)
     for printed in study.papers:
         if not any(printed.of(cell) for cell in study.cells):
             raise ConfigError(
                 f"{path}: paper: where: got {dict(printed.where)!r}, expected what [vary] has"
             )
+    sources: dict[str, str] = {}
     for task in tasks(study, lambda entry, cell: study.candidates(entry)[0]):
-        del task  # each was checked when it was made
+        # Each was checked when it was made.
+        source = task.config.data
+        if (other := sources.setdefault(shown(source), source)) != source:
+            raise ConfigError(
+                f"{path}: data: got {other} and {source}, expected folders of different names: "
+                "runs and tables are called by these"
+            )
     for entry in study.entries:
         for tuned in study.candidates(entry):
             task_of(study, entry, study.cells[0], study.seeds[0], tuned, tuning=True)
@@ -179,9 +208,33 @@ def _check_given_once(path: Path, study: Study) -> None:
             )
 
 
+def _check_tuned(path: Path, study: Study) -> None:
+    """Refuse a key of [tune] that no row has, or that decides what is tested; raises as above."""
+    for key in study.tune:
+        if key in _DECIDED or key in _TESTED:
+            raise ConfigError(
+                f"{path}: tune: {key}: got {study.tune[key]!r}, expected it in [run] or [vary]: "
+                "rows that differ in what they are tested on cannot be compared"
+            )
+        if not any(concerns(key, entry) for entry in study.entries):
+            has = ", ".join(dict.fromkeys(entry.method for entry in study.entries))
+            raise ConfigError(
+                f"{path}: tune: {key}: no row of [methods] has it. Expected a key of a run, or one "
+                f"of {has}, which the row itself does not fix"
+            )
+
+
+def _papers(path: Path, given: Any) -> list[Mapping[str, Any]]:
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise ConfigError(f"{path}: paper: got {given!r}, expected tables, each [[paper]]")
+    return given
+
+
 def _cells(path: Path, given: Any, places: Sequence[Path]) -> tuple[Cell, ...]:
     """Return all combinations of a table of lists, the first key slowest; or of each of several."""
     several = isinstance(given, list)
+    if several and not given:
+        raise ConfigError(f"{path}: vary: got {given!r}, expected a table, or several: [[vary]]")
     found: list[Cell] = []
     for table in given if several else [given]:
         lists = {}
@@ -197,6 +250,8 @@ def _cells(path: Path, given: Any, places: Sequence[Path]) -> tuple[Cell, ...]:
 def _keys_of_runs(path: Path, name: str, table: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: {name}: got {table!r}, expected a table")
+    for key in INDIFFERENT & table.keys() if name == "vary" else ():
+        raise ConfigError(f"{path}: vary: {key}: expected it in [run]: no number depends on it")
     for key in _DECIDED.keys() & table.keys():
         got, place = table[key], _DECIDED[key]
         raise ConfigError(f"{path}: {name}: {key}: got {got!r}, expected it among {place}")

@@ -29,7 +29,7 @@ from fedsub_core.errors import RunError
 _NAMED = 3  # people whom a row names who are worse off; all stand in a folded table
 #: How a run was done, in which a study's tables differ; and what only one run of a study has.
 _OF_A_TABLE = ("data", "split", "rounds")
-_OF_A_RUN = frozenset({*_OF_A_TABLE, "seed", "other than the defaults", "learning"})
+_OF_A_RUN = frozenset({*_OF_A_TABLE, "seed", "other than the defaults"})
 
 
 def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
@@ -55,6 +55,8 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
         parts.append(_part(study, cell, found, mine, frame, compared))
         leads.append(_lead(cell, found, compared))
         named = dict(protocol(frame, run_config(folder / RUNS / mine[0].task.name)))
+        if "lr" in study.tune:
+            named["learning"] = named["learning"].replace(f"rate {_rate(mine)}", "rate as chosen")
         for key in named.keys() - _OF_A_RUN:
             common.setdefault(key, []).append(named[key])
         done += [(f"{key} ({name_of(cell)})" if cell else key, named[key]) for key in _OF_A_TABLE]
@@ -62,6 +64,9 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
             files[f"{frame.key}{name}"] = text
     # In a page's order; what tables differ in is said of all.
     done += [(key, "; ".join(dict.fromkeys(common[key]))) for key in named if key in common]
+    own = {e.label: ", ".join(f"{k} = {v}" for k, v in e.hyper.items()) for e in study.entries}
+    said = [f"{label}: {hyper}" for label, hyper in own.items() if hyper]
+    done += [("rows' own settings", "; ".join(said))] if said else []
     parts.append(Section("protocol", "How it was done", how_measured(study, runs), facts=done))
     about = study.about.replace("`", "")  # the file's are for Markdown
     html = page(study.title, [text for text in (about, *leads) if text], parts, None)
@@ -146,6 +151,10 @@ def _part(
     )
 
 
+def _rate(runs: Sequence[Run]) -> float:
+    return runs[0].task.config.lr
+
+
 def _whose(runs: Sequence[Run]) -> str:
     seeds, people = {run.task.config.seed for run in runs}, max(len(run.people) for run in runs)
     return f"{people} people, {len(seeds)} seed{'s' * (len(seeds) > 1)}, the best first"
@@ -175,7 +184,7 @@ def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair]) -> str:
     over = {
         pair.first if pair.second == LOCAL else pair.second: pair
         for pair in compared
-        if LOCAL in (pair.first, pair.second)
+        if LOCAL in (pair.first, pair.second) and pair.judged
     }
     if over:
         better = [name for name, pair in over.items() if pair.better == name]

@@ -16,9 +16,6 @@ from fedsub.studies.study_file import SUMMARY
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
-#: Of the resamples for intervals.
-SEED = 0
-
 
 @dataclass(frozen=True)
 class Run:
@@ -119,12 +116,12 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
         runs[0].task.entry,
         runs[0].summary.tested or "-",
         float(reached.mean()) if len(reached) else np.nan,
-        interval(reached, SEED),
+        interval(reached),
         mean("weighted_f1"),
         mean("loss"),
         mean("macro_f1_p10"),
         None if gains is None else float(gains.mean()),
-        None if gains is None else interval(gains, SEED),
+        None if gains is None else interval(gains),
         None if gains is None else float((gains < 0).mean()),
         sent("full_models_up_sent"),
         sent("full_models_down_sent"),

@@ -77,8 +77,9 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
         *([warning] if len(builds) > 1 else []),
         f"Seeds {', '.join(map(str, study.seeds))}; {budget}{tuned}. Macro F1 is the mean over "
         "people and seeds of each person's own test part after the last round, with the 95 % "
-        f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds); 10 %: the "
-        "10th percentile over people; gain: over `local`; worse: people below `local`. "
+        f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds; it speaks "
+        "of other people like these, not of other seeds); 10 %: the 10th percentile over people, "
+        "mean over seeds; gain: over `local`; worse: people below `local`. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
         "client and evaluation.",
     ]

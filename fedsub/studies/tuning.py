@@ -9,23 +9,54 @@ import numpy as np
 
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.data.federation import ClientData, Federation
+from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import DataError
 
 
-def training_part(federation: Federation, config: RunConfig) -> Federation:
-    """Return the federation of what everybody trains on in a run, and of nothing else.
+def tuning_run(federation: Federation, config: RunConfig) -> tuple[Federation, RunConfig]:
+    """Return the federation of what everybody trains on in a run, and the run that chooses on it.
 
-    A run on it tests on a part of that: the validation part. Who has too few samples to be divided
-    once more has no say in what is chosen, nor have people who are held out.
+    That one tests on a part of it, the validation part, cut as the run cuts off what it tests: of
+    windows that overlap none is then on both sides. Where so few samples are left that most people
+    cannot be cut so, the part is drawn by class. Who has too few has no say in what is chosen, nor
+    have people who are held out. Where people lack labels of tested classes, some lack some of
+    those that are left, others than in the run: what is good for these is chosen, too.
 
     Raises
     ------
     DataError
         If nobody has samples enough.
     """
-    again = tuning_config(config).split_settings
+    seed = config.seed + 1 if config.unlabelled else config.seed
+    again = replace(config, train_share=1.0, seed=seed, evaluate_every=config.rounds)
+    part = _training_part(federation, config)
+    as_the_run, by_class = (replace(again, split=split) for split in (config.split, "stratified"))
+    kept = _divided(part, federation.card, as_the_run)
+    others = _divided(part, federation.card, by_class)
+    if 2 * len(kept) < len(others):
+        kept, as_the_run = others, by_class
+    if not kept:
+        raise DataError(
+            f"{federation.card.name}: of the {len(federation.clients)} clients' training samples "
+            "none can be divided into a part to train on and one to choose values on; expected "
+            "two samples of a class at least. Raise train-share, or leave [tune] out."
+        )
+    return Federation(federation.card, kept), as_the_run
+
+
+def _divided(part: dict[str, ClientData], card: Card, config: RunConfig) -> dict[str, ClientData]:
+    """Return who can be divided as a run divides."""
+    kept = {}
+    for name, data in part.items():
+        with suppress(DataError):
+            split_client(data, card, config.split_settings)
+            kept[name] = data
+    return kept
+
+
+def _training_part(federation: Federation, config: RunConfig) -> dict[str, ClientData]:
+    """Return what everybody trains on in a run, by client; without people who are held out."""
     kept = {}
     out: tuple[str, ...] = ()
     if config.split == "unseen":
@@ -39,27 +70,5 @@ def training_part(federation: Federation, config: RunConfig) -> Federation:
         own = split.train_x.ravel().astype(np.int64)
         t = None if data.t is None else data.t[own]
         since = None if data.since is None else data.since[own]
-        part = ClientData(name, data.x[own], data.y[own], t, since)
-        with suppress(DataError):
-            split_client(part, federation.card, again)
-            kept[name] = part
-    if not kept:
-        raise DataError(
-            f"{federation.card.name}: of the {len(federation.clients)} clients' training samples "
-            "none can be divided into a part to train on and one to choose values on; expected "
-            "two samples of a class at least. Raise train-share, or leave [tune] out."
-        )
-    return Federation(federation.card, kept)
-
-
-def tuning_config(config: RunConfig) -> RunConfig:
-    """Return the configuration of a run on the training part.
-
-    Of a share of the training part, cut once more, little is left: it is drawn by class, as the
-    samples that are left are far apart. Where people lack labels of tested classes, some lack some
-    of those that are left, others than in the run: what is good for these is chosen, too.
-    """
-    split = "stratified" if config.train_share < 1 else config.split
-    seed = config.seed + 1 if config.unlabelled else config.seed
-    every = config.rounds
-    return replace(config, split=split, train_share=1.0, seed=seed, evaluate_every=every)
+        kept[name] = ClientData(name, data.x[own], data.y[own], t, since)
+    return kept

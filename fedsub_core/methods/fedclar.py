@@ -38,7 +38,8 @@ def check(hyper: FedCLARHyperparameters, rounds: int) -> None:
 
 CARD = MethodCard(
     name="fedclar",
-    idea="FedAvg, then FedAvg in each of the groups into which people's models fall; tuned at last",
+    idea="FedAvg, then FedAvg in each of the groups into which people's models fall; fine-tuned "
+    "at the end",
     paper="Presotto et al., FedCLAR: Federated Clustering for Personalized Sensor-Based Human "
     "Activity Recognition, PerCom 2022",
     learner="fedsub_client.learners.fedclar:FedCLARLearner",

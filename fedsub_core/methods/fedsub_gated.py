@@ -145,7 +145,7 @@ CARD = MethodCard(
     name="fedsub-gated",
     idea="a person's own mixture of models: one trained alone, one fused with people who are "
     "alike, and a head of its own on the fused one's body",
-    paper="of this project, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
+    paper="This project's own, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
     learner="fedsub_client.learners.fedsub_gated.learner:FedSubGatedLearner",
     strategy="strategies.fedsub_gated.strategy:FedSubGatedStrategy",
@@ -178,7 +178,8 @@ CARD = MethodCard(
         "clusters' and everybody's mean, its own row is not known to the server.",
         "The gate's weights over all people come from one step of EM a round; a person's own are "
         "the MAP under a Dirichlet prior around them. Its strength alpha is one number: 5, 50 and "
-        "500 give the same (studies/README.md). Experts are judged before temperatures.",
+        "500 differ by less than a point (studies/README.md). Experts are judged before "
+        "temperatures.",
         "The samples that judge are each class's last, so that windows that overlap stay "
         "together; they train after gate-until of the run, and from then on tell no more than "
         "which expert explains them worse than it did. Where the last of a class overlaps the "

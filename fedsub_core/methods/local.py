@@ -7,7 +7,7 @@ from fedsub_core.methods.card import MethodCard, nothing
 CARD = MethodCard(
     name="local",
     idea="trains alone: what every person reaches without a federation",
-    paper="no communication: what every person reaches alone",
+    paper="A baseline of no paper",
     learner="fedsub_client.learners.fedavg:FedAvgLearner",
     strategy="strategies.fedavg:FedAvgStrategy",
     up="nothing",

@@ -35,7 +35,7 @@ CARD = MethodCard(
     hyperparameters=PerFedAvgHyperparameters,
     cost=cost,
     choose="People keep joining who have little data: the model is made to be adapted by a step on "
-    "theirs. On WISDM it reached about what fedavg did (benchmarks/README.md).",
+    "theirs. On WISDM it reached about what fedavg did (studies/README.md).",
     decisions=(
         "Second derivatives are left out by default; first-order = false is the paper's "
         "Hessian-free form, for a third more work.",

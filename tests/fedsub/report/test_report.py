@@ -49,7 +49,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert figures(folder) == ALL
     text = "\n".join(page.texts)
     assert "di (-0.200)" in text  # who is worse off than with local training, and by how much
-    assert "fedsub is better" in text and "0.500 to 0.800" not in text
+    assert "With 4 people no method is called better" in text and "0.500 to 0.800" not in text
     assert "/gone, 4 people, hash " in text and "lr = 0.02" in text and "10,000 resamples" in text
     assert "2.0 KiB" in text and "3 of 3" in text and "class 1" in text
     assert "ann & <bo>" in page.texts  # escaped in the page, itself again when parsed
@@ -96,7 +96,7 @@ def test_a_run_interrupted_in_its_second_method_whose_loss_is_no_number(tmp_path
     page = read(make_run(tmp_path, scores, done=done, loss=math.nan), again=7)
     text = "\n".join(page.texts)
     assert "Not finished: local 1 of 3 rounds, ditto 0 of 3 rounds, apfl not begun." in text
-    assert "nan" in page.texts and "No difference between methods is shown" in text
+    assert "nan" in page.texts and "no method is called better: chance alone" in text
     assert "loss" not in figures(tmp_path)
     refresh = [a for a in page.all("meta") if a.get("http-equiv") == "refresh"]
     assert refresh == [{"http-equiv": "refresh", "content": "7"}] and "every 7 seconds" in text

@@ -26,7 +26,7 @@ from fedsub.studies.study_file import read_study, shortened
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import finished, tables
 from fedsub.studies.study_tables import write_tables
-from fedsub.studies.tuning import training_part, tuning_config
+from fedsub.studies.tuning import tuning_run
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, read_federation, write_federation
@@ -122,6 +122,15 @@ def test_a_name_knows_what_decides_the_outcome_and_nothing_else(place: Path) -> 
         ("local = {}", "alone = { method = 'local' }", "got 'alone' for the method local"),
         ("local = {}", "local = { method = 'fedprox' }", "got 'local' for the method fedprox"),
         ("seeds = [0, 3]", "show = ['tested']", "got the measure 'tested', expected"),
+        ("seeds = [0, 3]", "seeds = 3", "seeds: got 3, expected whole numbers"),
+        ("seeds = [0, 3]", "show = 3", "show: got 3, expected a list"),
+        ("seeds = [0, 3]", "paper = [3]", r"paper: got \[3\], expected tables"),
+        ("[tune]", "[paper]", r"paper: got .*, expected tables, each \[\[paper\]\]"),
+        ('"ditto.lam" = [0.1, 1.0]', '"dito.lam" = [0.1]', "tune: dito.lam: no row"),
+        ('"ditto.lam" = [0.1, 1.0]', '"fedprox.mu" = [0.1]', "tune: fedprox.mu: no row"),
+        ('"ditto.lam" = [0.1, 1.0]', "test-share = [0.1]", "tune: test-share: got .* in .run. or"),
+        ('"ditto.lam" = [0.1, 1.0]', "seed = [1, 2]", "tune: seed: got"),
+        ("train-share = [1.0, 0.5]", "threads = [1, 2]", "vary: threads: expected it in .run."),
     ],
 )
 def test_what_is_no_study_is_refused(place: Path, old: str, new: str, said: str) -> None:
@@ -131,18 +140,45 @@ def test_what_is_no_study_is_refused(place: Path, old: str, new: str, said: str)
         read_study(file)
 
 
+def test_federations_of_one_name_are_refused(place: Path) -> None:
+    """Their runs would be called alike, and one would stand in both tables."""
+    write_federation(place / "other" / "people", people(samples=20, seed=7))
+    file = place / "small.toml"
+    two = 'data = ["people", "other/people"]'
+    file.write_text(STUDY.replace('data = "people"\n', "").replace("train-share = [1.0, 0.5]", two))
+    with pytest.raises(ConfigError, match=r"data: got .*people and .*other/people, expected"):
+        read_study(file)
+
+
 def test_values_are_chosen_on_the_training_part_alone() -> None:
     """No tested sample of the run is in the federation that tuning trains and tests on."""
     whole = people(samples=30)
     for share in (1.0, 0.3):
         config = RunConfig(method="local", beside="", train_share=share, split="stratified")
-        part = training_part(whole, config)
+        part, again = tuning_run(whole, replace(config, rounds=7))
         for name, data in part.clients.items():
             split = split_client(whole.clients[name], whole.card, config.split_settings)
             assert np.array_equal(data.x, split.train_x) and np.array_equal(data.y, split.train_y)
-    again = tuning_config(replace(config, rounds=7))
-    assert (again.train_share, again.split, again.evaluate_every) == (1.0, "stratified", 7)
-    assert again.seed == config.seed
+        assert (again.train_share, again.split, again.evaluate_every) == (1.0, "stratified", 7)
+        assert again.seed == config.seed
+
+
+def test_values_are_chosen_on_windows_that_none_of_those_trained_overlap() -> None:
+    """However few are left; where so few that they cannot be cut in time, by class."""
+    long = people(samples=200)
+    whole = Federation(replace(long.card, overlap=0.75, time_ordered=True), long.clients)
+    for share, split in ((1.0, "blocked"), (0.2, "blocked"), (0.02, "stratified")):
+        config = RunConfig(method="local", beside="", train_share=share, split="blocked")
+        part, again = tuning_run(whole, config)
+        assert again.split == split
+        for name, data in part.clients.items():
+            cut = split_client(data, whole.card, again.split_settings)
+            places = [
+                {int(np.flatnonzero((whole.clients[name].x == row).all(1))[0]) for row in rows}
+                for rows in (cut.train_x, cut.test_x)
+            ]
+            apart = min(abs(a - b) for a in places[0] for b in places[1])
+            assert split == "stratified" or apart >= 4
 
 
 def test_where_people_lack_labels_values_are_chosen_for_such_people_too() -> None:
@@ -151,7 +187,7 @@ def test_where_people_lack_labels_values_are_chosen_for_such_people_too() -> Non
     config = RunConfig(
         method="local", beside="", split="stratified", unlabelled=0.5, unlabelled_classes=0.7
     )
-    part, again = training_part(whole, config), tuning_config(config)
+    part, again = tuning_run(whole, config)
     lacking = {}
     for data, settings in ((whole, config.split_settings), (part, again.split_settings)):
         split = {n: split_client(c, whole.card, settings) for n, c in data.clients.items()}
@@ -166,7 +202,7 @@ def test_people_who_are_held_out_choose_nothing() -> None:
     federation = people(samples=40)
     config = RunConfig(split="unseen", unseen_share=0.4, seed=3)
     out = unseen_clients(federation.clients, 0.4, 3)
-    kept = training_part(federation, config).clients
+    kept = tuning_run(federation, config)[0].clients
     assert out and kept.keys() == federation.clients.keys() - set(out)
 
 
@@ -174,10 +210,10 @@ def test_who_has_too_few_samples_to_be_divided_again_has_no_say() -> None:
     whole = people(samples=30)
     few = replace(whole.clients["p2"], x=whole.clients["p2"].x[:2], y=whole.clients["p2"].y[:2])
     config = RunConfig(method="local", beside="", split="stratified")
-    part = training_part(Federation(whole.card, whole.clients | {"p2": few}), config)
+    part, _ = tuning_run(Federation(whole.card, whole.clients | {"p2": few}), config)
     assert part.clients.keys() == whole.clients.keys() - {"p2"}
     with pytest.raises(DataError, match="of the 1 clients' training samples none can be divided"):
-        training_part(Federation(whole.card, {"p2": few}), config)
+        tuning_run(Federation(whole.card, {"p2": few}), config)
 
 
 def test_equal_compute_gives_costly_methods_fewer_rounds(place: Path) -> None:

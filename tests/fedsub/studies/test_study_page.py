@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fedsub.report import comparing
 from fedsub.studies.engine import SECONDS_FILE
 from fedsub.studies.runner import RUNS, database_of, final_tasks, row_key, run_tasks
 from fedsub.studies.study import Printed, Study, Task, Values
@@ -69,7 +70,10 @@ def nothing_tuned(study: Study) -> dict[str, Values]:
     return {row_key(entry, cell): {} for cell in study.cells for entry in study.entries}
 
 
-def test_the_page_has_a_part_for_each_table(study: Study, tmp_path: Path) -> None:
+def test_the_page_has_a_part_for_each_table(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "FEWEST", len(PEOPLE))
     made(study, tmp_path)
     runs = finished(study, tmp_path, nothing_tuned(study))
     page = write_study_page(study, tmp_path, runs).read_text("utf-8")
@@ -79,6 +83,10 @@ def test_the_page_has_a_part_for_each_table(study: Study, tmp_path: Path) -> Non
     for key in ("data", "split", "rounds"):
         assert all(f">{key} (data watch, {cell})<" in page for cell in ("lr 0.05", "epochs 2"))
     assert "4 people, hash " in page
+    # Nothing was tuned, so that all have the rate of the table; what a row fixes is said.
+    assert "sgd, rate 0." in page and "rate as chosen" not in page
+    assert "fedsub mixing: k-selection = dbi-capped" in page
+    assert ">the model as last trained at home: fedsub mixing, local; the model as last" in page
     assert "data watch, lr 0.05: greatest macro F1: fedsub mixing, 0.795" in page
     assert "better than local, by the interval: fedsub mixing; worse: fedavg" in page
     # Curves with the paper's end points where it prints any, the strip, two maps, clusters.
@@ -88,6 +96,9 @@ def test_the_page_has_a_part_for_each_table(study: Study, tmp_path: Path) -> Non
             key + name for name in names
         }
     assert page.count("what the paper prints: fedsub mixing 0.87, fedavg 0.50") == 1
+    with (tmp_path / "tables" / "01_methods.csv").open() as file:
+        labels = [row["method"] for row in csv.DictReader(file)]
+    assert sorted(set(labels)) == ["fedavg", "fedsub mixing", "local"] and len(labels) == 6
     with (tmp_path / "tables" / "01_people.csv").open() as file:
         people = {row["person"]: row for row in csv.DictReader(file)}
     # Means over both seeds, of the last round.
@@ -206,8 +217,11 @@ def test_the_page_can_be_written_again_once_all_is_done(study: Study, tmp_path: 
         renew_study_page(tmp_path)
 
 
-def test_at_equal_compute_methods_are_compared_as_they_ended(study: Study, tmp_path: Path) -> None:
+def test_at_equal_compute_methods_are_compared_as_they_ended(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`fedsub` has fewer rounds than `local`, which is behind in the last one that both have."""
+    monkeypatch.setattr(comparing, "FEWEST", len(PEOPLE))
     study = replace(study, budget="compute", run={"rounds": 9}, cells=study.cells[:1], papers=())
     for task in final_tasks(study, nothing_tuned(study)):
         late = {"local": lambda r, i: 0.1 * r, "fedavg": lambda r, i: 0.6}

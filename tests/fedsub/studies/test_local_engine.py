@@ -1,0 +1,37 @@
+"""A process that dies costs a study the run that it was for, and no other."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fedsub.studies import local_engine
+from fedsub.studies.study import Entry, Task
+from fedsub_core.config.run_config import RunConfig
+
+
+def dies(task: Task, folder: Path) -> None:
+    """Die as a process that the system kills; `fedprox` the first time only."""
+    marked = folder / task.method
+    again = marked.exists()
+    marked.touch()
+    if task.method == "fedavg" or (task.method == "fedprox" and not again):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_who_made_a_process_die_is_found(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_engine, "_train", dies)
+    tasks = [
+        Task(Entry(name, name, {}), (), RunConfig(method=name, beside=""))
+        for name in ("local", "fedavg", "ditto", "fedprox", "fedrep")
+    ]
+    ended = {task.method: error for task, error in local_engine.local_engine(jobs)(tasks, tmp_path)}
+    assert ended.keys() == {task.method for task in tasks}
+    assert ended.pop("fedavg") == local_engine.DIED
+    assert set(ended.values()) == {None}
