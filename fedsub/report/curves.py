@@ -32,6 +32,21 @@ def styles(methods: Sequence[str]) -> dict[str, tuple[str, object]]:
     return found
 
 
+STRIP_EXPLAINED = (
+    "Each dot is a person; hollow ones are worse off than with local training. The stroke is the "
+    "mean."
+)
+
+
+def curves_explained(frame: Frame, printed: bool = False) -> str:
+    """Return in words what stands in curves; `printed`: with numbers that a paper prints."""
+    theirs = " Thin lines that end in a triangle are what the paper prints." if printed else ""
+    return (
+        "Lines are means; bands, or with many methods the bars at the right, are 95 % intervals "
+        f"over {frame.unit}. Where a line is broken, somebody's model gave no number.{theirs}"
+    )
+
+
 def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None) -> Drawn | None:
     """Draw a metric's mean by round with its 95 % band; None where no round was evaluated.
 

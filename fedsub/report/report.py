@@ -9,7 +9,7 @@ from pathlib import Path
 from fedsub.report import rows
 from fedsub.report.comparing import Pair, pairs
 from fedsub.report.csv_tables import csv_files
-from fedsub.report.curves import curves, gain_strip
+from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
 from fedsub.report.maps import gate_maps, group_maps, person_class_maps, score_maps
 from fedsub.report.page import Section, how_compared, lead, page
@@ -129,16 +129,13 @@ def _sections(
         Section(
             "rounds",
             "Round by round",
-            text(by_round, f"Lines are means; bands, or with many methods the bars at the right, "
-                 f"are 95 % intervals over {frame.unit}. Where a line is broken, somebody's model "
-                 "gave no number."),
+            text(by_round, curves_explained(frame)),
             figures=by_round,
         ),
         Section(
             "people",
             "People",
-            text(strip, "Each dot is a person; hollow ones are worse off than with local training. "
-                 "The stroke is the mean."),
+            text(strip, STRIP_EXPLAINED),
             figures=[one for one in (strip, scores.get("people")) if one],
             folded=[rows.people(frame)] if "people" in scores else [],
         ),

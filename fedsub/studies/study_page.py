@@ -11,7 +11,7 @@ import numpy as np
 from fedsub.report import rows
 from fedsub.report.comparing import LOCAL, Pair, pairs
 from fedsub.report.csv_tables import csv_files
-from fedsub.report.curves import curves, gain_strip
+from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
 from fedsub.report.maps import gate_maps, group_maps, score_maps
 from fedsub.report.page import Section, how_compared, page
@@ -128,7 +128,10 @@ def _part(
     }
     rounds = {r for trace in frame.traces for r in trace.people["macro_f1"].rounds}
     drawn = [curves(frame, metric, printed[metric]) for metric in printed if len(rounds) > 1]
-    drawn += [gain_strip(frame), *score_maps(frame), *group_maps(frame), *gate_maps(frame)]
+    strip = gain_strip(frame)
+    texts = [curves_explained(frame, any(printed.values()))] if any(drawn) else []
+    texts += [STRIP_EXPLAINED] if strip else []
+    drawn += [strip, *score_maps(frame), *group_maps(frame), *gate_maps(frame)]
     worse, everybody = rows.against_local(frame, _NAMED), rows.against_local(frame)
     came = [one for name in frame.methods for one in recoveries(frame.of(name)[0])]
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]
@@ -144,7 +147,7 @@ def _part(
     return Section(
         f"{frame.key}results",
         name_of(cell) or "Results",
-        how_compared(compared),
+        [*how_compared(compared), *texts],
         [one for one in shown if one],
         [one for one in drawn if one],
         [one for one in folded if one and one.rows],

@@ -63,7 +63,9 @@ def round_of(cohort: Cohort) -> int:
 
 
 def evaluation_of(cohort: Cohort) -> int:
-    return flops(lambda: cohort.personalised(TURN, None, [0], received(cohort)))
+    """Count what a test of somebody who trained costs: it is sent models only to test them."""
+    sent = received(cohort) if cohort.learner.hyper.tested == "received" else [Bundle()]
+    return flops(lambda: cohort.personalised(TURN, None, [0], sent))
 
 
 @every_method

@@ -133,6 +133,6 @@ def test_the_last_round_may_train_heads_alone_of_everybody(run_method: RunMethod
     assert [len(uploads) for uploads in run.uploads] == [2, 2, 4]
     # Bodies came back as they went, so that their mean is what it was.
     before, after = run.states[-2], run.states[-1]
-    for name, tensor in after.items():
-        torch.testing.assert_close(tensor, before[name], atol=1e-6, rtol=0)
+    for name in after.keys() - {"trained.clients"}:
+        torch.testing.assert_close(after[name], before[name], atol=1e-6, rtol=0)
     assert_equal(run.states[0], run_method("fedrep", clients_per_round=2).states[0])

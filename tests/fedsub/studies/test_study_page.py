@@ -96,6 +96,8 @@ def test_the_page_has_a_part_for_each_table(
             key + name for name in names
         }
     assert page.count("what the paper prints: fedsub mixing 0.87, fedavg 0.50") == 1
+    assert page.count("that end in a triangle are what the paper prints.") == 1
+    assert page.count("hollow ones are worse off than with local training") == 2
     with (tmp_path / "tables" / "01_methods.csv").open() as file:
         labels = [row["method"] for row in csv.DictReader(file)]
     assert sorted(set(labels)) == ["fedavg", "fedsub mixing", "local"] and len(labels) == 6
