@@ -55,7 +55,7 @@ def compare(
     """
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
-    from fedsub.studies.runner import run_study
+    from fedsub.studies.runner import RunsFailedError, run_study
     from fedsub.studies.study_file import keep_study, read_study, shortened
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
@@ -91,7 +91,13 @@ def compare(
                 lines[stage] = bar.add_task(stage, total=total)
             bar.update(lines[stage], completed=done)  # type: ignore[arg-type]
 
-        chosen = run_study(wanted, folder, over, progress)
+        failed = None
+        try:
+            chosen = run_study(wanted, folder, over, progress)
+        except RunsFailedError as error:
+            failed, wanted, chosen = error, error.rest, error.chosen
+            if not wanted.entries:
+                raise
     runs = finished(wanted, folder, chosen)
     console.print(write_tables(wanted, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}
@@ -104,3 +110,5 @@ def compare(
     console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)
     report = write_study_page(wanted, folder, runs)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
+    if failed is not None:
+        raise failed

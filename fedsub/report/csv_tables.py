@@ -46,6 +46,11 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     believed = list(_experts(frame))
     if believed:
         files["experts.csv"] = _csv(("seed", "method", "person", "expert", "weight"), believed)
+    with_whom = list(_clusters(frame))
+    if with_whom:
+        files["clusters.csv"] = _csv(
+            ("seed", "method", "round", "class", "person", "cluster"), with_whom
+        )
     if found:
         files["recovery.csv"] = _csv([f.name for f in fields(Recovery)], map(astuple, found))
     return files
@@ -72,6 +77,15 @@ def _experts(frame: Frame) -> Iterator[Sequence[object]]:
         people, names, values = experts(trace)
         for (row, column), weight in np.ndenumerate(values):
             yield trace.seed, trace.method, people[row], names[column], float(weight)
+
+
+def _clusters(frame: Frame) -> Iterator[Sequence[object]]:
+    """Yield in which cluster of each class everybody is, in the last round that says so."""
+    for trace in frame.traces:
+        for label, grid in trace.members.items():
+            for person, cluster in grid.at(grid.rounds[-1]).items():
+                name = frame.class_name(label)
+                yield trace.seed, trace.method, grid.rounds[-1], name, person, int(cluster)
 
 
 def _people_classes(frame: Frame) -> Iterator[Sequence[object]]:

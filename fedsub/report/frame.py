@@ -76,7 +76,9 @@ class Trace:
     summary : as ``summary.json`` has it.
     people : metric -> a grid over people, of rounds that were evaluated or in which they report.
     f1 : a grid over people for each class, F1.
-    clusters : of each class, a grid over classes; ``groups`` is in `people` under ``group``.
+    clusters : how many each class has, a grid over classes.
+    members : of each class, a grid over people: in which of its clusters they are. Groups that are
+        no class's are in `people` under ``group``.
     bytes : a client's bytes in a round on average, by metric.
     config, version : of the run's start: flat keys; fedsub's version and its code's digest.
     """
@@ -90,6 +92,7 @@ class Trace:
     people: Mapping[str, Grid]
     f1: Mapping[int, Grid]
     clusters: Grid
+    members: Mapping[int, Grid]
     bytes: Mapping[str, float]
     config: Mapping[str, Value]
     version: str

@@ -1,4 +1,4 @@
-"""Heat maps: people, classes, both of each method; clusters and groups over rounds."""
+"""Heat maps: people, classes, both of each method; whom each person's models believe."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from fedsub.report.frame import Floats, Frame, Grid, Trace
+from fedsub.report.frame import Floats, Frame, Trace
 from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
 from fedsub_core.methods.fedsub_gated import WEIGHT
 from fedsub_data.inspection.drawing import LACKING, ROW_INCHES, short_name
@@ -95,36 +94,6 @@ def person_class_maps(frame: Frame) -> Iterator[Drawn]:
             yield _share_map(f"people_classes_{place + 1}", title, people, classes, values)
 
 
-def group_maps(frame: Frame) -> Iterator[Drawn]:
-    """Draw clusters of each class and groups of people over rounds, where a method has them.
-
-    Of several seeds, the first's.
-    """
-    of = frame.of_seed
-    for place, name in enumerate(frame.methods):
-        trace = frame.of(name)[0]
-        if trace.clusters.rounds:
-            grid = trace.clusters
-            names = [frame.class_name(int(column)) for column in grid.columns]
-            title = f"{name}: clusters of each class by round{of}"
-            ends = zip(names, grid.values[-1], strict=True)
-            said = "; ".join(f"{one} {end:.0f}" for one, end in ends if np.isfinite(end))
-            words = f"Clusters in round {grid.rounds[-1]}: {said}."
-            figure = _by_round(grid, names, "Purples", "clusters")
-            yield drawn(f"{frame.key}clusters_{place + 1}", title, words, figure)
-        grid = trace.people.get("group", Grid.of({}))
-        if grid.rounds:
-            sizes = sorted(np.unique(grid.values[-1][grid.there[-1]], return_counts=True)[1])
-            words = (
-                f"In round {grid.rounds[-1]} {len(sizes)} groups, of "
-                f"{', '.join(map(str, reversed(sizes)))} people. Equal colours in a round are one "
-                "group."
-            )
-            figure = _by_round(grid, grid.columns, "tab20", "")
-            title = f"{name}: who is with whom by round{of}"
-            yield drawn(f"{frame.key}groups_{place + 1}", title, words, figure)
-
-
 def experts(trace: Trace) -> tuple[list[str], list[str], Floats]:
     """Return people, experts and how much each is believed, [people, experts], at the end.
 
@@ -162,16 +131,16 @@ def _share_map(
         labels = [short_name(column, 16) for column in columns]
         upright = max(map(len, labels)) * 0.085 > (WIDTH - 1.6) / len(labels)
         top = 0.08 * max(map(len, labels)) if upright else 0.15
-        figure = Figure(figsize=(WIDTH, 0.75 + top + _height(rows)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 0.75 + top + height(rows)), layout="constrained")
         axes = figure.add_subplot()
         colours = matplotlib.colormaps["Blues"].with_extremes(bad=LACKING)
         image = axes.imshow(
             values, cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
         )
-        _name_rows(axes, rows)
+        name_rows(axes, rows)
         axes.set_xticks(range(len(labels)), labels, rotation=90 if upright else 0, fontsize=8)
         axes.xaxis.tick_top()
-        _bare(axes)
+        bare(axes)
         if len(columns) <= _MOST_NUMBERED and len(rows) <= _LONG:
             for (row, column), value in np.ndenumerate(values):
                 ink = "#ffffff" if value > 0.7 else "#000000"
@@ -190,49 +159,20 @@ def _share_map(
     return drawn(name, title, words, figure)
 
 
-def _by_round(grid: Grid, rows: Sequence[str], palette: str, label: str) -> Figure:
-    """Return a map with rounds across; groups, which only have numbers, take colours in turn."""
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(WIDTH, 1.15 + _height(rows)), layout="constrained")
-        axes = figure.add_subplot()
-        colours = matplotlib.colormaps[palette].with_extremes(bad=LACKING)
-        values = np.where(grid.there, grid.values, np.nan).T
-        first, last = grid.rounds[0], grid.rounds[-1]
-        limits: dict[str, Any] = {"vmin": 0}
-        if not label:
-            values, limits = values % 20, {"vmin": 0, "vmax": 19}
-        edges = np.append(np.array(grid.rounds) - 0.5, last + 0.5)
-        mesh = axes.pcolormesh(
-            edges, np.arange(len(rows) + 1) - 0.5, values, cmap=colours, rasterized=True, **limits
-        )
-        axes.set_xlim(first - 0.5, last + 0.5)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        _name_rows(axes, rows)
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.set_xlabel("round")
-        _bare(axes)
-        if label:
-            whole = MaxNLocator(5, integer=True)
-            bar = figure.colorbar(
-                mesh, ax=axes, location="bottom", aspect=40, pad=0.02, ticks=whole
-            )
-            bar.set_label(label, fontsize=8)
-            bar.outline.set_visible(False)
-            bar.ax.tick_params(labelsize=7.5, length=2)
-    return figure
-
-
-def _height(rows: Sequence[str]) -> float:
+def height(rows: Sequence[str]) -> float:
+    """Return how high rows are together, in inches."""
     return _ROW * min(len(rows), _LONG) + 0.03 * max(0, len(rows) - _LONG)
 
 
-def _name_rows(axes: Any, rows: Sequence[str]) -> None:
+def name_rows(axes: Any, rows: Sequence[str]) -> None:
+    """Name rows at the left, of many every few."""
     step = math.ceil(len(rows) / _LONG)
     names = [short_name(row, 16) for row in rows[::step]]
     axes.set_yticks(range(0, len(rows), step), names, fontsize=8)
 
 
-def _bare(axes: Any) -> None:
+def bare(axes: Any) -> None:
+    """Take away frame and ticks."""
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -72,7 +72,8 @@ def _trace(
     names = {r.metric for r in rows if r.client and r.label is None} | set(TESTED)
     people: dict[str, dict[tuple[int, str], float]] = {name: {} for name in names}
     f1: dict[int, dict[tuple[int, str], float]] = {}
-    clusters = {}
+    clusters: dict[tuple[int, str], float] = {}
+    members: dict[int, dict[tuple[int, str], float]] = {}
     for r in rows:
         if not r.client:
             if r.metric == "clusters" and r.label is not None:
@@ -81,6 +82,8 @@ def _trace(
             continue
         elif r.label is None:
             people[r.metric][r.round, r.client] = r.value
+        elif r.metric == "cluster":
+            members.setdefault(r.label, {})[r.round, r.client] = r.value
         elif r.metric == "f1":
             f1.setdefault(r.label, {})[r.round, r.client] = r.value
     sent = {
@@ -97,6 +100,7 @@ def _trace(
         people={name: Grid.of(cells) for name, cells in people.items()},
         f1={label: Grid.of(cells) for label, cells in sorted(f1.items())},
         clusters=Grid.of(clusters),
+        members={label: Grid.of(cells) for label, cells in sorted(members.items())},
         bytes={name: sum(values) / len(values) for name, values in sent.items() if values},
         config=flat,
         version=db.trained_by(),

@@ -11,7 +11,8 @@ from fedsub.report.comparing import Pair, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
-from fedsub.report.maps import gate_maps, group_maps, person_class_maps, score_maps
+from fedsub.report.group_maps import group_maps
+from fedsub.report.maps import gate_maps, person_class_maps, score_maps
 from fedsub.report.page import Section, how_compared, lead, page
 from fedsub.report.protocol import protocol
 from fedsub.report.reading import read_run, run_config

@@ -6,8 +6,9 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 
@@ -29,19 +30,54 @@ RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
 Progress = Callable[[str, float, float], None]
 
 
+class RunsFailedError(RunError):
+    """Runs failed, after all others were finished.
+
+    Parameters
+    ----------
+    failed : what went wrong, by the run's name.
+    rest : the study of the rows of which no run failed.
+    chosen : its values, by :func:`row_key`.
+    """
+
+    def __init__(self, failed: Mapping[str, str], rest: Study, chosen: dict[str, Values]) -> None:
+        self.rest, self.chosen = rest, chosen
+        each = "\n".join(f"{name}: {error}" for name, error in failed.items())
+        super().__init__(
+            f"{len(failed)} run{'s' * (len(failed) > 1)} failed, the others are kept. Correct what "
+            f"they name and start the study again:\n{each}"
+        )
+
+
 def run_study(study: Study, folder: Path, engine: Engine, progress: Progress) -> dict[str, Values]:
     """Train all that is not trained yet; return the chosen values by :func:`row_key`.
 
     Raises
     ------
-    RunError
-        If runs failed; the others were finished first.
+    RunsFailedError
+        If runs failed; all others were finished first, but those whose values they were to choose.
     """
-    run_tasks(list(tuning_tasks(study)), folder, engine, "tuning", progress)
-    chosen = choose(study, folder)
+    first = list(tuning_tasks(study))
+    failed = run_tasks(first, folder, engine, "tuning", progress)
+    rest = _without(study, first, failed)
+    chosen = choose(rest, folder)
     write_whole(folder / CHOSEN_FILE, (json.dumps(chosen, indent=2) + "\n").encode())
-    run_tasks(list(final_tasks(study, chosen)), folder, engine, "runs", progress)
+    last = list(final_tasks(rest, chosen))
+    failed |= run_tasks(last, folder, engine, "runs", progress)
+    if failed:
+        raise RunsFailedError(failed, _without(study, [*first, *last], failed), chosen)
     return chosen
+
+
+def _without(study: Study, done: Iterable[Task], failed: Container[str]) -> Study:
+    """Return the study of the rows of which no run failed; it says which are missing."""
+    # Rows may have runs in common.
+    out = {task.entry.label for task in done if task.name in failed}
+    if not out:
+        return study
+    kept = tuple(entry for entry in study.entries if entry.label not in out)
+    about = f"{study.about}\n\nMissing, as runs failed: {', '.join(sorted(out))}."
+    return replace(study, entries=kept, about=about)
 
 
 def final_tasks(study: Study, chosen: dict[str, Values]) -> Iterator[Task]:
@@ -95,8 +131,8 @@ def database_of(folder: Path, task: Task) -> Path:
 
 def run_tasks(
     wanted: Sequence[Task], folder: Path, engine: Engine, stage: str, progress: Progress
-) -> None:
-    """Run what is not finished, longest first."""
+) -> dict[str, str]:
+    """Run what is not finished, longest first; return what failed, by name, and why."""
     # Tables may have runs in common: `local` does not know of what varies in FedSub.
     each = {task.name: task for task in wanted}
     # What is written last says that a run has ended.
@@ -108,19 +144,15 @@ def run_tasks(
     _check_data(todo, folder)
     done = total - sum(costs[task.name] for task in todo)
     progress(stage, done, total)
-    failed: list[str] = []
+    failed: dict[str, str] = {}
     todo.sort(key=lambda task: -costs[task.name])
     with closing(engine(todo, folder / RUNS)) as ended:
         for task, error in ended:
             if error is not None:
-                failed.append(f"{task.name}: {error}")
+                failed[task.name] = error
             done += costs[task.name]
             progress(stage, done, total)
-    if failed:
-        raise RunError(
-            f"{len(failed)} of {len(each)} runs failed, the others are kept. Correct what they "
-            "name and start the study again:\n" + "\n".join(failed)
-        )
+    return failed
 
 
 def _check_data(todo: Sequence[Task], folder: Path) -> None:
@@ -163,5 +195,9 @@ def cost(task: Task) -> float:
     """Return about how long a run is, in samples that are trained on."""
     config, name = task.config, task.method
     epochs = METHODS[name].cost(config.hyper[name], config.epochs).round
-    samples = sum(len(data.y) for data in federation_of(config.data).clients.values())
+    try:
+        clients = federation_of(config.data).clients
+    except FedSubError:
+        return 1.0  # its run says it itself
+    samples = sum(len(data.y) for data in clients.values())
     return float(config.rounds * samples * (epochs + 0.3))

@@ -13,7 +13,8 @@ from fedsub.report.comparing import LOCAL, Pair, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
-from fedsub.report.maps import gate_maps, group_maps, score_maps
+from fedsub.report.group_maps import group_maps
+from fedsub.report.maps import gate_maps, score_maps
 from fedsub.report.page import Section, how_compared, page
 from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config

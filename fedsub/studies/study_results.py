@@ -16,6 +16,9 @@ from fedsub.studies.study_file import SUMMARY
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
+#: Without test samples a score is no number, which is no score of 0 either.
+_OF_PEOPLE = ("macro_f1", "examples")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -73,8 +76,9 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
         with RunDatabase(database_of(folder, task)) as database:
             found = summarise_method(database, None)
             last = found.evaluated_round
-            rows = (row for row in database.metrics("macro_f1") if row.round == last)
-            people = {row.client: row.value for row in rows}
+            at_end = [[r for r in database.metrics(n) if r.round == last] for n in _OF_PEOPLE]
+            tested = {row.client for row in at_end[1] if row.value}
+            people = {row.client: row.value for row in at_end[0] if row.client in tested}
             measures = {name: _measured(database, found, name) for name in wanted}
             runs.append(Run(task, found, people, measures, database.trained_by()))
     return runs

@@ -102,6 +102,10 @@ class RoundSettings:
     unseen: UnseenSettings | None = None
     identity: str = "keys"
 
+    def evaluated(self, round: int) -> bool:
+        """Return whether everybody's model is tested after a round."""
+        return round % self.evaluate_every == 0 or round == self.rounds
+
 
 #: What may stand between uploads and their mean.
 ROBUST_FILTERS = ("none", "clip", "multi-krum", "trimmed-mean", "median")

@@ -95,7 +95,10 @@ class SubnetworkStrategy(PersonalizedStrategy):
                 for name, value in quality(points[y], labels).items():
                     apart.append(MetricRow(turn.round, "", y, name, value))
         new = cache.state() | {"clusters": clusters, "clustered": prototypes}
-        return new, [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
+        rows = [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
+        if self.settings.rounds.evaluated(turn.round):
+            rows += _member_rows(cache.roster, clusters, turn.round)
+        return new, rows
 
     def cached(self, state: State) -> tuple[Cache, Tensor]:
         """Return what the server last heard of every client, and everybody's clusters."""
@@ -145,6 +148,14 @@ def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
         found = float(clusters[:, y].max() + 1)
         if found:
             yield MetricRow(round, "", y, "clusters", found)
+
+
+def _member_rows(roster: Roster, clusters: Tensor, round: int) -> Iterator[MetricRow]:
+    """Yield in which of each class's clusters everybody is who is in one."""
+    for client, of in zip(roster.clients, clusters.tolist(), strict=True):
+        for y, cluster in enumerate(of):
+            if cluster >= 0:
+                yield MetricRow(round, client, y, "cluster", cluster)
 
 
 def _part(state: State, clusters: bool) -> State:

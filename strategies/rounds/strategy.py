@@ -106,8 +106,7 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         if self.finished_rounds == 0:
             self._evaluate_server(0, evaluate_fn, result)
         for round in range(self.finished_rounds + 1, rounds + 1):
-            evaluated = round % self.settings.rounds.evaluate_every == 0 or round == rounds
-            metrics = self.run_round(grid, round, timeout, evaluated)
+            metrics = self.run_round(grid, round, timeout, asked.evaluated(round))
             if metrics is not None:
                 result.evaluate_metrics_clientapp[round] = metrics
             self._evaluate_server(round, evaluate_fn, result)

@@ -78,6 +78,11 @@ def make_run(
                     found += [
                         MetricRow(round, "", label, "clusters", 2 + label) for label in (0, 1)
                     ]
+                    found += [
+                        MetricRow(round, p, label, "cluster", i * (1 + label) // len(people))
+                        for label in (0, 1)
+                        for i, p in enumerate(people[label:], label)
+                    ]
                 if name == "fedclar" and round > 1:
                     found += [
                         MetricRow(round, p, None, "group", i % 2) for i, p in enumerate(people)

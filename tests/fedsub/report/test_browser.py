@@ -6,12 +6,17 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fedsub.report.report import write_report
+from fedsub.studies.study_file import read_study
+from fedsub.studies.study_page import write_study_page
+from fedsub.studies.study_results import finished
 
+from ..studies.made_studies import STUDY, made, nothing_tuned
 from .made_runs import make_run
 
 BROWSER = next(
@@ -51,21 +56,32 @@ for (const width of [360, 1200]) {
 NAMES = ("fedsub", "local", "fedclar", "fedavg-finetune", "perfedavg")
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The report of a run whose people and folder have long names."""
-    folder = tmp_path_factory.mktemp("runs") / "federation-of-a-long-name-20260101-000000"
+def of_a_run(place: Path) -> tuple[str, int]:
+    """Return the page of a run whose people and folder have long names, and how many figures."""
+    folder = place / "federation-of-a-long-name-20260101-000000"
     people = tuple(f"a person with quite a long name {i}" for i in range(4))
     scores = {name: (lambda r, i: 0.5 + 0.1 * i) for name in NAMES}
-    return write_report(make_run(folder, scores, people=people))[0].read_text("utf-8")
+    page = write_report(make_run(folder, scores, people=people))[0].read_text("utf-8")
+    return page, 5 + len(NAMES) + 3  # clusters and who is in them of fedsub, groups of fedclar
+
+
+def of_a_study(place: Path) -> tuple[str, int]:
+    """Return the page of a study of two tables, each of them with figures."""
+    (place / "two.toml").write_text(STUDY)
+    study = read_study(place / "two.toml")
+    made(study, place)
+    runs = finished(study, place, nothing_tuned(study))
+    return write_study_page(study, place, runs).read_text("utf-8"), 2 * 7
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome on the path")
 @pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("make", [of_a_run, of_a_study])
 def test_every_figure_is_shown_and_nothing_scrolls_sideways(
-    page: str, tmp_path: Path, dark: bool
+    make: Callable[[Path], tuple[str, int]], tmp_path: Path, dark: bool
 ) -> None:
     assert BROWSER is not None
+    page, figures = make(tmp_path)
     # Inside a script no text may end it.
     text = json.dumps(page).replace("<", "\\u003c")
     asking = tmp_path / "asking.html"
@@ -83,7 +99,7 @@ def test_every_figure_is_shown_and_nothing_scrolls_sideways(
     assert [each["width"] for each in found] == [360, 1200]
     for each in found:
         assert each["wide"] <= each["width"]
-        assert len(each["boxes"]) == 5 + len(NAMES) + 2  # clusters of fedsub, groups of fedclar
+        assert len(each["boxes"]) == figures
         for area, left, right, marks in each["boxes"]:
             assert area > 10_000 and marks >= 3 and left >= 0 and right <= each["width"]
         assert each["skip"] >= 0 and each["outline"] != "none"

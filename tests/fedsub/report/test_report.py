@@ -9,10 +9,12 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedsub.report.csv_tables import csv_files
-from fedsub.report.frame import Frame
+from fedsub.report.frame import Frame, Grid
+from fedsub.report.group_maps import shared_clusters
 from fedsub.report.reading import read_run
 from fedsub.report.report import remove_report, write_report
 from fedsub.report.rows import against_own
@@ -23,7 +25,7 @@ from .html_checks import Page, checked
 from .made_runs import PEOPLE, make_run
 
 ALL = {"macro_f1", "loss", "gains", "people", "classes", "people_classes_1", "people_classes_2",
-       "people_classes_3", "clusters_1", "groups_3"}  # fmt: skip
+       "people_classes_3", "clusters_1", "members_1", "groups_3"}  # fmt: skip
 
 
 def figures(folder: Path) -> set[str]:
@@ -63,11 +65,31 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert float(rows[2]["fedsub less local"]) == pytest.approx(-0.2)
     with (folder / "tables" / "people_classes.csv").open() as file:
         assert len(list(csv.reader(file))) == 1 + 3 * 7  # one of four people lacks a class
+    assert "class 0: clusters of 4 people, 0 alone; class 1: clusters of 2 people, 1 alone." in text
+    with (folder / "tables" / "clusters.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["person"], row["cluster"]) for row in rows if row["class"] == "class 1"] == [
+        ("cy", "0"), ("di", "1"), ("eve", "1"),
+    ]  # fmt: skip
     before = {path: path.read_bytes() for path in folder.rglob("*.[hpc]*")}
     write_report(folder)
     assert {path: path.read_bytes() for path in before} == before
     assert remove_report(folder) and not remove_report(folder)
     assert {path.name for path in folder.iterdir()} == {"run.toml", *scores}
+
+
+def test_colours_of_clusters_stay_where_their_first_person_does() -> None:
+    rounds = (
+        {"a": 5, "b": 5, "c": 2, "d": 2, "e": 1},  # a with b, c with d, e alone
+        {"a": 0, "b": 1, "c": 3, "d": 3},  # e has not the class
+        {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0},  # others meet
+        {"b": 7, "c": 8, "d": 8, "e": 7},
+    )
+    cells = {(r, who): float(one) for r, each in enumerate(rounds) for who, one in each.items()}
+    found = shared_clusters(Grid.of(cells))
+    nan = math.nan
+    wanted = [[0, 0, 1, 1, -1], [-1, -1, 1, 1, nan], [0, 1, 0, 1, 1], [nan, 1, 0, 0, 1]]
+    assert np.array_equal(found, np.array(wanted), equal_nan=True)
 
 
 def test_a_mixture_of_models(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from fedsub.studies.engine import federation_of, train_run
 from fedsub.studies.local_engine import local_engine
-from fedsub.studies.runner import choose, cost, run_study, run_tasks
+from fedsub.studies.runner import RunsFailedError, choose, cost, run_study, run_tasks
 from fedsub.studies.study import Entry, Study, Task, task_of, tuning_tasks
 from fedsub.studies.study_file import read_study, shortened
 from fedsub.studies.study_page import write_study_page
@@ -300,9 +300,21 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(place: Path) -> None:
     study = replace(study, cells=((),), tune={})
     good = [task_of(study, entry, (), 0, {}) for entry in study.entries[:2]]
     bad = task_of(study, Entry("deep", "fedper", {"head-layers": 9}), (), 0, {})
-    with pytest.raises(RunError, match=r"1 of 3 runs failed.*\ndeep-seed0-.*head: got 9 layers"):
-        run_tasks([*good, bad], place / "out", local_engine(1), "runs", nothing)
+    failed = run_tasks([*good, bad], place / "out", local_engine(1), "runs", nothing)
+    assert list(failed) == [bad.name] and "head: got 9 layers" in failed[bad.name]
     assert len(list((place / "out").glob("runs/*/summary.json"))) == 2
+
+
+def test_data_that_cannot_be_read_fail_their_own_runs(place: Path) -> None:
+    two = 'data = ["people", "gone"]'
+    text = STUDY.replace('data = "people"\n', "").replace("train-share = [1.0, 0.5]", two)
+    (place / "small.toml").write_text(text)
+    study = replace(shortened(read_study(place / "small.toml"), "0", 1), tune={})
+    study = replace(study, entries=study.entries[:1])
+    (place / "out").mkdir()
+    with pytest.raises(RunsFailedError, match=r"1 run failed(.|\n)*gone"):
+        run_study(study, place / "out", local_engine(1), nothing)
+    assert len(list((place / "out").glob("runs/*/summary.json"))) == 1
 
 
 def test_long_runs_come_first(place: Path) -> None:

@@ -6,15 +6,14 @@ import csv
 import sqlite3
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fedsub.report import comparing
 from fedsub.studies.engine import SECONDS_FILE
-from fedsub.studies.runner import RUNS, database_of, final_tasks, row_key, run_tasks
-from fedsub.studies.study import Printed, Study, Task, Values
+from fedsub.studies.runner import RUNS, database_of, final_tasks, run_tasks
+from fedsub.studies.study import Printed, Study, Task
 from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
 from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, gains_of, tables
@@ -24,50 +23,13 @@ from fedsub_core.version import VERSION, build
 
 from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
-
-STUDY = """
-title = "Two <tables>"
-about = "What is known before."
-seeds = [0, 1]
-show = ["clusters", "accuracy"]
-[run]
-rounds = 3
-[[vary]]
-data = "watch"
-lr = 0.05
-[[vary]]
-data = "watch"
-epochs = [2]
-[methods]
-local = {}
-"fedsub mixing" = { method = "fedsub", k-selection = "dbi-capped" }
-fedavg = {}
-[[paper]]
-source = "Fig. 4"
-where = { lr = 0.05 }
-macro-f1 = { "fedsub mixing" = 0.87, fedavg = 0.5 }
-"""
-#: By method and seed: what the person at a place reaches.
-REACHED = {"local": (0.5, 0.5), "fedsub": (0.7, 0.8), "fedavg": (0.3, 0.2)}
+from .made_studies import STUDY, made, nothing_tuned
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     (tmp_path / "two.toml").write_text(STUDY)
     return read_study(tmp_path / "two.toml")
-
-
-def made(study: Study, folder: Path) -> None:
-    for task in final_tasks(study, nothing_tuned(study)):
-        base = REACHED[task.method][task.config.seed]
-        score = partial(lambda base, r, i: base + 0.01 * i * r, base)
-        rounds = task.config.rounds
-        run = make_run(folder / RUNS / task.name, {task.method: score}, rounds=rounds)
-        (run / SECONDS_FILE).write_text("1.0")
-
-
-def nothing_tuned(study: Study) -> dict[str, Values]:
-    return {row_key(entry, cell): {} for cell in study.cells for entry in study.entries}
 
 
 def test_the_page_has_a_part_for_each_table(
@@ -89,9 +51,9 @@ def test_the_page_has_a_part_for_each_table(
     assert ">the model as last trained at home: fedsub mixing, local; the model as last" in page
     assert "data watch, lr 0.05: greatest macro F1: fedsub mixing, 0.795" in page
     assert "better than local, by the interval: fedsub mixing; worse: fedavg" in page
-    # Curves with the paper's end points where it prints any, the strip, two maps, clusters.
+    # Curves with the paper's end points where it prints any, the strip, maps, clusters.
     for key in ("01_", "02_"):
-        names = {"macro_f1", "loss", "gains", "people", "classes", "clusters_1"}
+        names = {"macro_f1", "loss", "gains", "people", "classes", "clusters_1", "members_1"}
         assert {path.stem for path in (tmp_path / "figures").glob(f"{key}*")} == {
             key + name for name in names
         }

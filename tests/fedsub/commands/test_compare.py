@@ -1,0 +1,51 @@
+"""`fedsub compare`, and `fedsub report` of a study's folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from .calls import Call, assert_refused
+
+STUDY = """
+title = "Small"
+about = "Of which one row fails."
+seeds = [0]
+[run]
+data = "{data}"
+rounds = 1
+[methods]
+local = {{}}
+fedavg = {{}}
+deep = {{ method = "fedper", head-layers = {layers} }}
+[tune]
+lr = [0.01, 0.05]
+"""
+
+
+def test_rows_of_which_a_run_failed_are_missing_and_said(fedsub: Call, town_folder: Path) -> None:
+    """The rest of the study goes on, and has its tables and page."""
+    file, folder = Path("small.toml").resolve(), Path("runs/small").resolve()
+    file.write_text(STUDY.format(data=town_folder, layers=9))
+    code, out, err = fedsub("compare", file)
+    assert code == 2 and "2 runs failed, the others are kept" in err
+    assert len(re.findall(r"tuning-deep-seed0-\w+: .*head: got 9 layers", err)) == 2
+    assert f"Study folder: {folder} (tables.md)" in out
+    for name in ("tables.md", "report.html"):
+        assert "Missing, as runs failed: deep." in (folder / name).read_text("utf-8")
+    rows = re.findall(r"^\| (\w+) \|", (folder / "tables.md").read_text("utf-8"), re.MULTILINE)
+    assert {"local", "fedavg"} <= set(rows) and "deep" not in rows
+    assert_refused(fedsub("report", folder), "the study has runs to do")
+    # Corrected, it goes on as if it never had been wrong.
+    file.write_text(STUDY.format(data=town_folder, layers=1))
+    code, out, err = fedsub("compare", file)
+    assert code == 0, err
+    tables = (folder / "tables.md").read_text("utf-8")
+    assert "Missing" not in tables and "\n| deep |" in tables
+    page = folder / "report.html"
+    before = page.read_bytes()
+    page.unlink()
+    assert fedsub("report", folder)[:2] == (0, f"Report: {page}\n")
+    assert page.read_bytes() == before
+    code, _, err = fedsub("report", folder, "--watch")
+    assert code == 2 and "got a study's" in err
