@@ -96,7 +96,7 @@ def compare(
             chosen = run_study(wanted, folder, over, progress)
         except RunsFailedError as error:
             failed, wanted, chosen = error, error.rest, error.chosen
-            if not wanted.entries:
+            if not any(wanted.rows()):
                 raise
     runs = finished(wanted, folder, chosen)
     console.print(write_tables(wanted, folder, runs), markup=False, soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -18,6 +17,7 @@ from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
 from fedsub_data.inspection.drawing import LACKING, short_name
 
 _ALONE = "#eef1f4"
+_COLOURS = 20  # of Matplotlib's tab20
 _THIN = 0.6  # rows, where there is a map for each class
 
 
@@ -36,7 +36,7 @@ def group_maps(frame: Frame) -> Iterator[Drawn]:
             ends = zip(names, grid.values[-1], strict=True)
             said = "; ".join(f"{one} {end:.0f}" for one, end in ends if np.isfinite(end))
             words = f"Clusters in round {grid.rounds[-1]}: {said}."
-            figure = _by_round(grid, names, "Purples", "clusters")
+            figure = _counts_by_round(grid, names, "clusters")
             yield drawn(f"{frame.key}clusters_{place + 1}", title, words, figure)
         if trace.members:
             names = [frame.class_name(label) for label in trace.members]
@@ -54,9 +54,9 @@ def group_maps(frame: Frame) -> Iterator[Drawn]:
             words = (
                 f"In round {grid.rounds[-1]} {len(sizes)} groups, of "
                 f"{', '.join(map(str, reversed(sizes)))} people. Equal colours in a round are one "
-                "group."
+                f"group; light: alone in one.{_repeated([grid])}"
             )
-            figure = _by_round(grid, grid.columns, "tab20", "")
+            figure = _members_by_round([], [grid])
             title = f"{name}: who is with whom by round{of}"
             yield drawn(f"{frame.key}groups_{place + 1}", title, words, figure)
 
@@ -81,67 +81,69 @@ def shared_clusters(grid: Grid) -> Floats:
 
 
 def _members_said(names: Sequence[str], grids: Sequence[Grid]) -> str:
-    said = []
+    said, end = [], max(grid.rounds[-1] for grid in grids)
     for name, grid in zip(names, grids, strict=True):
-        last = shared_clusters(grid)[-1]
+        last = shared_clusters(grid)[-1] if grid.rounds[-1] == end else np.array([])
         sizes = sorted(np.unique(last[last >= 0], return_counts=True)[1], reverse=True)
         alone = f"{(last == -1).sum()} alone"
         some = f"clusters of {', '.join(map(str, sizes))} people, " if sizes else ""
         said.append(f"{name}: {some}{alone}")
     return (
-        f"In round {grids[0].rounds[-1]}: {'; '.join(said)}. Equal colours in a column are one "
-        "cluster; light: alone in one; grey: not in this class. Who is where is in tables/."
+        f"In round {end}: {'; '.join(said)}. Equal colours in a class and round are one cluster; "
+        f"light: alone in one; grey: in none.{_repeated(grids)} Who is where is in tables/."
     )
 
 
+def _repeated(grids: Sequence[Grid]) -> str:
+    """Return what is to be known where there are more clusters than colours."""
+    most = max(np.nanmax(shared_clusters(grid)) for grid in grids)
+    return f" Of more than {_COLOURS} some have the same colour." if most >= _COLOURS else ""
+
+
 def _members_by_round(names: Sequence[str], grids: Sequence[Grid]) -> Figure:
-    """Return a map for each class, two in a row, people by rounds."""
+    """Return a map for each grid, two in a row: people by rounds that say so, all equally wide."""
     people = sorted({person for grid in grids for person in grid.columns})
+    rounds = sorted({round for grid in grids for round in grid.rounds})
+    across = min(2, len(grids))
+    down = math.ceil(len(grids) / across)
+    high = height(people) * (_THIN if names else 1) + (0.35 if names else 0)
     with matplotlib.rc_context(LOOK):
-        down = math.ceil(len(grids) / 2)
-        size = (WIDTH, 0.6 + down * (0.35 + _THIN * height(people)))
-        figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(down, 2, squeeze=False, sharex=True, sharey=True)
-        tab20 = matplotlib.colormaps["tab20"]
-        shades = np.vstack([to_rgba(_ALONE), tab20(np.arange(tab20.N))])
+        figure = Figure(figsize=(WIDTH, 0.6 + down * high), layout="constrained")
+        panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
+        shades = np.vstack([to_rgba(_ALONE), matplotlib.colormaps["tab20"](np.arange(_COLOURS))])
         colours = ListedColormap(shades).with_extremes(bad=LACKING)
-        if len(grids) % 2:
+        if len(grids) < panels.size:
             panels[-1, 1].set_visible(False)
             panels[-2 if down > 1 else -1, 1].tick_params(labelbottom=True)
-        for axes, name, grid in zip(panels.flat, names, grids, strict=False):
+        for axes, grid in zip(panels.flat, grids, strict=False):
             shared = shared_clusters(grid)
-            values = np.full((len(people), len(grid.rounds)), np.nan)
-            values[[people.index(one) for one in grid.columns]] = np.where(
-                shared < 0, 0, 1 + shared % tab20.N
-            ).T
-            edges = np.append(np.array(grid.rounds) - 0.5, grid.rounds[-1] + 0.5)
-            tops = np.arange(len(people) + 1) - 0.5
-            axes.pcolormesh(
-                edges, tops, values, cmap=colours, vmin=0, vmax=tab20.N, rasterized=True
-            )
+            values = np.full((len(people), len(rounds)), np.nan)
+            places = [*map(people.index, grid.columns)], [*map(rounds.index, grid.rounds)]
+            values[np.ix_(*places)] = np.where(shared < 0, 0, 1 + shared % _COLOURS).T
+            edges = (np.arange(n + 1) - 0.5 for n in (len(rounds), len(people)))
+            axes.pcolormesh(*edges, values, cmap=colours, vmin=0, vmax=_COLOURS, rasterized=True)
             axes.set_ylim(len(people) - 0.5, -0.5)
-            axes.set_title(short_name(name, 16), fontsize=8.5)
             name_rows(axes, people)
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            marked = np.unique(np.linspace(0, len(rounds) - 1, 6 // across + 1).astype(int))
+            axes.set_xticks(marked, [rounds[i] for i in marked])
             bare(axes)
+        for axes, name in zip(panels.flat, names, strict=False):
+            axes.set_title(short_name(name, 16), fontsize=8.5)
         figure.supxlabel("round", fontsize=9)
     return figure
 
 
-def _by_round(grid: Grid, rows: Sequence[str], palette: str, label: str) -> Figure:
-    """Return a map with rounds across; groups, which only have numbers, take colours in turn."""
+def _counts_by_round(grid: Grid, rows: Sequence[str], label: str) -> Figure:
+    """Return a map of counts, rounds across."""
     with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(WIDTH, 1.15 + height(rows)), layout="constrained")
         axes = figure.add_subplot()
-        colours = matplotlib.colormaps[palette].with_extremes(bad=LACKING)
+        colours = matplotlib.colormaps["Purples"].with_extremes(bad=LACKING)
         values = np.where(grid.there, grid.values, np.nan).T
         first, last = grid.rounds[0], grid.rounds[-1]
-        limits: dict[str, Any] = {"vmin": 0}
-        if not label:
-            values, limits = values % 20, {"vmin": 0, "vmax": 19}
         edges = np.append(np.array(grid.rounds) - 0.5, last + 0.5)
         mesh = axes.pcolormesh(
-            edges, np.arange(len(rows) + 1) - 0.5, values, cmap=colours, rasterized=True, **limits
+            edges, np.arange(len(rows) + 1) - 0.5, values, cmap=colours, rasterized=True, vmin=0
         )
         axes.set_xlim(first - 0.5, last + 0.5)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -149,12 +151,9 @@ def _by_round(grid: Grid, rows: Sequence[str], palette: str, label: str) -> Figu
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_xlabel("round")
         bare(axes)
-        if label:
-            whole = MaxNLocator(5, integer=True)
-            bar = figure.colorbar(
-                mesh, ax=axes, location="bottom", aspect=40, pad=0.02, ticks=whole
-            )
-            bar.set_label(label, fontsize=8)
-            bar.outline.set_visible(False)
-            bar.ax.tick_params(labelsize=7.5, length=2)
+        whole = MaxNLocator(5, integer=True)
+        bar = figure.colorbar(mesh, ax=axes, location="bottom", aspect=40, pad=0.02, ticks=whole)
+        bar.set_label(label, fontsize=8)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=7.5, length=2)
     return figure

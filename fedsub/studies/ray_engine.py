@@ -23,7 +23,7 @@ from fedsub.studies.engine import Engine, federation_of, train_run, what_went_wr
 from fedsub.studies.node_folders import LOCK, PREFIX, locked, sweep
 from fedsub.studies.study import Task
 from fedsub_core.data.federation import Federation
-from fedsub_core.errors import RunError
+from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import replace_file, whole_folder
 from fedsub_core.version import build
 
@@ -66,8 +66,11 @@ class _RayEngine:
                 places = self._places()  # anew: nodes come and go
                 while waiting and len(running) < places:
                     task = waiting.popleft()
-                    running[self._begin(task)] = task
-                ended, _ = ray.wait(list(running), timeout=1)
+                    try:
+                        running[self._begin(task)] = task
+                    except FedSubError as error:  # data that cannot be read
+                        yield task, what_went_wrong(error)
+                ended, _ = ray.wait(list(running), timeout=1) if running else ([], [])
                 for run in ended:
                     task = running.pop(run)
                     try:

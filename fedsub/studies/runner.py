@@ -13,13 +13,24 @@ from math import isfinite
 from pathlib import Path
 
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
-from fedsub.studies.study import Cell, Entry, Study, Task, Values, shown, tasks, tuning_tasks
+from fedsub.studies.study import (
+    Cell,
+    Entry,
+    Study,
+    Task,
+    Values,
+    name_of,
+    shown,
+    tasks,
+    tuning_tasks,
+)
+from fedsub_core.config.toml import read_toml
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_core.version import build
-from fedsub_server.results import DATABASE_FILE
+from fedsub_server.results import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
@@ -36,7 +47,7 @@ class RunsFailedError(RunError):
     Parameters
     ----------
     failed : what went wrong, by the run's name.
-    rest : the study of the rows of which no run failed.
+    rest : the study without the rows of which a run failed.
     chosen : its values, by :func:`row_key`.
     """
 
@@ -70,14 +81,14 @@ def run_study(study: Study, folder: Path, engine: Engine, progress: Progress) ->
 
 
 def _without(study: Study, done: Iterable[Task], failed: Container[str]) -> Study:
-    """Return the study of the rows of which no run failed; it says which are missing."""
+    """Return the study without the rows of which a run failed; it says which are missing."""
     # Rows may have runs in common.
-    out = {task.entry.label for task in done if task.name in failed}
+    out = {(task.cell, task.entry.label): None for task in done if task.name in failed}
     if not out:
         return study
-    kept = tuple(entry for entry in study.entries if entry.label not in out)
-    about = f"{study.about}\n\nMissing, as runs failed: {', '.join(sorted(out))}."
-    return replace(study, entries=kept, about=about)
+    said = [f"{label} ({name_of(cell)})" if cell else label for cell, label in out]
+    about = f"{study.about}\n\nMissing, as runs failed: {'; '.join(said)}."
+    return replace(study, missing=study.missing | out.keys(), about=about)
 
 
 def final_tasks(study: Study, chosen: dict[str, Values]) -> Iterator[Task]:
@@ -94,14 +105,13 @@ def choose(study: Study, folder: Path) -> dict[str, Values]:
     tried: dict[str, list[Task]] = {}
     for task in tuning_tasks(study):
         tried.setdefault(row_key(task.entry, task.cell), []).append(task)
-    for cell in study.cells:
-        for entry in study.entries:
-            key = row_key(entry, cell)
-            if key not in tried:
-                chosen[key] = study.candidates(entry)[0]
-                continue
-            scores = [_score(summary(folder, task)) for task in tried[key]]
-            chosen[key] = tried[key][scores.index(max(scores))].tuned
+    for cell, entry in study.rows():
+        key = row_key(entry, cell)
+        if key not in tried:
+            chosen[key] = study.candidates(entry)[0]
+            continue
+        scores = [_score(summary(folder, task)) for task in tried[key]]
+        chosen[key] = tried[key][scores.index(max(scores))].tuned
     return chosen
 
 
@@ -167,14 +177,21 @@ def _check_data(todo: Sequence[Task], folder: Path) -> None:
             continue  # the runs say it themselves
         found = repr(sorted(fingerprints(federation).items()))
         digest = hashlib.blake2b(found.encode(), digest_size=12).hexdigest()
-        if known.setdefault(shown(source), digest) != digest:
+        if known.setdefault(shown(source), digest) != digest and _trained_on(folder, source):
             raise RunError(
                 f"{folder}: {source}: the data are other than those of runs that are kept there; "
                 "one table would mix both. Restore them, or choose another --out"
             )
+        known[shown(source)] = digest
     if known != before:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(kept, (json.dumps(known, indent=2) + "\n").encode())
+
+
+def _trained_on(folder: Path, source: str) -> bool:
+    """Return whether a finished run had data of that name."""
+    runs = (path.parent for path in (folder / RUNS).glob(f"*/{SECONDS_FILE}"))
+    return any(shown(str(read_toml(run / RUN_FILE)["data"])) == shown(source) for run in runs)
 
 
 def _warn_of_other_code(kept: Sequence[Task], folder: Path) -> None:

@@ -63,6 +63,7 @@ class Study:
     tune : keys with values, of which the best on a validation part is taken.
     show : measures that the tables have beyond those of all studies.
     papers : what papers print, to stand beside what comes out.
+    missing : rows, by cell and label, that the tables do without, as runs of them failed.
     """
 
     title: str
@@ -75,6 +76,13 @@ class Study:
     tune: Mapping[str, Sequence[Any]]
     show: tuple[str, ...] = ()
     papers: tuple[Printed, ...] = ()
+    missing: frozenset[tuple[Cell, str]] = frozenset()
+
+    def rows(self) -> Iterator[tuple[Cell, Entry]]:
+        """Yield every table's rows, without what is missing."""
+        for cell, entry in product(self.cells, self.entries):
+            if (cell, entry.label) not in self.missing:
+                yield cell, entry
 
     def candidates(self, entry: Entry) -> list[Values]:
         """Return the combinations of tuned values that an entry is tried with; one if none."""
@@ -126,22 +134,25 @@ def shown(value: object) -> str:
     return Path(value).name if isinstance(value, str) and "/" in value else str(value)
 
 
+def name_of(cell: Cell) -> str:
+    """Return what a table is of, in words; "" of a study's only one."""
+    return ", ".join(f"{key} {shown(value)}" for key, value in cell)
+
+
 def tasks(study: Study, best: Any) -> Iterator[Task]:
     """Yield the runs that the tables are made of; `best(entry, cell)` gives the tuned values."""
-    for cell in study.cells:
-        for entry in study.entries:
-            for seed in study.seeds:
-                yield task_of(study, entry, cell, seed, best(entry, cell))
+    for cell, entry in study.rows():
+        for seed in study.seeds:
+            yield task_of(study, entry, cell, seed, best(entry, cell))
 
 
 def tuning_tasks(study: Study) -> Iterator[Task]:
     """Yield the runs that choose values, all with the first seed; none where there is no choice."""
-    for cell in study.cells:
-        for entry in study.entries:
-            candidates = study.candidates(entry)
-            if len(candidates) > 1:
-                for tuned in candidates:
-                    yield task_of(study, entry, cell, study.seeds[0], tuned, tuning=True)
+    for cell, entry in study.rows():
+        candidates = study.candidates(entry)
+        if len(candidates) > 1:
+            for tuned in candidates:
+                yield task_of(study, entry, cell, study.seeds[0], tuned, tuning=True)
 
 
 def task_of(

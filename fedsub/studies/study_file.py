@@ -19,6 +19,7 @@ from fedsub.studies.study import (
     Printed,
     Study,
     concerns,
+    name_of,
     shown,
     task_of,
     tasks,
@@ -58,7 +59,8 @@ def keep_study(folder: Path, file: Path, data: Path | None, asked: Mapping[str, 
     """Keep in a study's folder what it was started with, for :func:`kept_study`."""
     places = [str(place.resolve()) for place in (data, file.parent) if place is not None]
     write_whole(folder / STUDY_FILE, file.read_bytes())
-    write_whole(folder / ASKED_FILE, (json.dumps({"places": places, **asked}) + "\n").encode())
+    kept = {"name": file.stem, "places": places, **asked}
+    write_whole(folder / ASKED_FILE, (json.dumps(kept) + "\n").encode())
 
 
 def kept_study(folder: Path) -> Study:
@@ -71,10 +73,10 @@ def kept_study(folder: Path) -> Study:
     """
     try:
         asked = json.loads((folder / ASKED_FILE).read_text("utf-8"))
-        places = [Path(place) for place in asked.pop("places")]
+        name, places = asked.pop("name", folder.name), [Path(p) for p in asked.pop("places")]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{folder / ASKED_FILE}: cannot be read ({error})") from error
-    return shortened(_read(folder / STUDY_FILE, places), **asked)
+    return shortened(_read(folder / STUDY_FILE, places, name), **asked)
 
 
 def read_study(path: Path, data: Path | None = None) -> Study:
@@ -85,10 +87,11 @@ def read_study(path: Path, data: Path | None = None) -> Study:
     ConfigError
         Where the file cannot be read, or a key or value is none; it names the file and the key.
     """
-    return _read(path, [folder for folder in (data, path.parent) if folder is not None])
+    places = [folder for folder in (data, path.parent) if folder is not None]
+    return _read(path, places, path.stem)
 
 
-def _read(path: Path, places: Sequence[Path]) -> Study:
+def _read(path: Path, places: Sequence[Path], name: str) -> Study:
     table = read_toml(path)
     for key in table:
         if key not in _KEYS:
@@ -111,7 +114,7 @@ def _read(path: Path, places: Sequence[Path]) -> Study:
     if budget not in BUDGETS:
         raise ConfigError(f"{path}: budget: got {budget!r}, expected {' or '.join(BUDGETS)}")
     study = Study(
-        str(table.get("title", path.stem)),
+        str(table.get("title", name)),
         str(table.get("about", "")).strip(),
         tuple(seeds),
         budget,
@@ -216,6 +219,11 @@ def _check_tuned(path: Path, study: Study) -> None:
                 f"{path}: tune: {key}: got {study.tune[key]!r}, expected it in [run] or [vary]: "
                 "rows that differ in what they are tested on cannot be compared"
             )
+        if key == "rounds" or (key == "epochs" and study.budget == "compute"):
+            raise ConfigError(
+                f"{path}: tune: {key}: got {study.tune[key]!r}, expected it in [run] or [vary]: "
+                f"rows would not be equal in {study.budget}"
+            )
         if not any(concerns(key, entry) for entry in study.entries):
             has = ", ".join(dict.fromkeys(entry.method for entry in study.entries))
             raise ConfigError(
@@ -244,6 +252,8 @@ def _cells(path: Path, given: Any, places: Sequence[Path]) -> tuple[Cell, ...]:
             listed = _listed(path, "vary", key, values)
             lists[key] = [_absolute(key, value, places) for value in listed]
         found += [tuple(zip(lists, one, strict=True)) for one in product(*lists.values())]
+    if twice := next((cell for cell in found if found.count(cell) > 1), None):
+        raise ConfigError(f"{path}: vary: got {name_of(twice)} twice, expected each table once")
     return tuple(found)
 
 

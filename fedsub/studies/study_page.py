@@ -21,16 +21,20 @@ from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
 from fedsub.studies.runner import RUNS, choose
-from fedsub.studies.study import Cell, Study
+from fedsub.studies.study import INDIFFERENT, Cell, Study, name_of
 from fedsub.studies.study_file import kept_study
 from fedsub.studies.study_results import Row, Run, finished, tables
-from fedsub.studies.study_tables import how_measured, name_of, table
+from fedsub.studies.study_tables import how_measured, table
+from fedsub_core.config.run_config import to_flat
 from fedsub_core.errors import RunError
 
 _NAMED = 3  # people whom a row names who are worse off; all stand in a folded table
 #: How a run was done, in which a study's tables differ; and what only one run of a study has.
 _OF_A_TABLE = ("data", "split", "rounds")
 _OF_A_RUN = frozenset({*_OF_A_TABLE, "seed", "other than the defaults"})
+#: How the line on learning says keys that a study may tune.
+_LEARNING = {"lr": "rate {}", "momentum": "momentum {}", "batch-size": "batches of {}",
+             "epochs": "epochs in a round {}"}  # fmt: skip
 
 
 def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
@@ -56,8 +60,9 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
         parts.append(_part(study, cell, found, mine, frame, compared))
         leads.append(_lead(cell, found, compared))
         named = dict(protocol(frame, run_config(folder / RUNS / mine[0].task.name)))
-        if "lr" in study.tune:
-            named["learning"] = named["learning"].replace(f"rate {_rate(mine)}", "rate as chosen")
+        for key in study.tune.keys() & _LEARNING.keys():
+            ran = _LEARNING[key].format(to_flat(mine[0].task.config)[key])
+            named["learning"] = named["learning"].replace(ran, _LEARNING[key].format("as chosen"))
         for key in named.keys() - _OF_A_RUN:
             common.setdefault(key, []).append(named[key])
         done += [(f"{key} ({name_of(cell)})" if cell else key, named[key]) for key in _OF_A_TABLE]
@@ -66,6 +71,8 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     # In a page's order; what tables differ in is said of all.
     done += [(key, "; ".join(dict.fromkeys(common[key]))) for key in named if key in common]
     own = {e.label: ", ".join(f"{k} = {v}" for k, v in e.hyper.items()) for e in study.entries}
+    of_all = [f"{k} = {v}" for k, v in study.run.items() if k not in (*_OF_A_TABLE, *INDIFFERENT)]
+    done += [("settings of all", ", ".join(of_all))] if of_all else []
     said = [f"{label}: {hyper}" for label, hyper in own.items() if hyper]
     done += [("rows' own settings", "; ".join(said))] if said else []
     parts.append(Section("protocol", "How it was done", how_measured(study, runs), facts=done))
@@ -153,10 +160,6 @@ def _part(
         [one for one in drawn if one],
         [one for one in folded if one and one.rows],
     )
-
-
-def _rate(runs: Sequence[Run]) -> float:
-    return runs[0].task.config.lr
 
 
 def _whose(runs: Sequence[Run]) -> str:

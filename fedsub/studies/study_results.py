@@ -90,15 +90,17 @@ def _measured(database: RunDatabase, found: MethodSummary, name: str) -> float |
         value = getattr(found, SUMMARY[name])
         return None if value is None else float(value)
     rows = list(database.metrics(name.replace("-", "_")))
-    last = [row.value for row in rows if row.round == rows[-1].round]
-    return float(np.mean(last)) if last else None
+    # What is of a class and nobody's is said anew only where it changed.
+    last = {(r.client, r.label): r.value for r in rows if not r.client or r.round == rows[-1].round}
+    return float(np.mean(list(last.values()))) if last else None
 
 
 def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
-    """Return each cell's rows, the greatest macro F1 first."""
+    """Return each cell's rows, the greatest macro F1 first; no cell of which all are missing."""
     found = []
-    for cell in study.cells:
-        of = [[r for r in runs if (r.task.cell, r.task.entry) == (cell, e)] for e in study.entries]
+    for cell in dict.fromkeys(cell for cell, _ in study.rows()):
+        entries = [entry for one, entry in study.rows() if one == cell]
+        of = [[r for r in runs if (r.task.cell, r.task.entry) == (cell, e)] for e in entries]
         alone = next((own for own in of if own[0].task.method == "local"), None)
         rows = [_row(own, alone) for own in of]
         found.append((cell, sorted(rows, key=lambda row: -row.macro_f1)))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.methods import markdown_table
-from fedsub.studies.study import Cell, Study, shown
+from fedsub.studies.study import Cell, Study, name_of, shown
 from fedsub.studies.study_file import SUMMARY
 from fedsub.studies.study_results import Row, Run, tables
 from fedsub_core.files import write_whole
@@ -50,11 +50,6 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Se
         titles, lines = table(study, cell, rows)
         parts.append("\n".join(markdown_table(titles, lines)))
     return "\n\n".join(parts) + "\n"
-
-
-def name_of(cell: Cell) -> str:
-    """Return what a table is of, in words; "" of a study's only one."""
-    return ", ".join(f"{key} {shown(value)}" for key, value in cell)
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:

@@ -144,10 +144,11 @@ def _size_rows(uploads: Mapping[str, Bundle], round: int) -> Iterator[MetricRow]
 
 def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
     """Yield how many clusters each class has, as the whole federation's metric."""
-    for y in range(clusters.shape[1]):
-        found = float(clusters[:, y].max() + 1)
+    for y, of in enumerate(clusters.unbind(1)):
+        # Not the last one's number: one is left empty where its only person is forgotten.
+        found = len(set(of.tolist()) - {-1})
         if found:
-            yield MetricRow(round, "", y, "clusters", found)
+            yield MetricRow(round, "", y, "clusters", float(found))
 
 
 def _member_rows(roster: Roster, clusters: Tensor, round: int) -> Iterator[MetricRow]:

@@ -23,7 +23,8 @@ from flwr.supercore.inflatable.inflatable_object import (
 class _Budget(threading.local):
     """What this thread may make: no more than came, or `most` bytes; None: whatever it likes."""
 
-    most: int | None = None
+    def __init__(self) -> None:
+        self.start(None)  # in each thread
 
     def start(self, most: int | None) -> None:
         self.most, self.made = most, 0

@@ -14,7 +14,7 @@ import pytest
 
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.frame import Frame, Grid
-from fedsub.report.group_maps import shared_clusters
+from fedsub.report.group_maps import group_maps, shared_clusters
 from fedsub.report.reading import read_run
 from fedsub.report.report import remove_report, write_report
 from fedsub.report.rows import against_own
@@ -90,6 +90,17 @@ def test_colours_of_clusters_stay_where_their_first_person_does() -> None:
     nan = math.nan
     wanted = [[0, 0, 1, 1, -1], [-1, -1, 1, 1, nan], [0, 1, 0, 1, 1], [nan, 1, 0, 0, 1]]
     assert np.array_equal(found, np.array(wanted), equal_nan=True)
+
+
+def test_more_groups_than_colours_are_said(tmp_path: Path) -> None:
+    people = tuple(f"p{i:02}" for i in range(44))
+    cells = {(1, p): float(i // 2) for i, p in enumerate(people)}
+    assert shared_clusters(Grid.of(cells)).max() == 21
+    (trace,) = read_run(make_run(tmp_path / "run", {"fedclar": lambda r, i: 0.5})).traces
+    pairs = replace(trace, people={**trace.people, "group": Grid.of(cells)})
+    for one, said in ((trace, False), (pairs, True)):
+        (figure,) = group_maps(Frame([one]))
+        assert ("Of more than 20 some have the same colour" in figure.words) == said
 
 
 def test_a_mixture_of_models(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,7 @@ def test_failed_runs_are_named_as_by_the_local_engine_and_lost_ones_are_repeated
     bad = task_of(study, Entry("deep", "fedper", {"head-layers": 9}), (), 0, {})
     last = task_of(study, study.entries[2], (), 0, {})
     deadly = Deadly(last.entry, last.cell, last.config)
+    away = replace(last, config=replace(last.config, data=str(tmp_path / "gone")))
 
     def failure(engine: Engine, tasks: list[Task]) -> dict[str, str]:
         failed = run_tasks(tasks, out, engine, "runs", nothing)
@@ -161,8 +163,8 @@ def test_failed_runs_are_named_as_by_the_local_engine_and_lost_ones_are_repeated
     out = tmp_path / "ray"
     with ray_engine(nodes.address, None) as engine:
         assert failure(engine, [*good, bad]) == expected
-        lost = failure(engine, [*good, deadly])
-    assert list(lost) == [deadly.name]
+        lost = failure(engine, [*good, deadly, away])
+    assert list(lost) == [away.name, deadly.name] and "no such folder" in lost[away.name]
     assert f"lost {ATTEMPTS} times, at last: WorkerCrashedError" in lost[deadly.name]
 
 

@@ -131,6 +131,12 @@ def test_a_name_knows_what_decides_the_outcome_and_nothing_else(place: Path) -> 
         ('"ditto.lam" = [0.1, 1.0]', "test-share = [0.1]", "tune: test-share: got .* in .run. or"),
         ('"ditto.lam" = [0.1, 1.0]', "seed = [1, 2]", "tune: seed: got"),
         ("train-share = [1.0, 0.5]", "threads = [1, 2]", "vary: threads: expected it in .run."),
+        ('"ditto.lam" = [0.1, 1.0]', "rounds = [1, 2]", "tune: rounds: got .* equal in rounds"),
+        (
+            "[vary]\ntrain-share = [1.0, 0.5]",
+            "[[vary]]\ntrain-share = [1.0, 0.5]\n[[vary]]\ntrain-share = 0.5",
+            "vary: got train-share 0.5 twice",
+        ),
     ],
 )
 def test_what_is_no_study_is_refused(place: Path, old: str, new: str, said: str) -> None:
@@ -227,6 +233,9 @@ def test_equal_compute_gives_costly_methods_fewer_rounds(place: Path) -> None:
         config = task_of(study, entry, study.cells[0], 0, study.candidates(entry)[0]).config
         rounds[entry.label] = config.rounds
     assert rounds == {"local": 40, "fedavg": 40, "ditto 0.5": 20, "ditto": 20}
+    file.write_text(file.read_text() + "epochs = [1, 5]\n")
+    with pytest.raises(ConfigError, match=r"tune: epochs: got .* equal in compute"):
+        read_study(file)
 
 
 def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) -> None:
@@ -312,8 +321,30 @@ def test_data_that_cannot_be_read_fail_their_own_runs(place: Path) -> None:
     study = replace(shortened(read_study(place / "small.toml"), "0", 1), tune={})
     study = replace(study, entries=study.entries[:1])
     (place / "out").mkdir()
-    with pytest.raises(RunsFailedError, match=r"1 run failed(.|\n)*gone"):
+    with pytest.raises(RunsFailedError, match=r"1 run failed(.|\n)*gone") as failed:
         run_study(study, place / "out", local_engine(1), nothing)
+    assert len(list((place / "out").glob("runs/*/summary.json"))) == 1
+    rest = failed.value.rest
+    assert rest.about.endswith("Missing, as runs failed: local (data gone).")
+    runs = finished(rest, place / "out", failed.value.chosen)
+    assert [cell for cell, _ in tables(rest, runs)] == [study.cells[0]]
+
+
+def test_data_that_no_run_could_be_trained_on_may_be_corrected(place: Path) -> None:
+    study = replace(shortened(read_study(place / "small.toml"), "0", 1), tune={}, cells=((),))
+    study, data = replace(study, entries=study.entries[:1]), place / "people"
+    good = read_federation(data)
+    few = {n: replace(c, x=c.x[:1], y=c.y[:1]) for n, c in good.clients.items()}
+    (place / "out").mkdir()
+    for people_there in (few, good.clients):
+        shutil.rmtree(data)
+        write_federation(data, Federation(good.card, people_there))
+        federation_of.cache_clear()
+        if people_there is few:
+            with pytest.raises(RunsFailedError, match="1 run failed"):
+                run_study(study, place / "out", local_engine(1), nothing)
+        else:
+            run_study(study, place / "out", local_engine(1), nothing)
     assert len(list((place / "out").glob("runs/*/summary.json"))) == 1
 
 

@@ -12,14 +12,16 @@ import pytest
 
 from fedsub.report import comparing
 from fedsub.studies.engine import SECONDS_FILE
-from fedsub.studies.runner import RUNS, database_of, final_tasks, run_tasks
-from fedsub.studies.study import Printed, Study, Task
+from fedsub.studies.runner import RUNS, database_of, final_tasks, row_key, run_tasks
+from fedsub.studies.study import Printed, Study, Task, Values
 from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
 from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, gains_of, tables
 from fedsub.studies.study_tables import markdown, write_tables
+from fedsub_core.config.run_config import dump_toml
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import VERSION, build
+from fedsub_server.results import RUN_FILE
 
 from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
@@ -48,6 +50,7 @@ def test_the_page_has_a_part_for_each_table(
     # Nothing was tuned, so that all have the rate of the table; what a row fixes is said.
     assert "sgd, rate 0." in page and "rate as chosen" not in page
     assert "fedsub mixing: k-selection = dbi-capped" in page
+    assert "settings of all" not in page
     assert ">the model as last trained at home: fedsub mixing, local; the model as last" in page
     assert "data watch, lr 0.05: greatest macro F1: fedsub mixing, 0.795" in page
     assert "better than local, by the interval: fedsub mixing; worse: fedavg" in page
@@ -236,6 +239,27 @@ def test_a_smaller_report_leaves_nothing_of_a_greater(study: Study, tmp_path: Pa
     write_study_page(smaller, tmp_path, finished(smaller, tmp_path, nothing_tuned(smaller)))
     left = [*(tmp_path / "tables").iterdir(), *(tmp_path / "figures").iterdir()]
     assert left and not [path.name for path in left if path.name.startswith("0")]
+
+
+def test_a_page_says_what_all_rows_are_set_to_and_what_was_chosen(tmp_path: Path) -> None:
+    text = STUDY.replace('title = "Two <tables>"\n', "").replace("lr = 0.05\n", "epochs = 1\n")
+    text = text.replace("rounds = 3", "rounds = 3\nclients-per-round = 2\nthreads = 2")
+    text = text.replace("where = { lr = 0.05 }", "where = { epochs = 1 }")
+    file = tmp_path / "two.toml"
+    file.write_text(f"{text}[tune]\nlr = [0.1]\nmomentum = [0.5]\n")
+    study = read_study(file)
+    values: dict[str, Values] = {
+        row_key(entry, cell): {"lr": 0.1, "momentum": 0.5} for cell, entry in study.rows()
+    }
+    for task in final_tasks(study, values):
+        run = make_run(tmp_path / RUNS / task.name, {task.method: lambda r, i: 0.5})
+        (run / RUN_FILE).write_text(dump_toml(task.config))
+        (run / SECONDS_FILE).write_text("1.0")
+    keep_study(tmp_path, file, None, {"seeds": None, "rounds": None})
+    page = write_study_page(study, tmp_path, finished(study, tmp_path, values)).read_text("utf-8")
+    assert ">clients-per-round = 2<" in page
+    assert "sgd, rate as chosen, momentum as chosen, batches of 32, epochs in a round 1" in page
+    assert study.title == kept_study(tmp_path).title == "two"
 
 
 def test_what_one_source_prints_stands_in_one_column(study: Study, tmp_path: Path) -> None:

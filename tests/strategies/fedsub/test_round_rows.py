@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fedsub_core.metrics import MetricRow
@@ -26,8 +28,12 @@ def test_the_rows_by_hand(k_selection: str, clusters: float) -> None:
     )
     ben = upload_of([1], 2.0, 8, {"linear1": {1: (3,)}, "linear2": {}})
     strategy = strategy_of(k_selection=k_selection)
+    rounds = replace(strategy.settings.rounds, rounds=9, evaluate_every=3)
+    strategy.settings = replace(strategy.settings, rounds=rounds)
     assert strategy.state is not None
     state, rows = strategy.aggregate(strategy.state, {"anna": anna, "ben": ben}, Turn(6, 9, 0))
+    places = state["clusters"][:, 1].tolist()
+    assert len(set(places)) == clusters
     assert rows == [
         MetricRow(6, "anna", None, "bytes_up_papers", 4 * (4 * 3 + 2 * 5)),
         MetricRow(6, "anna", None, "bytes_up_union", 4 * (3 * 3 + 2 * 5)),
@@ -36,13 +42,24 @@ def test_the_rows_by_hand(k_selection: str, clusters: float) -> None:
         # Class 0 is anna's alone; nobody has class 2.
         MetricRow(6, "", 0, "clusters", 1.0),
         MetricRow(6, "", 1, "clusters", clusters),
+        MetricRow(6, "anna", 0, "cluster", 0),
+        MetricRow(6, "anna", 1, "cluster", places[0]),
+        MetricRow(6, "ben", 1, "cluster", places[1]),
     ]
     assert all(row.value == value for row, value in zip(rows, (88, 76, 12, 12), strict=False))
     # Whoever sends nothing has no bytes, but stays in its clusters.
     _, later = strategy.aggregate(state, {"ben": ben}, Turn(7, 9, 0))
     assert [row.metric for row in later if row.client == "anna"] == []
     assert [row for row in later if row.metric == "clusters"] == [
-        row._replace(round=7) for row in rows[-2:]
+        row._replace(round=7) for row in rows if row.metric == "clusters"
+    ]
+    # Who is with whom is said where everybody is tested.
+    assert [row.metric for row in later if row.label is not None] == 2 * ["clusters"]
+    # Of a class whose person is forgotten no cluster is left.
+    _, later = strategy.aggregate(strategy.without(state, "anna"), {"ben": ben}, Turn(9, 9, 0))
+    assert [row[1:] for row in later if row.label is not None] == [
+        ("", 1, "clusters", 1.0),
+        ("ben", 1, "cluster", places[1]),
     ]
 
 
