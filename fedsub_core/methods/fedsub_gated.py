@@ -11,7 +11,7 @@ from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.fedsub import SHARES, SubnetworkHyperparameters
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.models.experts import EXPERTS, HEAD, LOCAL, PULLED, STRONG
+from fedsub_core.models.experts import EXPERTS, HEAD, LOCAL, NEAREST, PULLED, STRONG
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
 
@@ -60,14 +60,21 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
         0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
     )
     gate_until: float = option(
-        0.4, "share of the run after which these train, too, and weights stay", maximum=1, above=0
+        0.4,
+        "share of the run after which these train, too, and are no news any more; a run with fewer "
+        "than 1 / gate-until rounds judges never",
+        maximum=1,
+        above=0,
     )
     alpha: float = option(
         50.0, "samples of one's own that would weigh as much as the people's weights", minimum=0
     )
     calibrate: bool = option(True, "soften experts that are surer than right")
     prune: float = option(
-        0.01, "experts whose common weight stays below are dropped; 0 = none", minimum=0, below=1
+        0.01,
+        "experts but for `local` whose common weight stays below are dropped; 0 = none",
+        minimum=0,
+        below=1,
     )
     open_classes: str = choice(
         "off",
@@ -111,6 +118,12 @@ def trained(hyper: Any) -> tuple[str, ...]:
     return tuple(name for name in names(hyper) if name in (LOCAL, PULLED, STRONG))
 
 
+def asks_for_means(hyper: Any) -> bool:
+    """Return whether anything asks where a person's classes lie in the fused embedding."""
+    novel = hyper.novelty and hyper.open_classes == "on"
+    return NEAREST in names(hyper) or novel
+
+
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
     """Return FedSub's tensors, each class's share in hidden units, and what the gate learns."""
     layers = model.affine[: hyper.depth or None]
@@ -137,8 +150,10 @@ def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
     kept = 1 - hyper.gate_share * hyper.gate_until
     round = epochs * (1 + len(trained(hyper))) * kept + fedsub.cost(hyper, 0).round
     head = head_cost(hyper.head_epochs) * kept if HEAD in names(hyper) else 0.0
-    # Forward passes of the gate's part.
-    return Cost(round + head + 0.33 * hyper.gate_share * (1 + len(names(hyper))))
+    # Forward passes: of the gate's part by each whole model, of all for class means.
+    judging = 0.33 * hyper.gate_share * (1 + len(trained(hyper)))
+    means = 0.33 * kept if asks_for_means(hyper) else 0.0
+    return Cost(round + head + judging + means)
 
 
 CARD = MethodCard(
@@ -164,11 +179,11 @@ CARD = MethodCard(
     "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
     "and a common model; devices must afford to train several models.",
     privacy="The server sees what FedSub shows, with score=samples how many samples of each class "
-    "a person has (score=one tells nothing), how much each class uses each unit, and for the gate "
-    "sums over the samples held back for each expert: what it explains, and how likely their "
-    "labels are. Other devices see means over many at first, later rows fused from the people in "
-    "their clusters; the output row of a class that one person alone holds, or alone in a cluster "
-    "gives, reaches them as that person sent it.",
+    "a person has (score=one tells nothing), how much each class uses each unit, what weights the "
+    "person gives its experts, and for the gate sums over the samples held back for each expert: "
+    "what it explains, and how likely their labels are. Other devices see means over many at "
+    "first, later rows fused from the people in their clusters; the output row of a class that one "
+    "person alone holds, or alone in a cluster gives, reaches them as that person sent it.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
@@ -186,7 +201,10 @@ CARD = MethodCard(
         "first held back, that one is judged on what it nearly saw.",
         "Who joins late, or is drawn late where few are asked in a round, starts all models from "
         "everybody's mean, `local` too: what is said of its gain is over that model trained on "
-        "alone, which until gate-until has not seen the samples held back.",
+        "alone, which until gate-until has not seen the samples held back. Who comes after "
+        "gate-until judges nothing: it has the people's weights to the end.",
+        "Where few are asked in a round, the people's weights move by the share that was asked "
+        "(stepwise EM): drawn anew from one or two people, they would drop experts by chance.",
         "The fused model is used as it was received, so that a round needs no message of its own "
         "to be tested.",
         "The head is trained without logits of classes that the person lacks, and has the fused "

@@ -59,10 +59,12 @@ class Gate:
         """Return it as plain named tensors."""
         return {WEIGHTS: self.weights, LOW: self.low, TEMPERATURE: self.temperature}
 
-    def updated(self, uploads: Mapping[str, Bundle], most: float) -> Gate:
+    def updated(self, uploads: Mapping[str, Bundle], most: float, share: float = 1.0) -> Gate:
         """Return the gate after a round's sums; where there are none, it is this one.
 
-        Nobody counts for more than `most` times the median number of samples (0: no bound).
+        Nobody counts for more than `most` times the median number of samples (0: no bound). `share`
+        of the people were asked: where few are, the step is as small (stepwise EM, Cappe and
+        Moulines 2009), so that the last ones drawn do not decide for all.
         """
         sums = _stacked(uploads, GATE)
         counts, factor = sums[:, -1], np.ones(len(sums))
@@ -78,7 +80,8 @@ class Gate:
         total = new.sum()
         if not total > 0:
             return gate
-        new = torch.where(self.weights > 0, (new / total).clamp(min=LEAST), 0.0)
+        new = (1 - share) * self.weights + share * new / total
+        new = torch.where(self.weights > 0, new.clamp(min=LEAST), 0.0)
         return replace(gate, weights=(new / new.sum()).float())
 
     def _calibrated(self, curves: NDArray[np.float64]) -> Gate:

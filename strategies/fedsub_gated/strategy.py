@@ -14,7 +14,7 @@ from fedsub_core.models.chain import Model
 from fedsub_core.models.experts import LOCAL
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Dense, Part, Rows
-from strategies.fedsub.cache import Cache
+from strategies.fedsub.cache import CLIENTS, Cache
 from strategies.fedsub.membership import cluster_weights
 from strategies.fedsub.robust import row_mean, without_outliers
 from strategies.fedsub.subnetworks import SubnetworkStrategy, no_clusters
@@ -68,7 +68,9 @@ class FedSubGatedStrategy(SubnetworkStrategy):
     ) -> tuple[State, list[MetricRow]]:
         """Do what FedSub does; take a step of the gate."""
         new, rows = super().aggregate(_fedsubs(state), uploads, turn)
-        gate = Gate.of(state).updated(uploads, self.settings.robust.most_examples)
+        there = len(self._roster.of(new[CLIENTS]).clients)
+        most = self.settings.robust.most_examples
+        gate = Gate.of(state).updated(uploads, most, len(uploads) / max(there, 1))
         # What the others are held against is kept, whatever it is believed.
         kept = torch.tensor([name == LOCAL for name in names(self.hyper)])
         gate = gate.pruned(self.hyper.prune, turn.round, turn.rounds, kept)

@@ -161,6 +161,25 @@ def test_class_means_and_their_spread_by_hand(run_method: RunMethod) -> None:
         torch.testing.assert_close(state["nearest.spread"][c], spread, atol=1e-6, rtol=1e-3)
 
 
+def test_class_means_are_those_in_the_body_that_is_tested(run_method: RunMethod) -> None:
+    """Not in the one before, where the model as received is tested."""
+    hyper = {"experts": "local,nearest", "tested": "received", "gate_until": FOR_EVER}
+    run = run_method("fedsub-gated", rounds=2, hyper=hyper)
+    cohort = run.grid.cohorts[0]
+    data = cohort.data.at(2, run.strategy.population.agreed.scaling)[0]
+    kept, _ = share_held_back(data, 0.25, 0)
+    for place, client in enumerate(data.clients):
+        body, n = own(run, client, "fused"), kept.counts[place]
+        one = {name: t.unsqueeze(0) for name, t in body.items()}
+        seen = embeddings(cohort.learner.model, one, kept.x[[place], :n])[0]
+        at, y = torch.nn.functional.normalize(seen, dim=1), kept.y[place, :n]
+        means = torch.stack([at[y == k].mean(0) for k in range(3)])
+        found = run.models()[client]["nearest.means"]
+        torch.testing.assert_close(found, means, atol=1e-5, rtol=1e-4)
+        before = cohort.state["nearest.means"][place]
+        assert not torch.allclose(found, before, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     "switched",
     [
@@ -394,6 +413,18 @@ def test_what_cannot_be_is_refused(
         run.strategy.check(state, "p1", spoilt)
 
 
+def test_output_rows_that_nobody_sends_are_trained_and_cannot_be_opened(
+    run_method: RunMethod,
+) -> None:
+    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
+    hyper: dict[str, Any] = {"depth": 2, "experts": "fused,head"}
+    run = run_method("fedsub-gated", lacking, rounds=3, hyper=hyper)
+    start = run.strategy.model.init(1, 0)["linear3.bias"][0, 2]
+    assert own(run, "p1", "fused")["linear3.bias"][2] < start
+    with pytest.raises(ConfigError, match="open-classes: got 'on' with depth 2, expected depth 0"):
+        run_method("fedsub-gated", lacking, rounds=1, hyper=hyper | {"open_classes": "on"})
+
+
 @pytest.mark.parametrize(
     ("hyper", "said"),
     [
@@ -422,6 +453,16 @@ def test_one_whose_training_went_wrong_loses_its_weight_alone(run_method: RunMet
     assert weights.isfinite().all() and weights[0] < cohort.state["gate.weights"][place, 0]
     assert all(np.isfinite(part).all() for part in [uploads[place].floats(GATE)])
     assert cohort.learner.predict(after, data.x)[place].isfinite().all()
+
+
+def test_where_all_went_wrong_the_least_wrong_is_believed(run_method: RunMethod) -> None:
+    run = run_method("fedsub-gated", rounds=1)
+    cohort = run.grid.cohorts[0]
+    state = {n: t.clone() for n, t in cohort.state.items()}
+    state["gate.trust"][:] = (torch.tensor([2e-4, 1e-4, 1e-4]) / 0.5) ** 4
+    weights = cohort.learner.receive(state, [Bundle()] * len(cohort.clients))["gate.weights"]
+    torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
+    assert (weights[:, 0] > 0.8).all()
 
 
 def test_who_is_forgotten_leaves_the_cache_and_the_gate_stays(run_method: RunMethod) -> None:

@@ -27,6 +27,7 @@ from fedsub_client.learners.fedsub_gated.gate import (
 )
 from fedsub_client.learners.validation import share_held_back
 from fedsub_core.data.stacks import Stack, per_client
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
     CURVES,
@@ -34,12 +35,13 @@ from fedsub_core.methods.fedsub_gated import (
     TEMPERATURE,
     TEMPERATURES,
     WEIGHT,
+    asks_for_means,
     judges,
     names,
     trained,
 )
 from fedsub_core.models.chain import Params
-from fedsub_core.models.experts import FUSED, HEAD, LOCAL, NEAREST, PULLED, STRONG
+from fedsub_core.models.experts import FUSED, HEAD, LOCAL, PULLED, STRONG
 from fedsub_core.models.mixture import (
     HELD,
     MEANS,
@@ -79,9 +81,24 @@ class FedSubGatedLearner(FedSubLearner):
     method = "fedsub-gated"
 
     def check(self) -> None:
-        """Refuse what FedSub refuses; know the models."""
+        """Refuse what FedSub refuses, and open classes of which nothing comes; know the models."""
         super().check()
+        if self.hyper.open_classes == "on" and not self._shares_outputs:
+            raise ConfigError(
+                f"{self.method}.open-classes: got 'on' with depth {self.hyper.depth}, expected "
+                "depth 0: output rows of classes that a person lacks come from others"
+            )
         self.models = ("model", *self.predictor.models)
+
+    @property
+    def _shares_outputs(self) -> bool:
+        """Whether the output layer is collaborated on."""
+        return self.hyper.depth in (0, len(self.model.affine))
+
+    @property
+    def _restricted(self) -> bool:
+        """Whether training leaves lacking classes' outputs as they are: as others sent them."""
+        return bool(self.hyper.restricted) and self._shares_outputs
 
     @cached_property
     def predictor(self) -> Mixture:
@@ -124,6 +141,15 @@ class FedSubGatedLearner(FedSubLearner):
         state[TEMPERATURE] = told.clamp(TEMPERATURES[0], TEMPERATURES[-1])
         return self._weighed(state | {COMMON_WEIGHTS: weights})
 
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Return the state as received, with class means in the embedding that came."""
+        state = super().personalise(state, received, data, turn)
+        came = torch.tensor([bool(bundle.tensors) for bundle in received])
+        if not (asks_for_means(self.hyper) and came.any()):
+            return state
+        means = self._means(state, self._kept(data, turn)[0])
+        return state | {name: _where(came, t, state[name]) for name, t in means.items()}
+
     def personal(self, state: State) -> Params:
         """Return the mixture's parameters."""
         return {name: state[name] for name in self.predictor.parameter_shapes}
@@ -139,8 +165,7 @@ class FedSubGatedLearner(FedSubLearner):
         """Train the fused model and the experts; judge them on what is held back."""
         state = self.receive(state, received)
         judging = judges(self.hyper, turn.round, turn.rounds)
-        kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
-        kept = kept if judging else data
+        kept, judged = self._kept(data, turn)
         held = data.holds(self.model.classes)
         params, loss = self._train_restricted(self.get(state, "model"), held, kept, turn)
         state = state | self.put(params, "model")
@@ -149,7 +174,7 @@ class FedSubGatedLearner(FedSubLearner):
         if HEAD in names(self.hyper):
             state |= self._train_head(state, held, kept, turn)
         state |= self._opened(held, kept)
-        if self._asks_for_means:
+        if asks_for_means(self.hyper):
             state |= self._means(state, kept)
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
         curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
@@ -174,13 +199,18 @@ class FedSubGatedLearner(FedSubLearner):
         said = reported(training_loss=loss, **weights)
         return state, uploads, [{**a, **b} for a, b in zip(said, reports, strict=True)]
 
+    def _kept(self, data: Stack, turn: Turn) -> tuple[Stack, Stack]:
+        """Return what is trained in a round, and what judges."""
+        kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
+        return kept if judges(self.hyper, turn.round, turn.rounds) else data, judged
+
     # Training.
 
     def _train_restricted(
         self, params: Params, held: Tensor, data: Stack, turn: Turn, **how: Any
     ) -> tuple[Params, Tensor]:
         """Train, with classes that a person lacks out of the softmax: nothing pushes them down."""
-        if not self.hyper.restricted:
+        if not self._restricted:
             return self.train(params, data, turn, **how)
         bias = f"{self.model.affine[-1].name}.bias"
         without = params | {bias: params[bias].masked_fill(~held, NEVER)}
@@ -216,7 +246,7 @@ class FedSubGatedLearner(FedSubLearner):
         new, _ = self._train_restricted(
             fused | own, held, data, turn, only=head, phase="head", epochs=epochs
         )
-        if self.hyper.restricted:
+        if self._restricted:
             new = {key: torch.where(_rows(held, new[key]), new[key], fused[key]) for key in own}
         return self.put({key: new[key] for key in own}, HEAD)
 
@@ -226,12 +256,6 @@ class FedSubGatedLearner(FedSubLearner):
         return [place for place, weight in enumerate(weights.tolist()) if weight > 0]
 
     # The gate and what it needs.
-
-    @property
-    def _asks_for_means(self) -> bool:
-        """Whether anything asks where the person's classes lie."""
-        novel = self.hyper.novelty and self.hyper.open_classes == "on"
-        return NEAREST in names(self.hyper) or novel
 
     def _opened(self, held: Tensor, data: Stack) -> State:
         """Return which classes the person has, and what is open besides."""
@@ -258,7 +282,7 @@ class FedSubGatedLearner(FedSubLearner):
         """
         own = posterior(state[JUDGED], state[COMMON_WEIGHTS], self.hyper.alpha) * state[TRUST]
         left = own.sum(1, keepdim=True)
-        weights = torch.where(left > 0, own / left.clamp(min=1e-12), state[COMMON_WEIGHTS])
+        weights = torch.where(left > 0, own / left, state[COMMON_WEIGHTS])
         return state | {WEIGHTS: weights}
 
     def _each(self, state: State, judged: Stack) -> Tensor:

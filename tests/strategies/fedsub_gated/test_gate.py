@@ -35,6 +35,27 @@ def test_without_sums_it_stays() -> None:
     assert gate.updated({"p1": said(0, 0, 0)}, most=0) is gate
 
 
+def test_where_few_are_asked_a_round_is_as_small_a_step() -> None:
+    gate = gate_of(0.5, 0.5).updated({"p1": said(4, 0, 4)}, most=0, share=0.1)
+    assert gate.weights.tolist() == pytest.approx([0.55, 0.45])
+
+
+def test_who_is_drawn_last_does_not_decide_for_all() -> None:
+    """Half of the people are right to believe the first expert, half the second."""
+    stream, kept = np.random.default_rng(0), 0
+    for _ in range(10):
+        gate, ends = Gate.even(2), []
+        for round in range(1, 101):
+            likely = np.array([0.9, 0.1]) if stream.random() < 0.5 else np.array([0.1, 0.9])
+            joint = likely * gate.weights.numpy()
+            sums = 10 * joint / joint.sum()
+            gate = gate.updated({"p1": said(*sums, 10)}, most=0, share=1 / min(round, 50))
+            gate = gate.pruned(0.01, round, 100, NONE)
+            ends.append(float(gate.weights[0]))
+        kept += min(ends[30:]) > 0.2 and max(ends[30:]) < 0.8
+    assert kept == 10
+
+
 def test_nobody_counts_for_more_than_a_bound() -> None:
     uploads = {"p1": said(1, 3, 4), "p2": said(1, 3, 4), "p3": said(1000, 0, 1000)}
     assert Gate.even(2).updated(uploads, most=0).weights[0] > 0.99
