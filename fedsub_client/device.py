@@ -72,7 +72,9 @@ class Device:
             raise RunError(
                 f"client {self.client!r}: asked to train {method!r}, expected {expected}"
             )
-        other = "" if method == self.config.method else method
+        return self._store("" if method == self.config.method else method)
+
+    def _store(self, other: str) -> Store:
         if "state-dir" in self.node:
             return FolderStore(Path(str(self.node["state-dir"])), self.client, other)
         return ContextStore(self._context, other)
@@ -125,7 +127,7 @@ class Device:
                 # Mostly it is kept already; and a full disk is no reason not to say how it does.
                 if any(not torch.equal(own[n], t) for n, t in saved.model.params.items()):
                     new = replace(saved, model=replace(saved.model, params=own))
-                    self.store(told.method).save(new)
+                    self._save(new, told)
         return RecordDict({exchange.METRICS: MetricRecord(metrics)})
 
     def _train(
@@ -167,7 +169,7 @@ class Device:
             client.report,
             PersonalModel(params, kind, shape, self.card, used, client.cohort.learner.experts),
         )
-        self.store(told.method).save(new, new_run=saved is None)
+        self._save(new, told)
         return payload, client.report, metrics
 
     def _model(self, run: str) -> RecordDict:
@@ -185,10 +187,20 @@ class Device:
 
     def _load(self, told: Instructions) -> Saved | None:
         """Return this device's state of the run; None where the run is new here."""
-        saved = self.store(told.method).load()
-        if saved is None or (saved.run, saved.method) != (told.run, told.method):
-            return None
-        return saved
+        # A run may go on with another main method: then what was beside it stands where the main
+        # one's is looked for, and the other way round.
+        there = [self._mine(store, told) for store in (self._store(""), self._store(told.method))]
+        return max(filter(None, there), key=lambda saved: saved.round, default=None)
+
+    def _mine(self, store: Store, told: Instructions) -> Saved | None:
+        saved = store.load()
+        mine = saved is not None and (saved.run, saved.method) == (told.run, told.method)
+        return saved if mine else None
+
+    def _save(self, saved: Saved, told: Instructions) -> None:
+        """Keep a state; not in place of another run's or method's."""
+        store = self.store(told.method)
+        store.save(saved, new_run=self._mine(store, told) is None)
 
     def _file(self, saved: Saved | None) -> FileHistory:
         """Notice whether the device's file grew since the last round."""

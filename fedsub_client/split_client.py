@@ -75,14 +75,14 @@ class SplitClient:
         if self.train_since is None or self.test_since is None:
             return self
         train, test = self.train_since <= max(round, 1), self.test_since <= max(round, 1)
-        return SplitClient(
-            self.client,
-            self.x,
-            self.train[train],
-            self.test[test],
-            self.train_y[train],
-            self.test_y[test],
-            capacity=self.capacity,
+        return replace(
+            self,
+            train=self.train[train],
+            test=self.test[test],
+            train_y=self.train_y[train],
+            test_y=self.test_y[test],
+            train_since=None,
+            test_since=None,
         )
 
     def new_classes(self, round: int) -> list[int]:

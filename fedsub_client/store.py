@@ -43,7 +43,8 @@ class Store(Protocol):
     def save(self, saved: Saved, new_run: bool = False) -> None:
         """Keep `saved` in place of what was saved before, all of it or nothing.
 
-        The first state of a `new_run` does not destroy that of the run before.
+        The first state of a `new_run` does not destroy what stands there, of the run before or of
+        the run's other method.
         """
 
 
@@ -146,7 +147,7 @@ class FolderStore:
     def save(self, saved: Saved, new_run: bool = False) -> None:
         """Write a new file and move it over the old one; both are synced to the disk.
 
-        With `new_run` the old one gets another name.
+        With `new_run` the old one, of another run or method, gets another name.
 
         Raises
         ------
@@ -156,9 +157,10 @@ class FolderStore:
 
         def keep_previous(_: Path) -> None:
             if new_run and self.path.exists():
-                previous = beside(PREVIOUS_FILE, self.method)
-                os.replace(self.path, self.folder / previous)
-                log.warning("client %s: new run; kept the last as %s", self.client, previous)
+                kept = self._name_of_previous(saved.method)
+                if kept is not None:
+                    os.replace(self.path, self.folder / kept)
+                    log.warning("client %s: new run; kept the last as %s", self.client, kept)
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -170,6 +172,20 @@ class FolderStore:
                 f"({error}); the state before it is kept. Free some space"
             ) from error
 
+    def _name_of_previous(self, method: str) -> str | None:
+        """Return under which name to keep what a first state of `method` is written over.
+
+        Another method's under the name that it has beside a main one: the run's main method may
+        have changed. None where that one has gone on under it.
+        """
+        there = _read(self.path)
+        if there is None or there.method == method:
+            return beside(PREVIOUS_FILE, self.method)
+        name = beside(STATE_FILE, there.method)
+        other = _read(self.folder / name)
+        gone_on = other is not None and other.run == there.run and other.round >= there.round
+        return None if gone_on else name
+
     def _aside(self) -> Path:
         for number in range(1, 1000):
             aside = self.folder / f"damaged-{number}.safetensors"
@@ -180,3 +196,11 @@ class FolderStore:
                     raise RunError(f"{self.path}: cannot be moved aside ({error})") from error
                 return aside
         raise RunError(f"{self.folder}: a thousand damaged states; look at this device's disk")
+
+
+def _read(path: Path) -> Saved | None:
+    """Return a file's state, None where there is none that can be read."""
+    try:
+        return Saved.of_bytes(path.read_bytes())
+    except (OSError, RunError):
+        return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
@@ -46,14 +48,15 @@ def forget(folder: Path, client: str) -> str:
     try:
         known = {one for database in databases.values() for one in database.clients()}
         kept = {path.stem for name in names for path in (folder / name / MODELS).glob("*")}
-        if client not in known | kept:
+        if client not in known | kept and not _told(folder, names, client):
             hint = suggestion(client, sorted(known))
             raise RunError(f"{folder}: nothing in this run is of a client {client!r}.{hint}")
         alias = f"(forgotten {1 + max(database.forgotten() for database in databases.values())})"
         for name, database in databases.items():
             settings = _config(folder, name, database).server_settings(name)
             strategy = method(name).load_strategy()(settings)
-            database.forget(client, alias, _without(strategy, *database.load(), client))
+            round, state = database.load()
+            database.forget(client, alias, round, _without(strategy, round, state, client))
             (folder / name / MODELS / f"{client}.safetensors").unlink(missing_ok=True)
             if (folder / name / METRICS_FILE).is_file():
                 export_csv(database, folder / name / METRICS_FILE)
@@ -63,6 +66,19 @@ def forget(folder: Path, client: str) -> str:
     if (folder / SUMMARY_FILE).is_file():
         summarise_run(folder)
     return alias
+
+
+def _told(folder: Path, names: Sequence[str], client: str) -> bool:
+    """Return whether metrics.csv of a method still names a client.
+
+    Whom no database knows any longer, where a first try was stopped before it made the file anew.
+    """
+    for path in (folder / name / METRICS_FILE for name in names):
+        if path.is_file():
+            with path.open(encoding="utf-8", newline="") as file:
+                if any(row["client"] == client for row in csv.DictReader(file)):
+                    return True
+    return False
 
 
 def _config(folder: Path, name: str, database: RunDatabase) -> RunConfig:

@@ -109,19 +109,26 @@ class RunDatabase:
         with database_errors(self.path, "read"):
             return int(self.meta().get(_FORGOTTEN, 0))
 
-    def forget(self, client: str, alias: str, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Put `state` in the last one's place, and `alias` in the client's, in one transaction.
+    def forget(
+        self, client: str, alias: str, round: int, state: Mapping[str, Mapping[str, Tensor]]
+    ) -> None:
+        """Put `state` in that of `round`'s place, and `alias` in the client's, in one transaction.
 
         Also of what the client was, nothing is left in the file.
 
         Raises
         ------
         RunError
-            If it cannot be written; then the database is as it was.
+            If it cannot be written, or a round was committed since; then the database is as it was.
         """
         with database_errors(self.path, "written"):
             self._connection.execute("PRAGMA secure_delete=ON")
             with transaction(self._connection):
+                if (now := self._last_round() or 0) != round:
+                    raise RunError(
+                        f"{self.path}: round {now} was committed meanwhile, expected the state of "
+                        f"round {round} to be the last: nothing was changed. Try again"
+                    )
                 self._replace_state(state)
                 self._connection.execute(
                     "UPDATE metrics SET client = ? WHERE client = ?", (alias, client)

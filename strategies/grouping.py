@@ -143,13 +143,24 @@ class GroupedStrategy(PersonalizedStrategy):
         return robust_mean(uploads, start, self.settings.robust)
 
     def without(self, state: State, client: str) -> State:
-        """Return the state without the client among the members."""
+        """Return the state without the client among the members.
+
+        A group of nobody else gets the mean of the others' models: its own is the client's.
+        """
         if MEMBERS not in state:
             return state
         roster = Roster.of(state[MEMBERS])
         kept = [i for i, one in enumerate(roster.clients) if one != client]
         left = roster.without(client).tensor()
-        return state | {MEMBERS: left, GROUPS: state[GROUPS][kept]}
+        group, state = self.group(state, client), state | {GROUPS: state[GROUPS][kept]}
+        if group is not None and kept and not (state[GROUPS] == group).any():
+            own = self.models(state) | {CENTRES: state[CENTRES]}
+            means = self.model_of(state, None, own)
+            emptied = {name: tensor.clone() for name, tensor in own.items()}
+            for name, tensor in emptied.items():
+                tensor[group] = means[name]
+            state |= {CENTRES: emptied.pop(CENTRES), **_named(emptied)}
+        return state | {MEMBERS: left}
 
     def _divide(
         self, state: State, uploads: Mapping[str, Bundle], mean: State

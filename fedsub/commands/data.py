@@ -100,8 +100,9 @@ def fetch(name: str, to: Path | None, accept_terms: bool) -> None:
     card = read_dataset_card(name)
     click.echo(terms(card))
     folder = to if to is not None else Path("downloads", name)
-    fetch_files(card, folder, accept_terms, report=click.echo)
-    click.echo(f"Next: fedsub data prepare {name} --source {folder} --out {name}")
+    files = fetch_files(card, folder, accept_terms, report=click.echo)
+    source = files[0] if len(files) == 1 else folder
+    click.echo(f"Next: fedsub data prepare {name} --source {source} --out {name}")
 
 
 @data.command()

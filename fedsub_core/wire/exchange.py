@@ -33,6 +33,9 @@ from fedsub_core.wire import codec
 STYPE = "fedsub.v2"
 #: Names of a message's records.
 PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
+#: Keys that a device's records may have in all: a few dozen, and one for each class, of which there
+#: may be 10,000.
+MOST_KEYS = 12_000
 #: Key of what makes a record unlike all others; its bytes are not counted as the message's.
 SALT, SALT_BYTES = "salt", 8
 #: Record of a query for a personal model, which simulated nodes alone answer.
@@ -54,6 +57,22 @@ def unpack(content: RecordDict) -> bytes:
     if array is None or array.stype != STYPE:
         raise ValueError(f"no {STYPE} payload among the records {cut(sorted(content.keys()))}")
     return array.data
+
+
+def require_ours(content: RecordDict, client: str, round: int) -> None:
+    """Refuse a device's records that are none of ours, or have too many keys to be looked at.
+
+    Raises
+    ------
+    MessageRefused
+        It names the client, the round, what came and what was expected.
+    """
+    ours = (PAYLOAD, REPORT, METRICS)
+    keys = sum(1 + len(key) // 64 for name in ours for key in content.get(name, ()))
+    if not content.keys() <= set(ours) or keys > MOST_KEYS:
+        got = f"{len(content)} records with {keys} keys"
+        expected = f"{', '.join(ours)} with at most {MOST_KEYS}"
+        raise MessageRefused(client, round, "records", got, expected)
 
 
 def salted(content: RecordDict) -> RecordDict:
@@ -96,13 +115,17 @@ def _bytes_around(content: RecordDict) -> int:
             small[TURN] = ConfigRecord(plain)
         message = Message(small, 1, MessageType.TRAIN, group_id="1")
         parts = get_all_nested_objects(message).values()
-        _AROUND[kind] = sum(len(part.deflate()) for part in parts) - 1
+        size = sum(len(part.deflate()) for part in parts) - 1
+        if len(_AROUND) >= _MOST_KINDS:  # of keys that devices thought of
+            _AROUND.clear()
+        _AROUND[kind] = size
     return _AROUND[kind]
 
 
 #: Flower's chunks of an array, bytes; and what a further chunk adds.
 CHUNK, CHUNK_HEADER = 5 * 2**20, 90
 _AROUND: dict[tuple[object, ...], int] = {}
+_MOST_KINDS = 1000
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from collections import Counter
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.data.standardise import median_pool, pool, scaling
-from fedsub_core.errors import RunError
+from fedsub_core.errors import RunError, cut
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.delivery import POLL_SECONDS
 from strategies.rounds.link import Link
@@ -129,7 +129,7 @@ def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
             ("shape", said.shape, kind[1]),
         ):
             if got != expected:
-                why = f"client {client!r}: {what}: got {got!r}, expected {expected!r}"
+                why = f"client {client!r}: {what}: got {cut(got)}, expected {cut(expected)}"
                 registry.turn_away(client, why)
                 break
 

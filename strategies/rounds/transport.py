@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Message, MessageType, RecordDict
 
-from fedsub_core.errors import cut
+from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundle_tensors import encode_tensors
@@ -123,6 +123,11 @@ class Transport:
                 # A device that lost its memory cannot read differences: start anew with it.
                 self.references.pop(client, None)
                 self.refuse(client, round, f"error {reply.error.code}: {cut(reply.error.reason)}")
+                continue
+            try:
+                exchange.require_ours(reply.content, client, round)
+            except MessageRefused as error:
+                self.refuse(client, round, error)
             else:
                 yield client, reply.content
 

@@ -174,6 +174,28 @@ def test_whoever_comes_later_joins_the_nearest_group(name: str, run_method: RunM
 
 
 @pytest.mark.parametrize("name", ["fedclar", "fedchar", "caafp"])
+def test_the_model_of_a_group_of_one_goes_with_it(name: str, run_method: RunMethod) -> None:
+    run = run_method(name)
+    strategy = run.strategy
+    strategy.resume(strategy.finished_rounds, dict(run.lasting))
+    state = strategy.state
+    assert state is not None
+    models = {n: t[:1].repeat(3, *[1] * (t.ndim - 1)) for n, t in state.items()
+              if n.startswith(("model.", "mask.")) or n == "centres"}  # fmt: skip
+    for group in range(3):
+        for n, t in models.items():
+            t[group] = t[group] if n.startswith("mask.") else group
+    groups = torch.tensor([0, 1, 2, 2])
+    strategy.state = state | models | {"groups": groups}
+    strategy.forget("p2")
+    assert strategy.state["groups"].tolist() == [0, 2, 2]
+    for n in models.keys() - {n for n in models if n.startswith("mask.")}:
+        wanted = torch.tensor([0, 4 / 3, 2]).unsqueeze(1)
+        found = strategy.state[n].flatten(1)
+        torch.testing.assert_close(found, wanted.to(found.dtype).expand_as(found), msg=n)
+
+
+@pytest.mark.parametrize("name", ["fedclar", "fedchar", "caafp"])
 def test_a_forgotten_member_is_in_no_group(name: str, run_method: RunMethod) -> None:
     run = run_method(name)
     strategy = run.strategy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,37 @@ def test_the_second_has_another_name_in_the_metrics(fedsub: Call, folder: Path) 
         assert alias in fedsub("forget", folder, client, "--yes")[1]
     with RunDatabase(folder / "local" / "state.db") as database:
         assert database.clients() == ["(forgotten 1)", "(forgotten 2)", "p1", "p4"]
+
+
+def test_what_was_stopped_half_way_can_be_done_again(
+    fedsub: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> None:
+        raise RunError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fedsub_server.forgetting.export_csv", full)
+        assert_refused(fedsub("forget", folder, GONE, "--yes"), "no space left")
+    (left,) = (p for p in folder.glob("*/metrics.csv") if p.parent.name == "fedavg")
+    assert GONE in left.read_text("utf-8")
+    # As if it had been stopped in the last of the databases.
+    for name in ("fedsub", "local"):
+        shutil.rmtree(folder / name)
+    (folder / "run.toml").write_text(
+        dump_toml(read_config(None, {"method": "fedavg", "beside": ""}))
+    )
+    assert fedsub("forget", folder, GONE, "--yes")[0] == 0
+    assert holding(folder, GONE) == []
+
+
+def test_a_round_that_is_committed_meanwhile_is_not_undone(fedsub: Call, folder: Path) -> None:
+    path = folder / "fedsub" / "state.db"
+    with RunDatabase(path) as forgetting, RunDatabase(path) as running:
+        round, state = forgetting.load()
+        running.commit(round + 1, running.load()[1], [])
+        with pytest.raises(RunError, match=r"round 3 was committed meanwhile, expected .* round 2"):
+            forgetting.forget(GONE, "(forgotten 1)", round, state)
+        assert running.load()[0] == 3 and GONE in running.clients()
 
 
 def test_a_run_that_is_going_on_ends_and_keeps_nothing(fedsub: Call, folder: Path) -> None:

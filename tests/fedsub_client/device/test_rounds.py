@@ -10,6 +10,7 @@ import torch
 from flwr.app import MessageType
 
 from fedsub_client.client import FedSubClient
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.wire import exchange
@@ -113,6 +114,29 @@ def test_a_new_run_starts_anew_and_the_old_state_is_set_aside(
     assert device.files()[PREVIOUS_FILE] == old
     assert device.saved.run == "other" and device.saved.round == 3
     assert caplog.text.count("client p: new run; kept the last as previous.safetensors") == 1
+
+
+@pytest.mark.parametrize("first", ["local", "ditto"])
+def test_methods_keep_their_models_whichever_is_the_runs_main_one(phone: Any, first: str) -> None:
+    """A deployed run may go on with other methods, and go back; each has a run of its own name."""
+    steady = {name: phone(name, method=name) for name in ("local", "ditto")}
+    mains = ("local", "ditto", "local")
+    for turn, main in enumerate(mains):
+        other = "ditto" if main == "local" else "local"
+        device = phone(method=main, beside=other)
+        order = (first, "ditto" if first == "local" else "local")
+        for round in (2 * turn + 1, 2 * turn + 2):
+            for name in order:
+                content = device.content(round, run=f"run of {name}", method=name)
+                answer = exchange.unpack(device.ask(MessageType.TRAIN, content))
+                assert answer == steady[name].train(round, run=f"run of {name}"), (main, round)
+                assert device.saved_of(name).method == name
+    # Nor does a run of its own destroy what the run before it kept.
+    alone = phone(method="ditto")
+    alone.train(1, run="new")
+    kept = [Saved.of_bytes(data) for name, data in alone.files().items() if "." in name]
+    found = {(one.method, one.round) for one in kept}
+    assert {("local", 6), ("ditto", 6), ("ditto", 1)} <= found
 
 
 @pytest.mark.parametrize("kind", [MessageType.TRAIN, MessageType.EVALUATE])

@@ -137,6 +137,34 @@ def test_a_list_is_no_number(people: MakePeople, run_method: RunMethod) -> None:
     assert run.metric("training_loss") == {} and run.refusals == {}
 
 
+def with_record(name: str, values: dict[str, float]) -> Tamper:
+    """Give p1's upload a record."""
+
+    def tamper(reply: Reply) -> Message:
+        if reply.kind == MessageType.TRAIN and reply.client == "p1":
+            reply.message.content[name] = MetricRecord(dict(values))
+        return reply.message
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        with_record("extra", {"a": 1.0}),
+        with_record(exchange.REPORT, {f"k{i}": 1.0 for i in range(13_000)}),
+        with_record(exchange.REPORT, {f"{i}" * 40_000: 1.0 for i in range(10, 30)}),
+    ],
+    ids=["another record", "many keys", "long keys"],
+)
+def test_records_that_are_none_of_ours_are_refused_before_they_are_looked_at(
+    people: MakePeople, run_method: RunMethod, tamper: Tamper, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = run_method(people(), "fedavg", tamper=tamper, rounds=1)
+    assert run.refusals == {"p1": 1}
+    assert "client 'p1', round 1: records: got" in caplog.text and len(caplog.text) < 2000
+
+
 def test_training_loss_is_reported_and_falls(people: MakePeople, run_method: RunMethod) -> None:
     run = run_method(people(), "fedavg", rounds=6, lr=0.05)
     losses = run.metric("training_loss")
