@@ -42,4 +42,4 @@ RUN install -d -m 1777 /state
 WORKDIR /app
 USER 10001:10001
 # No HEALTHCHECK: one image has two roles, and only the SuperNode answers. compose.yml has it.
-CMD ["flower-supernode", "--help"]
+CMD ["fedsub-supernode", "--help"]

@@ -54,7 +54,7 @@ def supernode(
     credentials: Credentials, fleet: int, port: int, key: Path, settings: Mapping[str, str]
 ) -> list[str]:
     """Return the command of a SuperNode with a private `key` and the node config `settings`."""
-    command = [flower_program("flower-supernode"), *credentials.server]
+    command = [flower_program("fedsub-supernode"), *credentials.server]
     command += ["--root-certificates", str(credentials.ca), "--superlink", f"{HOST}:{fleet}"]
     command += ["--auth-supernode-private-key", str(key), "--host", HOST, "--port", str(port)]
     config = " ".join(f"{name}={as_setting(value)}" for name, value in settings.items())

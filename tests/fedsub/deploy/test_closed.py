@@ -88,7 +88,7 @@ class Site:
         """Start a SuperNode that proves itself by `identity`, and its SuperExec if `apps`."""
         (port,) = free_ports(1)
         secret = ["--superexec-auth-secret-file", str(self.place.credentials.secret)]
-        command = [flower_program("flower-supernode"), "--superlink", f"{HOST}:{self.fleet}"]
+        command = [flower_program("fedsub-supernode"), "--superlink", f"{HOST}:{self.fleet}"]
         command += [*identity, "--isolation", "process", *secret, "--port", str(port)]
         settings = {
             "client-id": name,

@@ -1,0 +1,60 @@
+"""``fedsub-supernode``: Flower's SuperNode, which an app that dies at its start cannot stop.
+
+A SuperNode waits for the app's reply to a message before it asks for the next one. Where the app
+dies, Flower 1.39 replies in its place, but only if the app had taken the message: one that dies
+between taking its task and the message, or fails to read it, leaves the SuperNode waiting for ever,
+connected and deaf to every later message and run. Here such a message, too, is replied to: the app
+has crashed. The server then sends it again.
+"""
+
+from __future__ import annotations
+
+from flwr.common.constant import SubStatus
+from flwr.proto.task_pb2 import Task
+from flwr.supercore.constant import TaskType
+from flwr.supernode.cli.flower_supernode import flower_supernode
+from flwr.supernode.nodestate.in_memory_nodestate import (
+    CLIENT_APP_CRASHED_ERROR,
+    InMemoryNodeState,
+)
+
+from fedsub.deploy.flower_process import flower_module
+
+
+class AnsweringNodeState(InMemoryNodeState):
+    """A SuperNode's state in which no message is left without an app and without a reply."""
+
+    def finish_task(self, task_id: int, sub_status: str, details: str) -> bool:
+        """Finish a task; where its app failed without a reply, reply in its place."""
+        finished = super().finish_task(task_id, sub_status, details)
+        if finished and sub_status == SubStatus.FAILED:
+            runs = {
+                task.run_id
+                for task in self.get_tasks(task_ids=[task_id])
+                if task.type == TaskType.CLIENT_APP
+            }
+            self._take_messages(runs)
+            self._store_error_replies(runs, CLIENT_APP_CRASHED_ERROR)
+        return finished
+
+    def _on_task_tokens_expired(self, tasks: list[Task]) -> None:
+        self._take_messages({task.run_id for task in tasks})
+        super()._on_task_tokens_expired(tasks)
+
+    def _take_messages(self, runs: set[int]) -> None:
+        """Have Flower see messages of `runs` as taken by the app that was to take them."""
+        # A SuperNode has one message at a time: there is no other app that could still come.
+        with self.lock_msg_store:
+            for entry in self.msg_store.values():
+                metadata = entry.message.metadata
+                untaken = not (entry.is_retrieved or metadata.reply_to_message_id)
+                if untaken and metadata.run_id in runs:
+                    entry.is_retrieved = True
+                    self.record_message_processing_start(metadata.message_id)
+
+
+def main() -> None:
+    """Run Flower's SuperNode, with its own options."""
+    flower = flower_module("flwr.supernode.nodestate.nodestate_factory", "InMemoryNodeState")
+    flower.InMemoryNodeState = AnsweringNodeState
+    flower_supernode()

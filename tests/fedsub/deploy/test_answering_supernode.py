@@ -1,0 +1,114 @@
+"""A SuperNode replies to each message, however its app dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from flwr.common.constant import ErrorCode, SubStatus
+from flwr.supercore.constant import TaskType
+from flwr.supercore.corestate import in_memory_corestate
+from flwr.supercore.date import now
+from flwr.supercore.object_store import ObjectStoreFactory
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.supernode.nodestate.nodestate_factory import NodeStateFactory
+
+from fedsub.deploy import answering_supernode
+from fedsub.deploy.answering_supernode import AnsweringNodeState
+
+RUN, NODE = 5, 7
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> AnsweringNodeState:
+    # Without a sender Flower makes no message.
+    for name in ("run_id", "task_id", "node_id"):
+        monkeypatch.setattr(TaskIdentity, f"_{name}", RUN)
+    state = AnsweringNodeState(ObjectStoreFactory().store())
+    state.set_node_id(NODE)
+    return state
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Have an hour pass for who waits for a task's heartbeats."""
+    def pass_an_hour() -> None:
+        monkeypatch.setattr(in_memory_corestate, "now", lambda: now() + timedelta(hours=1))
+
+    return pass_an_hour
+
+
+def receive(state: AnsweringNodeState) -> tuple[Message, int]:
+    """Do what a SuperNode does with a message, and its app with the task; the message is left."""
+    message = Message(RecordDict({"turn": ConfigRecord({"round": 1})}), NODE, MessageType.TRAIN)
+    message.metadata.__dict__["_message_id"] = message.object_id
+    task = state.create_task(task_type=TaskType.CLIENT_APP, run_id=RUN)
+    assert task is not None
+    state.store_message(message)
+    assert state.claim_task(task) is not None and state.activate_task(task)
+    return message, task
+
+
+def assert_replied(state: AnsweringNodeState, message: Message) -> None:
+    [reply] = state.get_messages(is_reply=True)
+    assert reply.metadata.reply_to_message_id == message.metadata.message_id
+    assert reply.error.code == ErrorCode.CLIENT_APP_CRASHED
+    # The SuperNode says how long the app took, and reads what the reply is made of.
+    assert 0 <= state.get_message_processing_duration(message.metadata.message_id) < 2
+    assert state.object_store.get(reply.metadata.message_id)
+    assert not state.get_messages()  # neither it nor the message once more
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_an_app_that_dies_is_replied_for(
+    state: AnsweringNodeState, later: Callable[[], None], taken: bool
+) -> None:
+    message, _ = receive(state)
+    if taken:
+        assert state.get_messages(run_ids=[RUN], is_reply=False, limit=1) == [message]
+        state.record_message_processing_start(message.metadata.message_id)
+    assert not state.get_messages(is_reply=True)
+    later()
+    assert_replied(state, message)
+
+
+def test_so_is_one_that_fails_before_it_has_its_message(state: AnsweringNodeState) -> None:
+    message, task = receive(state)
+    assert state.finish_task(task, SubStatus.FAILED, "could not be read")
+    assert_replied(state, message)
+
+
+def test_who_has_replied_is_not_replied_for(
+    state: AnsweringNodeState, later: Callable[[], None]
+) -> None:
+    message, task = receive(state)
+    assert state.get_messages(run_ids=[RUN], is_reply=False, limit=1) == [message]
+    state.record_message_processing_start(message.metadata.message_id)
+    reply = Message(RecordDict(), reply_to=message)
+    reply.metadata.__dict__["_message_id"] = reply.object_id
+    state.store_message(reply)
+    assert state.finish_task(task, SubStatus.FAILED, "")
+    later()
+    assert state.get_messages(is_reply=True) == [reply]
+
+
+def test_the_message_of_another_run_is_left_to_its_app(
+    state: AnsweringNodeState, later: Callable[[], None]
+) -> None:
+    message, _ = receive(state)
+    message.metadata.__dict__["_run_id"] = RUN + 1
+    later()
+    assert not state.get_messages(is_reply=True)
+
+
+def test_the_program_has_this_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    factory = NodeStateFactory(ObjectStoreFactory())
+    monkeypatch.setattr(
+        answering_supernode, "flower_supernode", lambda: found.append(factory.state())
+    )
+    monkeypatch.setattr("flwr.supernode.nodestate.nodestate_factory.InMemoryNodeState", None)
+    answering_supernode.main()
+    assert [type(one) for one in found] == [AnsweringNodeState]
