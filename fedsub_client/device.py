@@ -95,7 +95,8 @@ class Device:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             handshake.check_versions(record, self.client)
         # Of the file alone: what is saved may belong to a run of other settings.
-        client = self._numpy_client(self.config.method, FileHistory.first(self.data), None)
+        new = FileHistory.first(self.data, self.card)
+        client = self._numpy_client(self.config.method, new, None)
         said = client.cohort.introductions()[0]
         if self.simulated:
             nodes = int(self.node["num-partitions"])
@@ -205,8 +206,8 @@ class Device:
     def _file(self, saved: Saved | None) -> FileHistory:
         """Notice whether the device's file grew since the last round."""
         if saved is None:
-            return FileHistory.first(self.data)
-        continued = saved.file.continued(self.data)
+            return FileHistory.first(self.data, self.card)
+        continued = saved.file.continued(self.data, self.card)
         if continued is None:
             log.warning(
                 "client %s: its file no longer begins with the %d samples it had; split anew, "
@@ -214,7 +215,7 @@ class Device:
                 self.client,
                 saved.file.sizes[-1],
             )
-            return FileHistory.first(self.data)
+            return FileHistory.first(self.data, self.card)
         if continued is not saved.file:
             log.info("client %s: %d samples, %d before", self.client, *continued.sizes[:-3:-1])
         return continued

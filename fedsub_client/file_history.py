@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 
 
@@ -15,31 +16,35 @@ class FileHistory:
     Parameters
     ----------
     sizes : samples in the file whenever it was found longer, ascending.
-    digest : of the first ``sizes[-1]`` samples and labels.
+    digest : of the first ``sizes[-1]`` samples, their labels and times, and of what the card says
+        of windows in time: of all that decides how they are split.
     """
 
     sizes: tuple[int, ...]
     digest: bytes
 
     @classmethod
-    def first(cls, client: ClientData) -> FileHistory:
+    def first(cls, client: ClientData, card: Card) -> FileHistory:
         """Return what is remembered of a file that is seen for the first time."""
-        return cls((len(client.y),), _digest(client, len(client.y)))
+        return cls((len(client.y),), _digest(client, card, len(client.y)))
 
-    def continued(self, client: ClientData) -> FileHistory | None:
+    def continued(self, client: ClientData, card: Card) -> FileHistory | None:
         """Return what to remember now; None where the file does not continue the one seen.
 
         Then the old samples were changed or removed, and nothing says which of the new ones were
         trained on before.
         """
         n, known = len(client.y), self.sizes[-1]
-        if n < known or _digest(client, known) != self.digest:
+        if n < known or _digest(client, card, known) != self.digest:
             return None
-        return self if n == known else FileHistory((*self.sizes, n), _digest(client, n))
+        return self if n == known else FileHistory((*self.sizes, n), _digest(client, card, n))
 
 
-def _digest(client: ClientData, n: int) -> bytes:
+def _digest(client: ClientData, card: Card, n: int) -> bytes:
     digest = hashlib.blake2b(repr(client.x[:n].shape).encode(), digest_size=16)
     digest.update(client.x[:n].tobytes())
     digest.update(client.y[:n].tobytes())
+    if client.t is not None:
+        digest.update(client.t[:n].tobytes())
+    digest.update(repr((card.window_s, card.overlap, card.time_ordered)).encode())
     return digest.digest()

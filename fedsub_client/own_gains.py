@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from torch import Tensor
 
 from fedsub_client.split_client import SplitClient
@@ -28,6 +29,9 @@ def own_gains(
     gains: list[Gain | None] = []
     for i, (client, count) in enumerate(zip(clients, test.counts, strict=True)):
         y, first, second = (t[i, :count].cpu().numpy() for t in (test.y, ours, theirs))
+        if client.t is not None and count:
+            order = np.argsort(client.t[client.test[:count]], kind="stable")
+            y, first, second = y[order], first[order], second[order]
         seed = derive_seed(turn.seed, client.client, turn.round, "gain")
         gains.append(paired_gain(y, first, second, seed, client.together) if count else None)
     return gains

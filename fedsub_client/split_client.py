@@ -33,6 +33,7 @@ class SplitClient:
         First round in which the client has each sample; None: from the start.
     capacity : share of each hidden layer's units that the device can hold, in (0, 1].
     together : how many successive samples hold much the same.
+    t : float64 [samples], seconds; None where the file has none.
     """
 
     client: str
@@ -45,6 +46,7 @@ class SplitClient:
     test_since: NDArray[np.int64] | None = None
     capacity: float = 1.0
     together: int = 1
+    t: NDArray[np.float64] | None = None
 
     @property
     def train_x(self) -> NDArray[np.float32]:
@@ -122,7 +124,7 @@ def split_client(
     """
     s, kind = settings, split_kind(settings.kind, client, card)
     if len(sizes) > 1:
-        train, test = split_grown(client, card, kind, s.test_share, s.seed, sizes)
+        train, test = split_grown(client, card, s.kind, s.test_share, s.seed, sizes)
     else:
         train, test = split(client, card, kind, s.test_share, s.seed)
     train = thinned(train, client, s.train_share, s.seed)
@@ -131,7 +133,7 @@ def split_client(
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
-    parts = replace(parts, capacity=capacity, together=together(client, card))
+    parts = replace(parts, capacity=capacity, together=together(client, card), t=client.t)
     if since is None or (since <= 1).all():
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])

@@ -20,6 +20,7 @@ from fedsub_core.data.splits import (
     SplitKind,
     clear_of,
     split,
+    split_kind,
     split_rng,
     tested_count,
     window_places,
@@ -29,7 +30,7 @@ from fedsub_core.data.splits import (
 def split_grown(
     client: ClientData,
     card: Card,
-    kind: SplitKind,
+    wanted: str,
     test_share: float,
     seed: int,
     sizes: Sequence[int],
@@ -38,8 +39,11 @@ def split_grown(
 
     Parameters
     ----------
-    client, card, kind, test_share, seed
+    client, card, test_share, seed
         As for :func:`fedsub_core.data.splits.split`.
+    wanted : str
+        The run's ``split``. What ``auto`` chooses is decided by what was there at each look, so
+        that samples yet to come change nothing of it.
     sizes : sequence of int
         Ascending; the last is the number of samples now. The first ``sizes[i]`` samples are split
         as if the file ended there.
@@ -57,11 +61,13 @@ def split_grown(
     """
     if list(sizes) != sorted(set(sizes)) or sizes[-1] != len(client.y):
         raise ValueError(f"got sizes {list(sizes)}, expected ascending up to {len(client.y)}")
-    trained, tested = split(_head(client, sizes[0]), card, kind, test_share, seed)
+    first = _head(client, sizes[0])
+    trained, tested = split(first, card, split_kind(wanted, first, card), test_share, seed)
     train, test = np.zeros(len(client.y), np.bool_), np.zeros(len(client.y), np.bool_)
     train[trained], test[tested] = True, True
     for old, new in pairwise(sizes):
         head = _head(client, new)
+        kind = split_kind(wanted, head, card)
         added = _added_tests(head, test[:new], old, kind, test_share, seed, card)
         fresh = np.arange(new) >= old
         if kind == "blocked":

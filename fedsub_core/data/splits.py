@@ -27,6 +27,8 @@ FloatArray = NDArray[np.float64]
 
 #: Windows that only touch must not count as overlapping because of a rounding error.
 _TOUCHING = 1e-6
+#: In lengths of a window. No choice of a person's windows leaves half of them so far apart.
+_SURELY_APART = 100.0
 
 
 def split(
@@ -60,10 +62,10 @@ def split(
     gap) goes into training: a class that is tested is one the client could learn, unless the
     gaps around other classes' test windows took every training sample of it.
 
-    Where the file has no ``t`` or the card no window length, ``blocked`` counts windows instead
-    of seconds: ``ceil(overlap / (1 - overlap))`` are dropped at a boundary, across classes where
-    the order is known to be that in time, within each class elsewhere. ``blocked`` is then only
-    as good as the order of the file.
+    Where the file has no ``t``, or none in seconds, or the card no window length, ``blocked``
+    counts windows instead of seconds: ``ceil(overlap / (1 - overlap))`` are dropped at a boundary,
+    across classes where the order is known to be that in time, within each class elsewhere.
+    ``blocked`` is then only as good as the order of the file.
 
     Raises
     ------
@@ -109,13 +111,17 @@ def overlaps(client: ClientData, card: Card) -> FloatArray:
 
 
 def together(client: ClientData, card: Card) -> int:
-    """Return how many successive windows fit into a window's length, by the card or by ``t``.
+    """Return how many windows start within a window's length, by the card or by ``t``.
 
-    They hold much the same: of windows of 60 s every 5 s 12, of windows that do not overlap 1.
+    They hold much the same: of windows of 60 s every 5 s 12, of windows that do not overlap 1, of
+    two devices that record at once twice as many.
     """
-    seen = overlaps(client, card)
-    share = max(card.overlap, float(np.median(seen)) if len(seen) else 0.0)
-    return max(1, round(1 / max(1 - share, 1 / len(client.y))))
+    said, seen = round(1 / max(1 - card.overlap, 1 / len(client.y))), 1
+    if client.t is not None and card.window_s is not None:
+        t = np.sort(client.t)
+        ends = np.searchsorted(t, t + card.window_s * (1 - _TOUCHING))
+        seen = round(float(np.median(ends - np.searchsorted(t, t))))
+    return max(said, seen)
 
 
 def unseen_clients(ids: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
@@ -217,10 +223,23 @@ def _blocked(client: ClientData, card: Card, share: float) -> tuple[BoolArray, B
     return ~test & clear_of(when, when[test], width), test
 
 
+def in_seconds(client: ClientData, card: Card) -> bool:
+    """Return whether ``t`` and the card's window length are there, and can be of one unit.
+
+    Not where windows overlap by the card and by ``t`` lie a hundred lengths apart: milliseconds.
+    """
+    if client.t is None or card.window_s is None:
+        return False
+    far = _SURELY_APART * card.window_s
+    return (
+        card.overlap == 0 or len(client.t) < 2 or bool(np.median(np.diff(np.sort(client.t))) < far)
+    )
+
+
 def window_places(client: ClientData, card: Card) -> tuple[FloatArray, float]:
     """Return each window's place in time, and the distance below which two windows overlap."""
     n = len(client.y)
-    if client.t is not None and card.window_s is not None:
+    if client.t is not None and card.window_s is not None and in_seconds(client, card):
         return client.t, card.window_s * (1 - _TOUCHING)
     # 0.9 / (1 - 0.9) is 9.000000000000002 in floating point, and must not become 10.
     gap = math.ceil(card.overlap / (1 - card.overlap) - 1e-9)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.splits import SplitKind, overlaps, split_kind
+from fedsub_core.data.splits import SplitKind, in_seconds, overlaps, split_kind
 
 Known = Literal["seconds from t", "order of t", "order of the file", "unknown"]
 
@@ -61,8 +61,10 @@ def inspect_timing(federation: Federation) -> Timing:
 
 
 def _known(federation: Federation) -> Known:
-    if all(data.t is not None for data in federation.clients.values()):
-        return "order of t" if federation.card.window_s is None else "seconds from t"
+    clients = federation.clients.values()
+    if all(data.t is not None for data in clients):
+        seconds = all(in_seconds(data, federation.card) for data in clients)
+        return "seconds from t" if seconds else "order of t"
     return "order of the file" if federation.card.time_ordered else "unknown"
 
 
@@ -87,6 +89,11 @@ def _warnings(card: Card, known: Known, measured: float | None) -> list[str]:
         found.append(
             f"The card says overlap = {card.overlap:g}, but the times t of the windows show "
             f"{measured:.2f}. Correct overlap in federation.toml."
+        )
+    if known == "order of t" and card.window_s is not None:
+        found.append(
+            f"Windows of {card.window_s:g} s overlap by the card, and start over a hundred windows "
+            "apart by their times t: t is taken for an order alone. Give t in seconds."
         )
     if overlap > 0 and known == "unknown":
         found.append(

@@ -50,9 +50,10 @@ def feature_shift(
     """Return clients whose channels went through a sensor of their own.
 
     ``x' [c] = g [c] * (R x) [c] + b [c]`` with ``ln g ~ Normal(0, gain)`` and ``b ~ Normal(0,
-    offset * std)``, where std is the channel's over all people's samples. R turns every three
-    channels ``<name>_x, <name>_y, <name>_z`` (or their means, ``<name>_x_mean``, ...) about one
-    axis, uniform on the sphere, by an angle uniform in [0, `rotation`]: one device, worn
+    offset * std)``, where std is the channel's over all people's samples; 0 for a channel that is
+    negative nowhere (deviations, energies, rates): it could become what it cannot be. R turns every
+    three channels ``<name>_x, <name>_y, <name>_z`` (or their means, ``<name>_x_mean``, ...) about
+    one axis, uniform on the sphere, by an angle uniform in [0, `rotation`]: one device, worn
     differently, so all its triples turn together. A client's sensor depends on the seed and its id
     alone, and its gains stay the same when the rotation is changed.
 
@@ -78,6 +79,10 @@ def feature_shift(
     else:
         clients = dict(federation.clients)
     spread = _channel_std(federation.clients.values()) * options.offset
+    signless = _least(federation.clients.values()) >= 0
+    spread[signless] = 0.0
+    never = int(signless.sum()) if options.offset > 0 else 0
+    counts.add("channels never below 0: without an offset", never)
     counts.add("3-axis sensors turned", len(triples) if options.rotation > 0 else 0)
     return {
         name: replace(data, x=_sensed(data.x, name, spread, triples, options, seed))
@@ -133,6 +138,13 @@ def _channel_std(people: Iterable[ClientData]) -> FloatArray:
     mean = sum(r.sum(axis=0, dtype=np.float64) for r in rows) / n
     spread: FloatArray = np.sqrt(sum(((r - mean) ** 2).sum(axis=0) for r in rows) / n)
     return spread
+
+
+def _least(people: Iterable[ClientData]) -> FloatArray:
+    """Return the least value of each channel over all samples, float64 [channels]."""
+    least = [np.moveaxis(p.x, 1, -1).reshape(-1, p.x.shape[1]).min(axis=0) for p in people]
+    lowest: FloatArray = np.min(least, axis=0).astype(np.float64)
+    return lowest
 
 
 def _dealt_iid(federation: Federation, clients: int, seed: int) -> dict[str, ClientData]:

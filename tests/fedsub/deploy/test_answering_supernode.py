@@ -34,6 +34,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> AnsweringNodeState:
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Have an hour pass for who waits for a task's heartbeats."""
+
     def pass_an_hour() -> None:
         monkeypatch.setattr(in_memory_corestate, "now", lambda: now() + timedelta(hours=1))
 

@@ -89,3 +89,21 @@ def test_new_blocked_tests_are_the_last_in_time_and_clear_of_what_was_trained() 
 def test_sizes_that_cannot_be_are_refused(sizes: list[int]) -> None:
     with pytest.raises(ValueError, match="expected ascending up to 60"):
         split_grown(person(labels(60)), CARD, "stratified", 0.3, 0, sizes)
+
+
+def test_overlaps_that_come_later_change_nothing_of_what_was_split() -> None:
+    """By what came first ``auto`` draws at random; what comes then keeps clear of it."""
+    card = Card("toy", "t", ("a", "b"), ("u",), window_s=2.0)
+    y = np.arange(120) % 2
+    t = np.concatenate([np.arange(80) * 2.0, 300 + np.arange(40)])  # the last overlap by half
+    one = ClientData("p", np.zeros((120, 1), np.float32), y, t)
+    first = ClientData("p", one.x[:80], y[:80], t[:80])
+    before = split_grown(first, card, "auto", 0.3, 0, [80])
+    for old, drawn in zip(before, split(first, card, "stratified", 0.3, 0), strict=True):
+        assert np.array_equal(old, drawn)
+    train, test = split_grown(one, card, "auto", 0.3, 0, [80, 120])
+    for old, now in zip(before, (train, test), strict=True):
+        assert np.array_equal(old, now[now < 80])
+    late = [part[part >= 80] for part in (train, test)]
+    assert min(len(part) for part in late) > 5
+    assert np.abs(t[late[0]][:, None] - t[late[1]][None, :]).min() >= 2

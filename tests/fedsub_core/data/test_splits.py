@@ -241,3 +241,19 @@ def test_windows_that_hold_much_the_same() -> None:
     apart = replace(CARD, window_s=2.0)
     assert together(client([0] * 9, t=range(0, 18, 2)), apart) == 1
     assert together(client([0] * 9, t=[0] * 9), apart) == 9  # all of one moment
+    both = np.repeat(np.arange(0, 18, 2), 2)  # two devices that record at once
+    assert together(client([0] * 18, t=both), apart) == 2
+    assert together(client([0] * 36, t=np.repeat(np.arange(18), 2)), apart) == 4
+
+
+def test_times_in_milliseconds_do_not_switch_the_gap_off() -> None:
+    half = replace(CARD, window_s=2.0, overlap=0.5)
+    y, order = [0, 1] * 20, np.random.default_rng(0).permutation(40)
+    mine, usual = (
+        split(client(np.array(y)[order], t=order * unit), half, "blocked", 0.3, 0)
+        for unit in (1000.0, 1.0)
+    )
+    for ms, seconds in zip(mine, usual, strict=True):
+        np.testing.assert_array_equal(ms, seconds)
+    train, test = mine
+    assert np.abs(order[train][:, None] - order[test][None, :]).min() >= 2

@@ -71,6 +71,13 @@ def test_without_times_or_a_length_nothing_is_measured(
     assert timing.measured_overlap is None and timing.overlapping_windows is None
 
 
+def test_times_in_milliseconds_are_an_order_alone() -> None:
+    """Windows of 2 s every second; by their times they would lie 1,000 s apart."""
+    timing = inspect_timing(federation(np.arange(40) * 1000.0, window_s=2.0, overlap=0.5))
+    assert timing.known == "order of t" and timing.auto_split == "blocked"
+    assert "Give t in seconds" in timing.warnings[-1] and len(timing.warnings) == 2
+
+
 def test_times_that_one_client_lacks_are_not_known() -> None:
     both = federation(np.arange(40) * 5.0, window_s=60.0, overlap=0.9)
     one = ClientData("c", both.clients["a"].x, both.clients["a"].y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,23 @@ def test_a_rotation_keeps_lengths_and_turns_all_triples_alike(time: int | None) 
     assert abs(np.mean(angles) - 15) < 4 * 8.7 / 10
 
 
+def test_what_cannot_be_negative_stays_so() -> None:
+    """Deviations and energies: a gain does nothing to their sign, an offset would."""
+    plain = people()
+    squared = {
+        n: replace(d, x=np.concatenate([d.x[:, :3] ** 2, d.x[:, 3:]], 1))
+        for n, d in plain.clients.items()
+    }
+    counts = Counts()
+    options = FeatureShiftOptions(gain=0.2, offset=5.0)
+    made = feature_shift(Federation(plain.card, squared), options, 0, counts)
+    assert counts["channels never below 0: without an offset"] == 3
+    for name, data in made.items():
+        gain, offset = fit(squared[name].x, data.x)
+        assert (data.x[:, :3] >= 0).all() and np.abs(offset[:3]).max() < 1e-3
+        assert np.abs(offset[3:]).max() > 1 and len(set(np.round(gain, 3))) == 7
+
+
 def test_a_rotation_leaves_the_gains_as_they_were() -> None:
     federation = people()
     plain, turned = shifted(federation), shifted(federation, rotation=90.0)
@@ -126,7 +144,7 @@ def test_the_3_axis_sensors_of_real_federations(real_data: Path, name: str, sens
     federation, counts = read_federation(real_data / name), Counts()
     options = FeatureShiftOptions(gain=0.0, offset=0.0, rotation=20.0)
     made = feature_shift(federation, options, 0, counts)
-    assert counts == {"3-axis sensors turned": sensors}
+    assert counts["3-axis sensors turned"] == sensors
     first = next(iter(federation.clients))
     before, after = federation.clients[first].x[:, :3], made[first].x[:, :3]
     np.testing.assert_allclose(
