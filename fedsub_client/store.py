@@ -99,7 +99,7 @@ class FolderStore:
             Where the folder cannot be made or written.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = (self.folder / "lock").open("w")
         except OSError as error:
             raise RunError(
@@ -163,7 +163,7 @@ class FolderStore:
                     log.warning("client %s: new run; kept the last as %s", self.client, kept)
 
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             remove_drafts(self.folder)
             replace_file(self.path, saved.to_bytes(), keep_previous)
         except OSError as error:

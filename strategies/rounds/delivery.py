@@ -118,10 +118,10 @@ class Delivery:
                 else:
                     self._took[client] = time.monotonic() - since
                     yield reply
-            left = deadline - time.monotonic()
-            if not (awaited or stranded) or left <= 0:
+            # To read many replies takes a while, too: what came meanwhile is looked at once more.
+            if not (awaited or stranded) or looked >= deadline:
                 break
-            time.sleep(min(pause, left))
+            time.sleep(max(min(pause, deadline - time.monotonic()), 0))
             pause_over = next_look if stranded else next_check
             if pause_over <= time.monotonic() < deadline:
                 there = link.nodes()

@@ -95,10 +95,11 @@ class NodeRegistry:
 
     def bind(self, clients: Iterable[str]) -> None:
         """Note with which keys clients took part: from now on these alone may come as they."""
-        for client in clients:
-            # What is simulated has a new key whenever it goes on.
-            if self.bound and not self.introductions[client].people:
-                self.identities.tie(client, self._key(self.nodes[client]))
+        # What is simulated has a new key whenever it goes on. One device among real ones that says
+        # it is simulated is bound like them.
+        simulated = all(said.people for said in self.introductions.values())
+        for client in clients if self.bound and not simulated else ():
+            self.identities.tie(client, self._key(self.nodes[client]))
 
     def _ask(self, link: Link, nodes: list[int]) -> None:
         questions = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def test_what_was_saved_last_is_loaded(
     assert names() == [STATE_FILE]
     assert store.path == tmp_path / "states" / "p" / STATE_FILE
     assert FolderStore(tmp_path / "states", "q").load() is None
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700  # nobody else's
 
 
 def test_a_nodes_context_keeps_it_too(saved: Any, assert_whole: Any) -> None:

@@ -10,7 +10,7 @@ from flwr.app import Message
 
 from strategies.rounds.link import Link
 
-from .scripted_link import Serve
+from .scripted_link import NODES, Serve, message
 
 SILENT = {"silent": True}
 LOST = (3, 4, 5, 8)
@@ -31,6 +31,17 @@ def test_a_late_reply_is_counted_and_does_not_pass_for_the_next_rounds(
     assert server.link.seconds == 13.0
     assert server.counts() == {"late_replies": {"ben": 1}}
     assert "client ben: a reply came after its round had ended; not used" in caplog.text
+
+
+def test_who_answers_in_time_while_others_answers_are_read_is_not_silent(serve: Serve) -> None:
+    """Reading anna's takes 20 s; ben's came after 5, within the 10 that there were."""
+    server, heard = serve({12: [fate(5.0)], 13: [SILENT]}), []
+    asked = [(client, message(client, 1)) for client in NODES]
+    for reply in server.delivery.exchange(Link(server.link), asked, 10.0, NODES):
+        heard.append(server.delivery.client_of(reply))
+        server.link.clock.sleep(20.0 if heard == ["anna"] else 0.0)
+    assert heard == ["anna", "ben"] and server.delivery.silent == {"cleo"}
+    assert server.link.seconds == 20.0
 
 
 def test_a_very_late_reply_is_counted_whenever_it_comes(serve: Serve) -> None:

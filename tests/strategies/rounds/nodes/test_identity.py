@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from flwr.proto.node_pb2 import NodeInfo
@@ -54,6 +54,20 @@ def test_nobody_takes_part_under_the_id_of_one_who_is_away(
     keyed.clients[8], keyed.keys[8] = "ben", (b"b", "")
     registry.refresh(Link(keyed))
     assert registry.online == {"anna", "ben"} and registry.nodes["ben"] == 8
+
+
+def test_one_that_says_it_is_simulated_is_bound_like_those_beside_it(keyed: KeyedGrid) -> None:
+    """All of a simulation have new keys whenever it goes on, and are not bound."""
+    registry = NodeRegistry()
+    registry.refresh(Link(keyed))
+    everybody = registry.introductions
+    everybody["ben"] = replace(everybody["ben"], nodes=2, people=2)
+    registry.bind(["anna", "ben"])
+    assert set(registry.identities.ties) == {"anna", "ben"}
+    everybody["anna"] = replace(everybody["anna"], nodes=2, people=2)
+    registry.identities = Identities()
+    registry.bind(["anna", "ben"])
+    assert not registry.identities.ties
 
 
 def test_it_holds_for_a_run_that_goes_on(keyed: KeyedGrid) -> None:
