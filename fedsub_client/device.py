@@ -24,6 +24,8 @@ from fedsub_client.saved_state import PersonalModel, Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.config.run_config import from_flat
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
@@ -57,7 +59,18 @@ class Device:
         self.client = _client_id(self.node, self.people, source)
         self.capacity = _capacity(self.node)
         self._context = context.state
-        self.card, self.data = load_client(source, self.client)
+        self.card, self.data = self._read(source)
+
+    def _read(self, source: str) -> tuple[Card, ClientData]:
+        try:
+            return load_client(source, self.client)
+        except DataError as error:
+            # What an app fails with goes to the server: of a person's file no path, row or label.
+            if self.simulated:
+                raise
+            raise DataError(
+                f"client {self.client!r}: its data cannot be used; the device's own log says why"
+            ) from error
 
     def store(self, method: str) -> Store:
         """Return where the state of `method` is kept.
