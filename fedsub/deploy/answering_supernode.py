@@ -9,7 +9,7 @@ has crashed. The server then sends it again.
 
 from __future__ import annotations
 
-from flwr.common.constant import SubStatus
+from flwr.common.constant import Status, SubStatus
 from flwr.proto.task_pb2 import Task
 from flwr.supercore.constant import TaskType
 from flwr.supernode.cli.flower_supernode import flower_supernode
@@ -28,27 +28,31 @@ class AnsweringNodeState(InMemoryNodeState):
         """Finish a task; where its app failed without a reply, reply in its place."""
         finished = super().finish_task(task_id, sub_status, details)
         if finished and sub_status == SubStatus.FAILED:
-            runs = {
-                task.run_id
-                for task in self.get_tasks(task_ids=[task_id])
-                if task.type == TaskType.CLIENT_APP
-            }
-            self._take_messages(runs)
-            self._store_error_replies(runs, CLIENT_APP_CRASHED_ERROR)
+            with self.lock_task_store:
+                task = self.task_store[task_id]
+                if task.type == TaskType.CLIENT_APP and self._nobody_comes(task.run_id):
+                    self._take_messages(task.run_id)
+                    self._store_error_replies({task.run_id}, CLIENT_APP_CRASHED_ERROR)
         return finished
 
     def _on_task_tokens_expired(self, tasks: list[Task]) -> None:
-        self._take_messages({task.run_id for task in tasks})
+        for run in {task.run_id for task in tasks}:
+            if self._nobody_comes(run):
+                self._take_messages(run)
         super()._on_task_tokens_expired(tasks)
 
-    def _take_messages(self, runs: set[int]) -> None:
-        """Have Flower see messages of `runs` as taken by the app that was to take them."""
-        # A SuperNode has one message at a time: there is no other app that could still come.
+    def _nobody_comes(self, run: int) -> bool:
+        """Return whether no app of a run works or is to be started: each message has its own."""
+        states = (task.status.status for task in self.task_store.values() if task.run_id == run)
+        return all(state == Status.FINISHED for state in states)
+
+    def _take_messages(self, run: int) -> None:
+        """Have Flower see messages of a run as taken by the app that was to take them."""
         with self.lock_msg_store:
             for entry in self.msg_store.values():
                 metadata = entry.message.metadata
                 untaken = not (entry.is_retrieved or metadata.reply_to_message_id)
-                if untaken and metadata.run_id in runs:
+                if untaken and metadata.run_id == run:
                     entry.is_retrieved = True
                     self.record_message_processing_start(metadata.message_id)
 

@@ -41,14 +41,16 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return pass_an_hour
 
 
-def receive(state: AnsweringNodeState) -> tuple[Message, int]:
+def receive(state: AnsweringNodeState, started: bool = True) -> tuple[Message, int]:
     """Do what a SuperNode does with a message, and its app with the task; the message is left."""
-    message = Message(RecordDict({"turn": ConfigRecord({"round": 1})}), NODE, MessageType.TRAIN)
+    round = len(state.msg_store) + 1
+    message = Message(RecordDict({"turn": ConfigRecord({"round": round})}), NODE, MessageType.TRAIN)
     message.metadata.__dict__["_message_id"] = message.object_id
     task = state.create_task(task_type=TaskType.CLIENT_APP, run_id=RUN)
     assert task is not None
     state.store_message(message)
-    assert state.claim_task(task) is not None and state.activate_task(task)
+    if started:
+        assert state.claim_task(task) is not None and state.activate_task(task)
     return message, task
 
 
@@ -93,6 +95,22 @@ def test_who_has_replied_is_not_replied_for(
     assert state.finish_task(task, SubStatus.FAILED, "")
     later()
     assert state.get_messages(is_reply=True) == [reply]
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_message_whose_own_app_is_yet_to_come_is_left_to_it(
+    state: AnsweringNodeState, later: Callable[[], None], expires: bool
+) -> None:
+    """The first app dies as it ends, when its reply has been sent and the next message is there."""
+    first, task = receive(state)
+    state.delete_messages(message_ids=[first.metadata.message_id])
+    second, _ = receive(state, started=False)
+    if expires:
+        later()
+    else:
+        assert state.finish_task(task, SubStatus.FAILED, "")
+    assert not state.get_messages(is_reply=True)
+    assert state.get_messages(run_ids=[RUN], is_reply=False, limit=1) == [second]
 
 
 def test_the_message_of_another_run_is_left_to_its_app(
