@@ -1,16 +1,40 @@
 """Where the packages' files lie; everything else about the project stands in pyproject.toml.
 
+Compiled kernels are built where there is a compiler, and left out where there is none. They are a
+module beside the packages (``fedsub_core/kernels/library.py`` says why).
+
 The data sets' cards are package data: in a wheel they are ``fedsub_data/cards/``, in a checkout the
 folder ``datasets/``. That one must not be a package itself: it would shadow Hugging Face's.
 """
 
-from setuptools import find_packages, setup
+from hashlib import blake2b
+from pathlib import Path
+
+from setuptools import Extension, find_packages, setup
 
 PACKAGES = ["fedsub", "fedsub_data", "fedsub_server", "strategies", "fedsub_client", "fedsub_core"]
 CARDS = "fedsub_data.cards"
+KERNELS = Path("fedsub_core/kernels")
+SOURCES = [str(KERNELS / f"{name}.c") for name in ("module", "avx512", "avx2", "portable")]
+HEADERS = [str(KERNELS / f"{name}.h") for name in ("chain", "kernels")]
+# Sums keep their order; products are fused with them where the processor can.
+FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=fast"]
+FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
+DIGEST = blake2b(b"".join(Path(f).read_bytes() for f in SOURCES + HEADERS), digest_size=5)
 
 setup(
     packages=[*find_packages(include=[f"{p}*" for p in PACKAGES]), CARDS],
+    ext_modules=[
+        Extension(
+            "fedsub_kernels",
+            SOURCES,
+            depends=HEADERS,
+            define_macros=[("FEDSUB_SOURCE", f'"{DIGEST.hexdigest()}"')],
+            extra_compile_args=FLAGS,
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
     package_dir={CARDS: "datasets"},
     package_data={CARDS: ["*/*.toml", "*/*.md"], **{package: ["py.typed"] for package in PACKAGES}},
 )

@@ -1,8 +1,8 @@
 # A device's image: SuperNode, and the SuperExec that runs the ClientApp on the device's data.
 #
 # For linux/amd64 and linux/arm64 alike: what decides is that the base image and every wheel with
-# compiled code (torch, grpcio, numpy, cryptography, ...) are published for both. Nothing is
-# compiled here. Both at once: docker buildx build --platform linux/amd64,linux/arm64 ...
+# compiled code (torch, grpcio, numpy, cryptography, ...) are published for both. Only our
+# own kernels are compiled. Both at once: docker buildx build --platform linux/amd64,linux/arm64 ...
 #
 # To pin the base to the byte: --build-arg PYTHON_IMAGE=python:3.11.14-slim-bookworm@sha256:...
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
@@ -13,6 +13,10 @@ ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 # What a device needs is requirements.txt and nothing more. Encodings with zstd need "[zstd]" here.
 ARG EXTRAS=""
 WORKDIR /src
+# For the compiled kernels; it stays behind in this stage.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
 RUN python -m venv --without-pip /opt/venv
 COPY constraints.txt requirements.txt ./
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \

@@ -7,6 +7,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from fedsub_core.kernels.library import kernels_source
+
 #: Whose code decides what a run's numbers are.
 _PACKAGES = ("fedsub", "fedsub_client", "fedsub_core", "fedsub_server", "strategies")
 
@@ -24,13 +26,17 @@ VERSION = installed_version()
 
 @cache
 def code_digest() -> str:
-    """Return a digest of the Python files that train, by which trees of one version differ."""
+    """Return a digest of the code that trains, by which trees of one version differ.
+
+    Of Python files, and of the compiled kernels, without which numbers differ in the last digits.
+    """
     root = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=5)
     for package in _PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
+    digest.update(kernels_source().encode())
     return digest.hexdigest()
 
 

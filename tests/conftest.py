@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+from fedsub_core.kernels import library
 
 ROOT = Path(__file__).resolve().parents[1]
 torch.set_num_threads(1)
@@ -32,3 +36,31 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real federations at {folder}: set FEDSUB_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def kernels() -> library.Kernels:
+    """The compiled kernels, which must be there wherever there is a compiler."""
+    found = library.kernels()
+    if found is None and shutil.which("cc") is None:
+        pytest.skip("no C compiler here, so no compiled kernels")
+    assert found, "the compiled kernels are not built: pip install -e . builds them"
+    return found
+
+
+@pytest.fixture(params=["kernels", "torch"])
+def either(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Let the compiled kernels compute, and PyTorch alone."""
+    if request.param == "kernels":
+        request.getfixturevalue("kernels")
+        yield "kernels"
+    else:
+        with library.switched_off():
+            yield "torch"
+
+
+@pytest.fixture
+def by_pytorch() -> Iterator[None]:
+    """Let PyTorch alone compute: its operations can be counted."""
+    with library.switched_off():
+        yield

@@ -10,6 +10,7 @@ from math import prod, sqrt
 import torch
 from torch import Tensor
 
+from fedsub_core.kernels import chains
 from fedsub_core.models.architecture import Architecture, Shape
 from fedsub_core.models.layers import Affine, Layer
 from fedsub_core.seeds import generator
@@ -41,6 +42,11 @@ class Model(Architecture):
     def affine(self) -> tuple[Affine, ...]:
         """The layers that have units, from input to output."""
         return tuple(layer for layer in self.layers if isinstance(layer, Affine))
+
+    @cached_property
+    def connected(self) -> tuple[chains.Connected, ...]:
+        """The layers as compiled kernels know them; () where they do not know them all."""
+        return chains.connected(self.layers)
 
     @cached_property
     def embedding_at(self) -> int:
@@ -89,6 +95,8 @@ class Model(Architecture):
 
         With a `tape`, what each layer saw and made is appended to it.
         """
+        if tape is None and (made := chains.forward(self.connected, params, x)) is not None:
+            return made
         for layer in self.layers:
             kept = None
             if isinstance(layer, Affine):

@@ -56,7 +56,7 @@ Batches = Sequence[Batch]
 #: Changes stacked tensors in place: gets their rows of the clients that are active, and batches.
 Step = Callable[[Params, Batches], Met]
 #: Smallest probability that a loss takes a logarithm of.
-_TINY = 1e-30
+TINY = 1e-30
 
 
 def each_batch(
@@ -94,7 +94,7 @@ def each_batch(
     ordered = data if in_order else data.select(order)
     with torch.no_grad():
         for epoch in range(epochs if steps is None else 1):
-            data_of_epoch = _Epoch(ordered, batch_size, turn, _stream(phase, epoch))
+            data_of_epoch = _Epoch(ordered, batch_size, turn, stream_of(phase, epoch))
             data_of_epoch.visit(rows, step, group, steps, met)
         loss = _mean_loss(met, len(order), data.x.device)
     if not in_order:
@@ -109,7 +109,7 @@ def _mean_loss(met: Sequence[Met], clients: int, device: torch.device) -> Tensor
     each: list[Tensor] = []
     for active, alike in groupby(met, key=lambda one: len(one.chosen)):
         chosen, weight = (torch.stack(tensors) for tensors in zip(*alike, strict=True))
-        each.append(chosen.clamp_(min=_TINY).log_().mul_(weight).sum(2))
+        each.append(chosen.clamp_(min=TINY).log_().mul_(weight).sum(2))
         steps[:active] += len(chosen)
     # One step after another: how a sum goes must not depend on how many share the stack.
     for losses in each:
@@ -118,7 +118,8 @@ def _mean_loss(met: Sequence[Met], clients: int, device: torch.device) -> Tensor
     return total / steps
 
 
-def _stream(phase: str, epoch: int) -> str:
+def stream_of(phase: str, epoch: int) -> str:
+    """Return the name of the stream that an epoch's order is drawn from."""
     return f"{phase}: batches of epoch {epoch}" if phase else f"batches of epoch {epoch}"
 
 
@@ -126,7 +127,7 @@ class _Epoch:
     """One epoch's batches, longest client first."""
 
     def __init__(self, data: Stack, size: int, turn: Turn, stream: str) -> None:
-        order, self.weight = _batches(data, size, turn, stream)
+        order, self.weight = order_of_epoch(data, size, turn, stream)
         self.x, self.y = taken(data.x, order), taken(data.y, order)
         self.counts, self.size = data.counts, size
 
@@ -157,8 +158,8 @@ class _Epoch:
         return Batch(x, y, weight, number)
 
 
-def _batches(data: Stack, size: int, turn: Turn, stream: str) -> tuple[Tensor, Tensor]:
-    """Return each client's order of samples and each sample's weight in its batch's mean.
+def order_of_epoch(data: Stack, size: int, turn: Turn, stream: str) -> tuple[Tensor, Tensor]:
+    """Return each client's order of samples, and each place's weight in its batch's mean.
 
     Both ``[clients, batches * size]``; padding has weight 0.
     """

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedsub_core.models.chain import Model, Params, Step
 from fedsub_core.training.batches import Batch, Batches, Met
+from fedsub_core.training.compiled import KNOWN, accumulate, known_to_kernels
 from fedsub_core.training.objectives import (
     CE,
     Forward,
@@ -56,9 +57,10 @@ class Gradient:
         self.names = tuple(
             model.parameter_shapes if only is None else model.parameters_of(set(only))
         )
-        known = Pull | Masked | PrototypePull
-        others = [term for term in self.terms if not isinstance(term, known)]
+        others = [term for term in self.terms if not isinstance(term, KNOWN)]
         self.written_out = written_out and others == [CE]
+        #: The model's layers where compiled kernels compute the gradient; else ().
+        self.connected = known_to_kernels(model, self.terms) if self.written_out else ()
 
     def stacked(self) -> Params:
         """Return all that the terms need, by the term's place and the tensor's name."""
@@ -82,6 +84,8 @@ class Gradient:
         With ``keep = momentum`` this is SGD's momentum update. `into` holds the trained parameters.
         """
         (batch,) = batches
+        if (met := accumulate(self, params, batch, own, into, keep)) is not None:
+            return Met(met, batch.weight)
         compute = self._kernel if self.written_out else self._autograd
         chosen = compute(params, batch, own, into, keep)
         for term, tensors in zip(self.terms, own, strict=True):

@@ -19,6 +19,7 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.layers import Affine
 from fedsub_core.training.batches import Batches, Met, each_batch
+from fedsub_core.training.compiled import descend
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
@@ -66,6 +67,12 @@ def train(
     if only is not None and epochs > 1 and gradient is None and type(model) is Model:
         model, data = _above_the_frozen(model, params, data, only, settings.batch_size)
     gradient = gradient or Gradient(model, objective, only)
+    if type(gradient) is Gradient:
+        found = descend(
+            gradient, params, data, turn, settings, epochs=epochs, phase=phase, steps=steps
+        )
+        if found is not None:
+            return Trained(params | found[0], found[1])
     optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
     buffers = optimiser.buffers({name: params[name] for name in gradient.names})
     changed, loss = each_batch(

@@ -24,6 +24,8 @@ from fedsub_core.wire.bundles import Bundle, Dense
 
 from .method_runs import every_method, people
 
+#: Only PyTorch's products can be counted.
+pytestmark = pytest.mark.usefixtures("by_pytorch")
 TURN = Turn(1, 9, 0)
 
 

@@ -200,6 +200,7 @@ def test_a_client_that_is_forgotten_may_come_again(run_method: RunMethod) -> Non
     assert not one.tensors and set(two.tensors) == set(model_of(state))
 
 
+@pytest.mark.usefixtures("by_pytorch")
 @pytest.mark.parametrize("epochs", [1, 4])
 def test_a_round_of_heads_costs_what_the_card_says_in_words(epochs: int) -> None:
     """0.33 for the forward pass, 0.02 a pass: the classes of this person are equally frequent."""

@@ -8,22 +8,28 @@ block.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from fedsub_client.learners.fedsub.lrp import require_support, signed_parts
-from fedsub_client.learners.fedsub.relevance_pass import class_sums
+from fedsub_client.learners.fedsub.relevance_pass import RULES, class_sums
 from fedsub_core.cores import each
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
+from fedsub_core.kernels.chains import relevance_sums
 from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
 from fedsub_core.models.chain import Model, Params
 
 # float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
 # for calls, larger ones for leaving the cache; below LEAST_SAMPLES calls are what costs more.
 BLOCK_VALUES, LEAST_SAMPLES = 3 * 2**16, 128
+#: Samples of a client that go through the compiled kernels at once: idle threads take others.
+PART = 2048
+#: What :func:`class_sums` returns.
+_Sums = tuple[list[Tensor], Tensor]
 
 
 def unit_relevance(
@@ -50,12 +56,15 @@ def unit_relevance(
     require_support(model)
     of_class = data.of_class(model.classes).to(data.x.dtype)
     with torch.no_grad():
-        parts = params if rule == "naive" else signed_parts(model, params)
-        if data.x.device.type != "cpu":
-            sums, logits = class_sums(model, parts, data.x, of_class, rule, start)
-            logits *= data.valid.unsqueeze(2)
+        if (found := _compiled(model, params, data, rule, start)) is not None:
+            sums, logits = found
         else:
-            sums, logits = _in_blocks(model, parts, data, of_class, rule, start)
+            parts = params if rule == "naive" else signed_parts(model, params)
+            if data.x.device.type != "cpu":
+                sums, logits = class_sums(model, parts, data.x, of_class, rule, start)
+                logits *= data.valid.unsqueeze(2)
+            else:
+                sums, logits = _in_blocks(model, parts, data, of_class, rule, start)
         per_class = of_class.sum(1).clamp(min=1).unsqueeze(2)
         means = {layer.name: s / per_class for layer, s in zip(model.affine, sums, strict=True)}
     return means, logits
@@ -79,6 +88,36 @@ def representatives(data: Stack, most: int) -> Stack:
 def block_samples(model: Model) -> int:
     """Return how many samples a block holds: few enough for the cache, enough to be worth calls."""
     return max(LEAST_SAMPLES, BLOCK_VALUES // model.widest)
+
+
+def _compiled(model: Model, params: Params, data: Stack, rule: str, start: str) -> _Sums | None:
+    """:func:`class_sums` by the compiled kernels; None: they do not know the model."""
+    weights, target = RULES.get(rule), start == "target"
+    alpha_beta = (weights.alpha, weights.beta) if weights else None
+
+    def sums_of(params: Params, x: Tensor, y: Tensor, counts: Sequence[int]) -> _Sums | None:
+        return relevance_sums(model.connected, params, x, y, counts, alpha_beta, target)
+
+    if max(data.counts) <= PART:
+        return sums_of(params, data.x, data.y, data.counts)
+    clients, samples = data.y.shape
+    sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
+    logits = data.x.new_zeros(clients, samples, model.classes)
+    for c, count in enumerate(data.counts):
+        one = {name: tensor[c : c + 1] for name, tensor in params.items()}
+
+        def part_of(part: slice, c: int = c, one: Params = one) -> _Sums | None:
+            y = data.y[c : c + 1, part]
+            return sums_of(one, data.x[c : c + 1, part], y, [y.shape[1]])
+
+        parts = _equal_parts(count, PART)
+        for part, found in zip(parts, each(part_of, parts), strict=True):
+            if found is None:
+                return None
+            logits[c, part] = found[1][0]
+            for total, more in zip(sums, found[0], strict=True):
+                total[c].add_(more[0])
+    return sums, logits
 
 
 def _in_blocks(

@@ -84,7 +84,8 @@ def test_prediction_is_the_personal_models() -> None:
     state = one.init(2, 0)
     state = state | {n: tensor * 2 for n, tensor in state.items() if n.startswith("personal.")}
     x = torch.randn(2, 6, 2, generator=torch.Generator().manual_seed(0))
-    expected = MODEL.forward({n: 2 * t for n, t in MODEL.init(2, 0).items()}, x)
+    with torch.no_grad():
+        expected = MODEL.forward({n: 2 * t for n, t in MODEL.init(2, 0).items()}, x)
     assert torch.equal(one.predict(state, x), expected)
 
 

@@ -23,6 +23,7 @@ from fedsub_core.training import (
 )
 from fedsub_core.training.gradients import Gradient
 
+pytestmark = pytest.mark.usefixtures("either")
 COUNTS = (5, 100, 33, 64)
 
 

@@ -17,6 +17,7 @@ from fedsub_core.seeds import generator
 from fedsub_core.training import TrainingSettings, Turn, train
 
 MakeStack = Callable[..., Stack]
+pytestmark = pytest.mark.usefixtures("either")
 COUNTS = (5, 100, 33, 64)
 TURN = Turn(4, 9, seed=3)
 

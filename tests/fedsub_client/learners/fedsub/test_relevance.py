@@ -30,6 +30,8 @@ from zennit.rules import AlphaBeta as ZennitAlphaBeta  # noqa: E402
 from zennit.rules import Norm, Pass  # noqa: E402
 from zennit.types import Activation, AvgPool, Linear  # noqa: E402
 
+#: The kernels, and PyTorch in blocks.
+pytestmark = pytest.mark.usefixtures("either")
 CLASSES = 4
 
 
@@ -217,6 +219,17 @@ def test_one_block_of_the_whole_stack_gives_the_same_sums() -> None:
     for layer, total in zip(model.affine, sums, strict=True):
         mean = total / of_class.sum(1).unsqueeze(2)
         torch.testing.assert_close(by_block[layer.name], mean, rtol=1e-4, atol=1e-6)
+
+
+def test_a_client_of_many_samples_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data = mlp(5, CLASSES, (128, 96)), random_stack((5,))
+    params = model.init(3, 0)
+    whole, logits = unit_relevance(model, params, data, "lrp-a2b1", "target")
+    monkeypatch.setattr("fedsub_client.learners.fedsub.relevance.PART", 16)
+    found, same = unit_relevance(model, params, data, "lrp-a2b1", "target")
+    assert torch.equal(same, logits)
+    for name, relevance in whole.items():
+        torch.testing.assert_close(found[name], relevance, rtol=1e-5, atol=1e-8)
 
 
 def test_a_class_the_client_lacks_is_zero() -> None:

@@ -1,0 +1,88 @@
+/* What the compiled kernels compute with, and for whom: see chain.py, which fills these in.
+ *
+ * Every tensor of parameters has a leading client axis. A pointer is to the first client's, its
+ * `_step` the floats to the next one's; NULL where there is none.
+ */
+#ifndef FEDSUB_CHAIN_H
+#define FEDSUB_CHAIN_H
+
+#include <stdint.h>
+
+/* One part of a layer's parameters: its weights [units, fan_in], or its biases [units]. */
+typedef struct {
+    float *values;
+    int64_t values_step;
+    float *into; /* the optimiser's buffer: into = keep * into + gradient */
+    int64_t into_step;
+    const float *anchor; /* a pull to it: gradient + pull * (values - anchor) [* where] */
+    int64_t anchor_step;
+    const float *where;
+    int64_t where_step;
+    const float *mask; /* multiplies the buffer */
+    int64_t mask_step;
+} Part;
+
+/* A fully connected layer: out = weight x + bias, and max(out, 0) where `relu`. */
+typedef struct {
+    int64_t fan_in, units, relu, trained;
+    Part weight, bias;
+} Dense;
+
+/* A chain of them. */
+typedef struct {
+    int64_t count;
+    const Dense *layers;
+} Chain;
+
+/* Samples of several clients, x [clients, ..., fan_in], and in which order they are seen. */
+typedef struct {
+    int64_t clients;
+    const int64_t *counts; /* [clients]; samples, or places of `order`, that are seen */
+    const float *x;
+    int64_t x_step;
+    const int64_t *y;
+    int64_t y_step;
+    const int64_t *order; /* [clients, ...]; NULL: as they lie */
+    int64_t order_step;
+    const float *weight; /* [clients, ...], each place's share in its batch's mean */
+    int64_t weight_step;
+} Samples;
+
+/* How gradients are made and taken. */
+typedef struct {
+    int64_t batch;      /* samples of a step */
+    int64_t steps;      /* of each client; 0: one for each of its batches */
+    int64_t update;     /* whether values -= rate * buffer follows each gradient */
+    float keep;         /* of the buffer: momentum */
+    float rate, decay;  /* buffer + decay * values before the update */
+    float pull;         /* weight of the pull to the anchors */
+    float toward;       /* weight of the pull of what the last layer sees to prototypes */
+    const float *prototypes; /* [clients, classes, fan_in of the last layer] */
+    int64_t prototypes_step;
+    const float *held; /* [clients, classes], 1 where there is a prototype */
+    int64_t held_step;
+    float *chosen; /* [clients, ...]: the probability that each place's class got; may be NULL */
+    int64_t chosen_step;
+    float *loss; /* [clients], to which each step's mean cross-entropy is added; may be NULL */
+} Steps;
+
+/* Relevance of every unit, summed over the samples of each class. */
+typedef struct {
+    int64_t rule;  /* 0: mean activation; else LRP */
+    float alpha, beta;
+    int64_t target; /* whether LRP starts from the true class alone */
+    float *const *sums; /* of each layer [clients, classes, units], which are added to */
+    float *logits;      /* [clients, ..., classes] */
+    int64_t logits_step;
+} Relevance;
+
+typedef int Descend(const Chain *, const Samples *, const Steps *);
+typedef int Forward(const Chain *, const Samples *, float *out, int64_t out_step);
+typedef int Relate(const Chain *, const Samples *, const Relevance *);
+
+/* The same functions for several instruction sets. 0, or -1 where memory is lacking. */
+Descend descend_avx512, descend_avx2, descend_portable;
+Forward forward_avx512, forward_avx2, forward_portable;
+Relate relate_avx512, relate_avx2, relate_portable;
+
+#endif

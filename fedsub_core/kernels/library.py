@@ -1,0 +1,167 @@
+"""The shared library of the kernels: found, opened, told apart by instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes import POINTER, Structure, c_float, c_int64, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from fedsub_core.errors import ConfigError
+
+log = logging.getLogger("fedsub")
+
+#: The module that ``setup.py`` builds. It stands beside the packages, so that Flower, which runs an
+#: app's Python files from a folder of its own, finds it where it is installed.
+MODULE = "fedsub_kernels"
+#: Environment variable: "off", or an instruction set of those that the processor has.
+VARIABLE = "FEDSUB_KERNELS"
+
+
+class Part(Structure):
+    """See ``chain.h``."""
+
+    _fields_ = [
+        field
+        for name in ("values", "into", "anchor", "where", "mask")
+        for field in ((name, c_void_p), (f"{name}_step", c_int64))
+    ]
+
+
+class Dense(Structure):
+    """See ``chain.h``."""
+
+    _fields_ = [
+        *((name, c_int64) for name in ("fan_in", "units", "relu", "trained")),
+        ("weight", Part),
+        ("bias", Part),
+    ]
+
+
+class Chain(Structure):
+    """See ``chain.h``."""
+
+    _fields_ = [("count", c_int64), ("layers", POINTER(Dense))]
+
+
+class Samples(Structure):
+    """See ``chain.h``."""
+
+    _fields_ = [
+        ("clients", c_int64),
+        ("counts", c_void_p),
+        *(
+            field
+            for name in ("x", "y", "order", "weight")
+            for field in ((name, c_void_p), (f"{name}_step", c_int64))
+        ),
+    ]
+
+
+class Steps(Structure):
+    """See ``chain.h``."""
+
+    _fields_ = [
+        *((name, c_int64) for name in ("batch", "steps", "update")),
+        *((name, c_float) for name in ("keep", "rate", "decay", "pull", "toward")),
+        *(
+            field
+            for name in ("prototypes", "held", "chosen")
+            for field in ((name, c_void_p), (f"{name}_step", c_int64))
+        ),
+        ("loss", c_void_p),
+    ]
+
+
+class Relevance(Structure):
+    """See ``chain.h``."""
+
+    _fields_ = [
+        ("rule", c_int64),
+        ("alpha", c_float),
+        ("beta", c_float),
+        ("target", c_int64),
+        ("sums", POINTER(c_void_p)),
+        ("logits", c_void_p),
+        ("logits_step", c_int64),
+    ]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels for one instruction set; each returns 0, or -1 where memory is lacking."""
+
+    source: str
+    variant: str
+    descend: Callable[..., int]
+    forward: Callable[..., int]
+    relate: Callable[..., int]
+
+
+_switched_off = False
+
+
+def kernels() -> Kernels | None:
+    """Return the kernels; None where they are not built, or switched off.
+
+    Raises
+    ------
+    ConfigError
+        If ``FEDSUB_KERNELS`` names an instruction set that this processor does not have.
+    """
+    return None if _switched_off else _found(os.environ.get(VARIABLE, ""))
+
+
+@contextmanager
+def switched_off() -> Iterator[None]:
+    """Let PyTorch compute meanwhile, in all threads: the oracle, or what counts operations."""
+    global _switched_off
+    before, _switched_off = _switched_off, True
+    try:
+        yield
+    finally:
+        _switched_off = before
+
+
+@cache
+def _found(wanted: str) -> Kernels | None:
+    if wanted == "off":
+        return None
+    spec = find_spec(MODULE)
+    if spec is None or not spec.origin:
+        log.info("no compiled kernels (%s is not built): PyTorch computes everything", MODULE)
+        return None
+    library = ctypes.CDLL(spec.origin)
+    library.fedsub_kernels.restype = ctypes.c_char_p
+    source, *variants = library.fedsub_kernels().decode().split()
+    if wanted and wanted not in variants:
+        raise ConfigError(
+            f"{VARIABLE}: got {wanted!r}, expected off or one of this processor's: "
+            f"{', '.join(variants)}"
+        )
+    variant = wanted or variants[0]
+
+    def function(name: str, *arguments: Any) -> Any:
+        found = library[f"{name}_{variant}"]
+        found.argtypes = (POINTER(Chain), POINTER(Samples), *arguments)
+        return found
+
+    return Kernels(
+        source,
+        variant,
+        function("descend", POINTER(Steps)),
+        function("forward", c_void_p, c_int64),
+        function("relate", POINTER(Relevance)),
+    )
+
+
+def kernels_source() -> str:
+    """Return a digest of the sources of the kernels in use; "" where PyTorch computes."""
+    found = kernels()
+    return found.source if found else ""

@@ -1,0 +1,5 @@
+/* The kernels for processors with 32 vectors of four floats, such as those of phones (ARM's NEON). */
+#define LANES 4
+#define REGISTERS 32
+#define ENTRY(name) name##_portable
+#include "kernels.h"

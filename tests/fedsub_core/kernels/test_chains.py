@@ -1,0 +1,118 @@
+"""Which models the kernels know, and that a forward pass is PyTorch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.kernels import library
+from fedsub_core.kernels.chains import Connected, Params, connected, forward, relevance_sums
+from fedsub_core.models.chain import Model
+from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.models.layers import Flatten, Linear, ReLU
+
+#: Those that fuse multiplications and additions, on any processor, and all.
+FUSED = "avx512", "avx2"
+VARIANTS = *FUSED, "portable"
+#: Of every length of what is left over of vectors and tiles.
+MODELS = {
+    "papers'": mlp(3, 6),
+    "odd": mlp(17, 5, (33, 19)),
+    "one layer": mlp(70, 3, ()),
+    "narrow": mlp(1, 2, (1,)),
+    "a flattened image": Model((Flatten(), *mlp(24, 4, (40,)).layers), (2, 3, 4)),
+    "ends in ReLU": Model(mlp(9, 4, (20,)).layers[:2], (9,)),
+}
+
+
+def samples(model: Model, clients: int = 3, n: int = 97) -> Tensor:
+    return torch.randn(clients, n, *model.input_shape, generator=torch.Generator().manual_seed(1))
+
+
+def by_torch(model: Model, params: Params, x: Tensor) -> Tensor:
+    with torch.no_grad(), library.switched_off():
+        return model.forward(dict(params), x)
+
+
+def test_chains_of_fully_connected_layers_are_known() -> None:
+    one, relu, two = Linear("a", 4, 3), ReLU(), Linear("b", 2, 4)
+    assert connected((Flatten(), one, relu, two)) == (Connected(one, True), Connected(two, False))
+    assert connected(cnn1d(2, 40, 4).layers) == ()
+    assert connected((relu, one)) == ()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_forward_pass_is_pytorchs(
+    name: str, variant: str, kernels: library.Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(library.VARIABLE, offered(variant))
+    model = MODELS[name]
+    params, x = model.init(3, seed=2), samples(model)
+    for part in (x, x[:, 1:34], x[:, :1], x[:1].expand(3, *x.shape[1:])):
+        with torch.no_grad():
+            assert forward(model.connected, params, part) is not None
+            found = model.forward(params, part)
+        torch.testing.assert_close(found, by_torch(model, params, part), atol=1e-5, rtol=1e-4)
+
+
+def test_instruction_sets_give_the_same_bits(
+    kernels: library.Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, found = MODELS["odd"], []
+    params, x = model.init(3, seed=2), samples(model)
+    y = torch.arange(x.shape[1]).expand(3, -1) % model.classes
+    for variant in {offered(variant) for variant in FUSED}:
+        monkeypatch.setenv(library.VARIABLE, variant)
+        with torch.no_grad():
+            made = forward(model.connected, params, x)
+        of_rule = relevance_sums(model.connected, params, x, y, [97, 5, 64], (2, 1), False)
+        assert made is not None and of_rule is not None
+        found.append([made, *of_rule[0], of_rule[1]])
+    for others in found[1:]:
+        assert all(map(torch.equal, found[0], others))
+
+
+def test_a_sample_gives_the_same_whoever_stands_beside_it(kernels: library.Kernels) -> None:
+    model = MODELS["odd"]
+    params, x = model.init(3, seed=2), samples(model)
+    one = {name: tensor[1:2] for name, tensor in params.items()}
+    with torch.no_grad():
+        whole = model.forward(params, x)
+        assert torch.equal(model.forward(one, x[1:2, 40:45]), whole[1:2, 40:45])
+
+
+def test_what_is_no_number_stays_none(kernels: library.Kernels) -> None:
+    model = MODELS["odd"]
+    params, x = model.init(3, seed=2), samples(model)
+    params["linear1.weight"][1, 4] = torch.nan
+    with torch.no_grad():
+        found = model.forward(params, x)
+    assert found[1].isnan().all() and not found[[0, 2]].isnan().any()
+
+
+def test_pytorch_computes_what_the_kernels_cannot(kernels: library.Kernels) -> None:
+    model = MODELS["odd"]
+    params, x = model.init(3, seed=2), samples(model)
+    assert forward(model.connected, params, x) is None, "autograd would learn nothing of it"
+    with torch.no_grad():
+        doubles = {name: tensor.double() for name, tensor in params.items()}
+        assert forward(model.connected, doubles, x.double()) is None
+        assert forward((), params, x) is None
+        assert model.forward(doubles, x.double()).dtype == torch.float64
+    signed = Model((Linear("a", 4, 17), Linear("b", 5, 4)), (17,))
+    given = signed.connected, signed.init(3, 0), x, torch.zeros(3, 97, dtype=torch.int64), [97] * 3
+    assert relevance_sums(*given, (2, 1), False) is None, "what b sees may be negative"
+
+
+def offered(variant: str) -> str:
+    """Return the instruction set if this processor has it, else the portable one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(library.VARIABLE, variant)
+        try:
+            library.kernels()
+        except ConfigError:
+            return "portable"
+    return variant

@@ -1,0 +1,52 @@
+"""Kernels are found, chosen by the processor or the user, and can be left out."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.kernels import library
+from fedsub_core.kernels.library import Kernels, kernels_source, switched_off
+
+
+def test_the_best_of_this_processor_are_taken(kernels: Kernels) -> None:
+    assert kernels.variant in ("avx512", "avx2", "portable")
+    assert len(kernels.source) == 10 and int(kernels.source, 16)
+    assert library.kernels() is kernels
+
+
+def test_a_user_chooses(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(library.VARIABLE, "portable")
+    chosen = library.kernels()
+    assert chosen and chosen.variant == "portable" and chosen.source == kernels.source
+    monkeypatch.setenv(library.VARIABLE, "off")
+    assert library.kernels() is None and kernels_source() == ""
+    monkeypatch.setenv(library.VARIABLE, "avx51")
+    with pytest.raises(ConfigError, match="FEDSUB_KERNELS: got 'avx51', expected off or one of"):
+        library.kernels()
+
+
+def test_they_are_switched_off_meanwhile(kernels: Kernels) -> None:
+    with switched_off():
+        assert library.kernels() is None
+        with switched_off():
+            pass
+        assert library.kernels() is None
+    assert library.kernels() is kernels
+
+
+def test_without_them_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(library, "MODULE", "none_such")
+    library._found.cache_clear()
+    try:
+        with caplog.at_level(logging.INFO, "fedsub"):
+            assert library.kernels() is None and library.kernels() is None
+        assert [r.message for r in caplog.records] == [
+            "no compiled kernels (none_such is not built): PyTorch computes everything"
+        ]
+    finally:
+        library._found.cache_clear()

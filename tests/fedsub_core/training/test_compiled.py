@@ -1,0 +1,178 @@
+"""Training by compiled kernels is PyTorch's, for all that they know; the rest is left to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from fedsub_core.data.stacks import Stack, select_params
+from fedsub_core.errors import ConfigError
+from fedsub_core.kernels import library
+from fedsub_core.models.chain import Params
+from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.training import (
+    CE,
+    Masked,
+    Objective,
+    PrototypePull,
+    Pull,
+    Term,
+    TrainingSettings,
+    Turn,
+    train,
+)
+from fedsub_core.training.compiled import descend
+from fedsub_core.training.gradients import Gradient
+
+pytestmark = pytest.mark.usefixtures("kernels")
+MakeStack = Callable[..., Stack]
+TURN = Turn(4, 9, seed=3)
+#: Of every length of what is left over of vectors, tiles and batches.
+MODEL, COUNTS = mlp(17, 5, (33, 19)), (5, 100, 33, 64)
+
+
+def shaped_like(params: Params, seed: int) -> Params:
+    stream = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(p.shape, generator=stream) for name, p in params.items()}
+
+
+def objectives(params: Params) -> dict[str, Term | Objective]:
+    anchor = shaped_like(params, 1)
+    some = {name: tensor for name, tensor in anchor.items() if name.endswith("weight")}
+    mask = {name: tensor > 0 for name, tensor in shaped_like(params, 2).items()}
+    prototypes = torch.randn(len(COUNTS), 5, 19, generator=torch.Generator().manual_seed(3))
+    held = torch.ones(prototypes.shape[:2]).bool().index_fill(1, torch.tensor(0), False)
+    return {
+        "cross-entropy": CE,
+        "pull": CE + Pull(anchor, 0.3),
+        "pull of weights, in places": CE + Pull(some, 0.7, where=mask),
+        "prototypes": CE + PrototypePull(prototypes, held, 0.9),
+        "masked": CE + Masked(mask),
+        "all": CE + Pull(some, 0.1) + PrototypePull(prototypes, held, 0.9) + Masked(mask),
+    }
+
+
+def both(data: Stack, settings: TrainingSettings, **options: Any) -> Params:
+    """Train by the kernels and by PyTorch, hold them equal, and return what the kernels give."""
+    params = MODEL.init(len(COUNTS), seed=0)
+    found = train(MODEL, params, data, TURN, settings, **options)
+    with library.switched_off():
+        expected = train(MODEL, params, data, TURN, settings, **options)
+    assert found.params.keys() == expected.params.keys()
+    for name, tensor in expected.params.items():
+        torch.testing.assert_close(found.params[name], tensor, atol=2e-6, rtol=1e-4)
+    torch.testing.assert_close(found.loss, expected.loss, atol=1e-5, rtol=1e-5)
+    return found.params
+
+
+@pytest.mark.parametrize("name", list(objectives({})))
+@pytest.mark.parametrize("layers", ["all", "head", "body", "middle"])
+def test_every_objective_is_pytorchs(name: str, layers: str, random_stack: MakeStack) -> None:
+    only = {"all": None, "head": MODEL.head(), "body": MODEL.body(), "middle": ["linear2"]}[layers]
+    start = MODEL.init(len(COUNTS), seed=0)
+    objective = objectives(start)[name]
+    trained = both(random_stack(MODEL), TrainingSettings(lr=0.02), objective=objective, only=only)
+    moved = {name for name, tensor in trained.items() if not torch.equal(tensor, start[name])}
+    assert moved == set(MODEL.parameter_shapes if only is None else MODEL.parameters_of(set(only)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (TrainingSettings(momentum=0), {}),
+        (TrainingSettings(weight_decay=0.1), {}),
+        (TrainingSettings(lr=0.04, lr_decay=0.5), {}),
+        (TrainingSettings(epochs=3, batch_size=7), {"phase": "another"}),
+        (TrainingSettings(batch_size=50), {"steps": 3}),
+        (TrainingSettings(batch_size=1000), {"steps": 2}),
+        (TrainingSettings(batch_size=1), {}),
+        (TrainingSettings(clip_norm=0.2), {}),
+    ],
+    ids=str,
+)
+def test_every_setting_is_pytorchs(
+    settings: TrainingSettings, options: dict[str, Any], random_stack: MakeStack
+) -> None:
+    both(random_stack(MODEL), settings, **options)
+
+
+def test_a_client_trains_alike_alone_and_in_any_thread(random_stack: MakeStack) -> None:
+    data, params = random_stack(MODEL), MODEL.init(len(COUNTS), seed=0)
+    settings = TrainingSettings(epochs=2)
+    whole = train(MODEL, params, data, TURN, settings)
+
+    def alone(i: int) -> None:
+        one, _ = train(MODEL, select_params(params, [i]), data.select([i]), TURN, settings)
+        for name, tensor in one.items():
+            assert torch.equal(tensor[0], whole.params[name][i])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(alone, [*range(len(COUNTS))] * 5))
+
+
+def test_instruction_sets_give_the_same_bits(
+    random_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for variant in ("avx512", "avx2"):
+        monkeypatch.setenv(library.VARIABLE, variant)
+        try:
+            library.kernels()
+        except ConfigError:
+            continue
+        params = MODEL.init(len(COUNTS), seed=0)
+        objective = objectives(params)["all"]
+        found.append(
+            train(MODEL, params, random_stack(MODEL), TURN, TrainingSettings(), objective=objective)
+        )
+    for other in found[1:]:
+        assert all(torch.equal(t, other.params[name]) for name, t in found[0].params.items())
+        assert torch.equal(found[0].loss, other.loss)
+
+
+def test_steps_one_by_one_are_those_of_an_epoch(random_stack: MakeStack) -> None:
+    """What methods with steps of their own do is what others do whole."""
+    data, params = random_stack(MODEL), MODEL.init(len(COUNTS), seed=0)
+    settings = TrainingSettings(lr=0.05)
+
+    class OneByOne(Gradient):
+        """A gradient of its own, as far as `train` knows."""
+
+    whole = train(MODEL, params, data, TURN, settings)
+    steps = train(MODEL, params, data, TURN, settings, gradient=OneByOne(MODEL, CE))
+    for name, tensor in whole.params.items():
+        torch.testing.assert_close(steps.params[name], tensor, atol=1e-6, rtol=1e-5)
+
+
+def test_a_model_that_diverged_says_so(random_stack: MakeStack) -> None:
+    data = random_stack(MODEL)
+    found = train(MODEL, MODEL.init(len(COUNTS), seed=0), data, TURN, TrainingSettings(lr=1e20))
+    assert not found.params["linear3.weight"].isfinite().all()
+    assert found.loss.isnan().any()
+
+
+@pytest.mark.parametrize("what", ["cnn", "two pulls", "adam", "clipped", "doubles"])
+def test_the_rest_is_pytorchs(what: str, random_stack: MakeStack) -> None:
+    model = cnn1d(2, 40, 5) if what == "cnn" else MODEL
+    params, data, settings = model.init(len(COUNTS), 0), random_stack(model), TrainingSettings()
+    objective: Term | Objective = CE
+    if what == "two pulls":
+        objective = CE + Pull(params, 0.1) + Pull(params, 0.2)
+    if what == "adam":
+        settings = replace(settings, optimiser="adam")
+    if what == "clipped":
+        settings = replace(settings, clip_norm=1.0)
+    if what == "doubles":
+        data = replace(data, x=data.x.double())
+        params = {name: tensor.double() for name, tensor in params.items()}
+    gradient = Gradient(model, objective)
+    given = gradient, params, data, TURN, settings
+    assert descend(*given, epochs=1, phase="", steps=None) is None
+    before = {name: tensor.clone() for name, tensor in params.items()}
+    train(model, params, data, TURN, settings, objective=objective)
+    assert all(torch.equal(before[name], params[name]) for name in params)
