@@ -22,19 +22,27 @@ typedef struct {
     int64_t mask_step;
 } Part;
 
-/* A fully connected layer: out = weight x + bias, and max(out, 0) where `relu`. */
+/* A layer sees [channels, length] numbers of a sample and makes [units, made]. */
 typedef struct {
-    int64_t fan_in, units, relu, trained;
+    int64_t kind; /* AFFINE, or pooling, whose windows of `kernel` numbers do not overlap */
+    int64_t channels, length, units, made;
+    /* Of an affine layer: out[u, p] = bias[u] + sum of weight[u, c, k] * in[c, p * stride + k -
+     * padding], and max(out, 0) where `relu`. One that is fully connected has length, made, kernel
+     * and stride 1. */
+    int64_t kernel, stride, padding;
+    int64_t relu, trained;
     Part weight, bias;
-} Dense;
+} Layer;
 
-/* A chain of them. */
+enum { AFFINE, MAX_POOL, MEAN_POOL };
+
+/* A chain of them, of which the last is fully connected. */
 typedef struct {
     int64_t count;
-    const Dense *layers;
+    const Layer *layers;
 } Chain;
 
-/* Samples of several clients, x [clients, ..., fan_in], and in which order they are seen. */
+/* Samples of several clients, x [clients, ..., channels, length], and in which order they are seen. */
 typedef struct {
     int64_t clients;
     const int64_t *counts; /* [clients]; samples, or places of `order`, that are seen */
@@ -57,7 +65,7 @@ typedef struct {
     float rate, decay;  /* buffer + decay * values before the update */
     float pull;         /* weight of the pull to the anchors */
     float toward;       /* weight of the pull of what the last layer sees to prototypes */
-    const float *prototypes; /* [clients, classes, fan_in of the last layer] */
+    const float *prototypes; /* [clients, classes, channels of the last layer] */
     int64_t prototypes_step;
     const float *held; /* [clients, classes], 1 where there is a prototype */
     int64_t held_step;
@@ -71,7 +79,8 @@ typedef struct {
     int64_t rule;  /* 0: mean activation; else LRP */
     float alpha, beta;
     int64_t target; /* whether LRP starts from the true class alone */
-    float *const *sums; /* of each layer [clients, classes, units], which are added to */
+    float *const *sums; /* of each affine layer [clients, classes, units], which are added to;
+                         * NULL for others */
     float *logits;      /* [clients, ..., classes] */
     int64_t logits_step;
 } Relevance;

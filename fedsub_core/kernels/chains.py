@@ -1,4 +1,4 @@
-"""What the kernels are given: chains of fully connected layers, and tensors by their addresses.
+"""What the kernels are given: chains of layers, and tensors by their addresses.
 
 Everything here answers for a stack of clients, every tensor with a leading client axis, and does
 nothing where the kernels do not know the model, the objective or where tensors lie: then PyTorch
@@ -17,30 +17,61 @@ import torch
 from torch import Tensor
 
 from fedsub_core.kernels import library
-from fedsub_core.kernels.library import Chain, Dense, Part, Samples, kernels
-from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, ReLU
+from fedsub_core.kernels.library import Chain, Part, Samples, kernels
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.pooling import Pool
 
 Params = Mapping[str, Tensor]
 
 
-class Connected(NamedTuple):
-    """A fully connected layer, and whether what it makes is rectified."""
-
-    layer: Linear
-    relu: bool
+AFFINE, MAX_POOL, MEAN_POOL = range(3)
 
 
-def connected(layers: Sequence[Layer | Affine]) -> tuple[Connected, ...]:
-    """Return the fully connected layers that `layers` are; () where there is anything else."""
-    found: list[Connected] = []
+class Known(NamedTuple):
+    """A layer as the kernels know it: it sees ``[channels, length]``, makes ``[units, made]``."""
+
+    name: str
+    kind: int
+    channels: int
+    length: int
+    units: int
+    made: int
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    relu: bool = False
+
+
+def known(layers: Sequence[Layer | Affine], shape: Shape) -> tuple[Known, ...]:
+    """Return the layers, which see `shape`, as the kernels know them; () if they do not know all.
+
+    They know fully connected layers and convolutions over one axis, each with a ReLU or without,
+    and pooling in whole windows.
+    """
+    found: list[Known] = []
     for layer in layers:
-        if isinstance(layer, Linear):
-            found.append(Connected(layer, False))
-        elif type(layer) is ReLU and found:
-            found[-1] = Connected(found[-1].layer, True)
+        made = layer.output_shape(shape)
+        if isinstance(layer, Linear) and len(shape) == 1:
+            found.append(Known(layer.name, AFFINE, shape[0], 1, made[0], 1, kernel=1))
+        elif isinstance(layer, Conv) and len(shape) == 2:
+            where = layer.kernel[0], layer.stride[0], layer.padding[0]
+            found.append(Known(layer.name, AFFINE, shape[0], shape[1], made[0], made[1], *where))
+        elif isinstance(layer, Pool) and len(shape) == 2 and layer.window(shape[1]):
+            kind = MAX_POOL if layer.kind == "max" else MEAN_POOL
+            window = layer.window(shape[1])
+            found.append(Known("", kind, shape[0], shape[1], made[0], made[1], window))
+        elif type(layer) is ReLU and found and found[-1].kind == AFFINE:
+            found[-1] = found[-1]._replace(relu=True)
         elif type(layer) is not Flatten:
             return ()
+        shape = made
     return tuple(found)
+
+
+def ends_in_classes(model: Sequence[Known]) -> bool:
+    """Return whether the last layer makes logits: then the kernels train and relate it."""
+    return bool(model) and model[-1].length == model[-1].kernel == 1 and not model[-1].relu
 
 
 @dataclass
@@ -74,7 +105,7 @@ class Call:
 
     def chain(
         self,
-        model: Sequence[Connected],
+        model: Sequence[Known],
         params: Params,
         into: Params | None = None,
         trained: Collection[str] = (),
@@ -82,24 +113,29 @@ class Call:
         beside: Mapping[str, Params] | None = None,
     ) -> Chain:
         """Return the layers with their parameters, and what stands beside those to train them."""
-        layers = (Dense * len(model))()
-        for dense, (layer, relu) in zip(layers, model, strict=True):
-            dense.fan_in, dense.units, dense.relu = layer.fan_in, layer.units, relu
-            dense.trained = layer.name in trained
+        layers = (library.Layer * len(model))()
+        for given, one in zip(layers, model, strict=True):
+            given.trained = one.name in trained
+            for what in ("kind", "channels", "length", "units", "made"):
+                setattr(given, what, getattr(one, what))
+            for what in ("kernel", "stride", "padding", "relu"):
+                setattr(given, what, getattr(one, what))
+            if one.kind != AFFINE:
+                continue
             for part in ("weight", "bias"):
-                name = f"{layer.name}.{part}"
-                given: Part = getattr(dense, part)
-                changes = written and bool(dense.trained)
-                given.values, given.values_step = self.place(params[name], changes)
-                if into is not None and dense.trained:
-                    given.into, given.into_step = self.place(into[name], True)
+                name = f"{one.name}.{part}"
+                of_part: Part = getattr(given, part)
+                changes = written and bool(given.trained)
+                of_part.values, of_part.values_step = self.place(params[name], changes)
+                if into is not None and given.trained:
+                    of_part.into, of_part.into_step = self.place(into[name], True)
                 for kind, tensors in (beside or {}).items():
-                    if dense.trained and name in tensors:
+                    if given.trained and name in tensors:
                         if tensors[name].shape != params[name].shape:
                             raise Elsewhere
                         address, step = self.place(tensors[name])
-                        setattr(given, kind, address)
-                        setattr(given, f"{kind}_step", step)
+                        setattr(of_part, kind, address)
+                        setattr(of_part, f"{kind}_step", step)
         self.kept.append(layers)
         return Chain(len(model), layers)
 
@@ -129,13 +165,17 @@ def check(returned: int) -> None:
         raise MemoryError("no memory left for a batch of samples")
 
 
-def forward(model: Sequence[Connected], params: Params, x: Tensor) -> Tensor | None:
-    """Return what a chain makes of ``x [clients, n, *features]``, ``[clients, n, units]``."""
+def forward(model: Sequence[Known], params: Params, x: Tensor) -> Tensor | None:
+    """Return what a chain makes of ``x [clients, n, *features]``, ``[clients, n, units, made]``.
+
+    Without the last axis where it is 1; None where it is not for the kernels.
+    """
     found = kernels()
     if not (found and model) or torch.is_grad_enabled():
         return None
     clients, samples = x.shape[:2]
-    out, call = x.new_empty(clients, samples, model[-1].layer.units), Call()
+    units, made = model[-1].units, model[-1].made
+    out, call = x.new_empty(clients, samples, units, *([made] if made > 1 else [])), Call()
     try:
         chain, seen = call.chain(model, params), call.samples(x, [samples] * clients)
         address, step = call.place(out, True)
@@ -146,7 +186,7 @@ def forward(model: Sequence[Connected], params: Params, x: Tensor) -> Tensor | N
 
 
 def relevance_sums(
-    model: Sequence[Connected],
+    model: Sequence[Known],
     params: Params,
     x: Tensor,
     y: Tensor,
@@ -164,18 +204,21 @@ def relevance_sums(
 
     Returns
     -------
-    sums : one ``[clients, classes, units]`` per layer
+    sums : one ``[clients, classes, units]`` per layer with units
     logits : ``[clients, n, classes]``, 0 where padded
     """
     found = kernels()
-    if not (found and model and all(relu for _, relu in model[:-1])) or model[-1].relu:
+    never_negative = all(layer.relu for layer in model[:-1] if layer.kind == AFFINE)
+    if not (found and ends_in_classes(model) and never_negative and model[0].kind == AFFINE):
         return None
-    classes, call = model[-1].layer.units, Call()
-    sums = [x.new_zeros(len(x), classes, layer.units) for layer, _ in model]
+    classes, call = model[-1].units, Call()
+    affine = [layer.kind == AFFINE for layer in model]
+    sums = [x.new_zeros(len(x), classes, layer.units) for layer in model if layer.kind == AFFINE]
     logits = x.new_zeros(*y.shape, classes)
     try:
         chain, samples = call.chain(model, params), call.samples(x, counts, y)
-        addresses = (ctypes.c_void_p * len(sums))(*(call.place(t, True)[0] for t in sums))
+        places = iter([call.place(tensor, True)[0] for tensor in sums])
+        addresses = (ctypes.c_void_p * len(model))(*(next(places) if a else None for a in affine))
         alpha, beta = rule or (0.0, 0.0)
         how = library.Relevance(
             rule is not None, alpha, beta, target, addresses, *call.place(logits, True)

@@ -1,11 +1,12 @@
 /* The kernels, for vectors of LANES floats, of which REGISTERS are at hand; included by one file
  * for each instruction set.
  *
- * A block of samples lies in panels of WIDTH of them: values of a layer are [panels, units, WIDTH],
- * samples last. So forward and backward products multiply one weight with two vectors of samples;
- * the gradient of weights, which sums over samples, takes them the other way round. Every sum goes
- * from first to last in one accumulator, by fused multiply-adds: all instruction sets give the same
- * bits, whoever shares the stack.
+ * A block of samples lies in panels of WIDTH of them: values of a layer are [panels, channels,
+ * length, WIDTH], samples last. So products, forward and backward, multiply one weight with two
+ * vectors of samples, and a convolution is one with other vectors at each position. Gradients of
+ * weights sum over samples: a fully connected layer's take samples as lines for that, a
+ * convolution's add vectors up over positions first. Every sum has one order, and fused
+ * multiply-adds: all instruction sets give the same bits, whoever shares the stack.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,8 +22,15 @@
 /* Below, z- = z - z+ is not exact enough: z- is summed by itself (lrp.py). */
 #define SMALL 64
 #define TINY 1e-30f
-/* Samples in a block of passes that train nothing. */
+/* Samples in a block of passes that train nothing, where each position makes so many numbers. */
 #define BLOCK 64
+#define BLOCK_OF_SERIES 32
+/* Samples that convolutions' gradients sum apart, whatever LANES is. */
+#define GROUP 16
+#define PARTS (GROUP / LANES)
+#define PADDED (WIDTH > GROUP ? WIDTH : GROUP)
+#define UNITS_AT_ONCE (REGISTERS == 32 && LANES > 4 ? 4 : 2)
+#define WEIGHTS_AT_ONCE (LANES == 16 ? 6 : 3)
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float Vector __attribute__((vector_size(LANES * 4)));
@@ -61,11 +69,12 @@ INLINE int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
 
 INLINE int64_t up_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/* acc[r] += sum over i of w[r * row + i * step] * x[i], for `rows` rows and one panel of x. */
+/* acc[r] += sum over i of w[r * row + i * step] * x[i], for `rows` rows and one panel of x, whose
+ * vectors are `apart` floats apart. */
 INLINE void products(int rows, const float *w, int64_t row, int64_t step, int64_t depth,
-                     const float *x, Vector acc[ROWS][2]) {
+                     const float *x, int64_t apart, Vector acc[ROWS][2]) {
     for (int64_t i = 0; i < depth; i++) {
-        const Vector first = load(x + i * WIDTH), second = load(x + i * WIDTH + LANES);
+        const Vector first = load(x + i * apart), second = load(x + i * apart + LANES);
         for (int r = 0; r < rows; r++) {
             const Vector weight = all(w[r * row + i * step]);
             acc[r][0] += weight * first;
@@ -75,12 +84,12 @@ INLINE void products(int rows, const float *w, int64_t row, int64_t step, int64_
 }
 
 /* The same of negative weights alone. */
-INLINE void negative_products(int rows, const float *w, int64_t row, int64_t depth, const float *x,
-                              Vector acc[ROWS][2]) {
+INLINE void negative_products(int rows, const float *w, int64_t row, int64_t step, int64_t depth,
+                              const float *x, int64_t apart, Vector acc[ROWS][2]) {
     for (int64_t i = 0; i < depth; i++) {
-        const Vector first = load(x + i * WIDTH), second = load(x + i * WIDTH + LANES);
+        const Vector first = load(x + i * apart), second = load(x + i * apart + LANES);
         for (int r = 0; r < rows; r++) {
-            const float one = w[r * row + i];
+            const float one = w[r * row + i * step];
             const Vector weight = all(one < 0 ? one : 0);
             acc[r][0] += weight * first;
             acc[r][1] += weight * second;
@@ -88,14 +97,13 @@ INLINE void negative_products(int rows, const float *w, int64_t row, int64_t dep
     }
 }
 
-/* acc[r] += sum over i of w[r + i * step] * (x[i] if that weight is positive, else beside[i]);
- * `x` [depth, 2, WIDTH] holds both. */
-INLINE void chosen_products(int rows, const float *w, int64_t step, int64_t depth, const float *x,
-                            Vector acc[ROWS][2]) {
+/* The same of all weights, those that are not positive with the vectors `other` floats on. */
+INLINE void chosen_products(int rows, const float *w, int64_t row, int64_t step, int64_t depth,
+                            const float *x, int64_t apart, int64_t other, Vector acc[ROWS][2]) {
     for (int64_t i = 0; i < depth; i++) {
         for (int r = 0; r < rows; r++) {
-            const float one = w[r + i * step];
-            const float *from = x + (2 * i + !(one > 0)) * WIDTH;
+            const float one = w[r * row + i * step];
+            const float *from = x + i * apart + (one > 0 ? 0 : other);
             const Vector weight = all(one);
             acc[r][0] += weight * load(from);
             acc[r][1] += weight * load(from + LANES);
@@ -103,41 +111,118 @@ INLINE void chosen_products(int rows, const float *w, int64_t step, int64_t dept
     }
 }
 
-/* Do the rest with a number of rows that the compiler knows: at most ROWS from `r` on. */
-#define EACH_TILE(total, ...)                                   \
-    for (int64_t r = 0; r < (total);) {                         \
-        Vector acc[ROWS][2];                                    \
-        if ((total) - r >= ROWS) { enum { N = ROWS }; __VA_ARGS__ r += N; }            \
-        else if (ROWS > 6 && (total) - r >= 6) { enum { N = 6 }; __VA_ARGS__ r += N; } \
-        else if ((total) - r >= 3) { enum { N = 3 }; __VA_ARGS__ r += N; }             \
-        else { enum { N = 1 }; __VA_ARGS__ r += N; }                                   \
+/* Do the rest with a number N of rows that the compiler knows: at most ROWS from `r` on. */
+#define EACH_TILE(total, ...)                                                           \
+    for (int64_t r = 0; r < (total);) {                                                 \
+        Vector acc[ROWS][2];                                                            \
+        if ((total) - r >= ROWS) { enum { N = ROWS }; __VA_ARGS__ r += N; }             \
+        else if (ROWS > 8 && (total) - r >= 8) { enum { N = ROWS > 8 ? 8 : 1 }; __VA_ARGS__ r += N; } \
+        else if ((total) - r >= 4) { enum { N = 4 }; __VA_ARGS__ r += N; }              \
+        else { enum { N = 1 }; __VA_ARGS__ r += N; }                                    \
     }
 
-/* out = weight x + bias, and max(out, 0); one panel. */
-static void layer_forward(const Dense *layer, int64_t client, const float *x, float *out) {
-    const float *weight = layer->weight.values + client * layer->weight.values_step;
-    const float *bias = layer->bias.values + client * layer->bias.values_step;
-    EACH_TILE(layer->units, {
-        for (int i = 0; i < N; i++) acc[i][0] = acc[i][1] = all(bias[r + i]);
-        products(N, weight + r * layer->fan_in, layer->fan_in, 1, layer->fan_in, x, acc);
-        for (int i = 0; i < N; i++)
-            for (int half = 0; half < 2; half++) {
-                const Vector z = acc[i][half];
-                store(out + (r + i) * WIDTH + half * LANES, layer->relu ? rectified(z) : z);
-            }
-    })
+/* acc += what `layer` makes at position p, by one of the products above. */
+#define AT_POSITION(product, w, padded_length)                                                 \
+    if (layer->kernel == 1 && layer->length == 1) {                                            \
+        product(N, (w) + r * fan_in, fan_in, 1, fan_in, x, WIDTH, acc);                        \
+    } else {                                                                                   \
+        for (int64_t c = 0; c < layer->channels; c++)                                          \
+            product(N, (w) + r * fan_in + c * layer->kernel, fan_in, 1, layer->kernel,         \
+                    x + (c * (padded_length) + p * layer->stride) * WIDTH, WIDTH, acc);        \
+    }
+
+static int64_t fan_in_of(const Layer *layer) { return layer->channels * layer->kernel; }
+
+static const float *weights_of(const Layer *layer, int64_t client) {
+    return layer->weight.values + client * layer->weight.values_step;
 }
 
-/* into = weight^T grad; one panel. */
-static void layer_backward(const Dense *layer, int64_t client, const float *grad, float *into) {
-    const float *weight = layer->weight.values + client * layer->weight.values_step;
-    EACH_TILE(layer->fan_in, {
-        for (int i = 0; i < N; i++) acc[i][0] = acc[i][1] = all(0);
-        products(N, weight + r, 1, layer->fan_in, layer->units, grad, acc);
-        for (int i = 0; i < N; i++)
-            for (int half = 0; half < 2; half++)
-                store(into + (r + i) * WIDTH + half * LANES, acc[i][half]);
-    })
+static const float *biases_of(const Layer *layer, int64_t client) {
+    return layer->bias.values + client * layer->bias.values_step;
+}
+
+/* out [units, made, WIDTH] = weight x + bias, and max(out, 0) where `relu`; one panel, of which x
+ * is padded. */
+static void affine_forward(const Layer *layer, int64_t client, int relu, const float *x,
+                           float *out) {
+    const float *weight = weights_of(layer, client), *bias = biases_of(layer, client);
+    const int64_t fan_in = fan_in_of(layer), padded = layer->length + 2 * layer->padding;
+    for (int64_t p = 0; p < layer->made; p++)
+        EACH_TILE(layer->units, {
+            for (int i = 0; i < N; i++) acc[i][0] = acc[i][1] = all(bias[r + i]);
+            AT_POSITION(products, weight, padded)
+            for (int i = 0; i < N; i++)
+                for (int half = 0; half < 2; half++) {
+                    const Vector z = acc[i][half];
+                    store(out + ((r + i) * layer->made + p) * WIDTH + half * LANES,
+                          relu ? rectified(z) : z);
+                }
+        })
+}
+
+/* into [channels, length, WIDTH] = what `grad` [units, made, WIDTH] comes to at the input; one
+ * panel. With `other`, a weight that is not positive takes the vectors so many floats on. */
+INLINE void through_weights(const Layer *layer, int64_t client, const float *grad, int64_t other,
+                            float *into) {
+    const float *weight = weights_of(layer, client);
+    const int64_t fan_in = fan_in_of(layer), kernel = layer->kernel, apart = layer->made * WIDTH;
+    for (int64_t q = 0; q < layer->length; q++)
+        EACH_TILE(layer->channels, {
+            for (int i = 0; i < N; i++) acc[i][0] = acc[i][1] = all(0);
+            for (int64_t k = 0; k < kernel; k++) {
+                const int64_t from = q + layer->padding - k, p = from / layer->stride;
+                if (from < 0 || from % layer->stride || p >= layer->made) continue;
+                if (other)
+                    chosen_products(N, weight + r * kernel + k, kernel, fan_in, layer->units,
+                                    grad + p * WIDTH, apart, other, acc);
+                else
+                    products(N, weight + r * kernel + k, kernel, fan_in, layer->units,
+                             grad + p * WIDTH, apart, acc);
+            }
+            for (int i = 0; i < N; i++)
+                for (int half = 0; half < 2; half++)
+                    store(into + ((r + i) * layer->length + q) * WIDTH + half * LANES,
+                          acc[i][half]);
+        })
+}
+
+static void affine_backward(const Layer *layer, int64_t client, const float *grad, float *into) {
+    through_weights(layer, client, grad, 0, into);
+}
+
+/* Pooling of one panel. */
+static void pool_forward(const Layer *layer, const float *x, float *out) {
+    for (int64_t at = 0; at < layer->channels * layer->made; at++)
+        for (int64_t lane = 0; lane < WIDTH; lane += LANES) {
+            const float *from = x + at * layer->kernel * WIDTH + lane;
+            Vector found = load(from);
+            for (int64_t i = 1; i < layer->kernel; i++) {
+                const Vector next = load(from + i * WIDTH);
+                const Choice more = next > found;
+                found = layer->kind == MEAN_POOL ? found + next
+                                                 : only(more, next) + only(~more, found);
+            }
+            if (layer->kind == MEAN_POOL) found /= (float)layer->kernel;
+            store(out + at * WIDTH + lane, found);
+        }
+}
+
+/* Send each gradient to where its maximum was (the first of equal ones), or to its whole window. */
+static void pool_backward(const Layer *layer, const float *x, const float *out, const float *grad,
+                          float *into) {
+    for (int64_t at = 0; at < layer->channels * layer->made; at++)
+        for (int64_t lane = 0; lane < WIDTH; lane += LANES) {
+            const float *from = x + at * layer->kernel * WIDTH + lane;
+            float *to = into + at * layer->kernel * WIDTH + lane;
+            const Vector most = load(out + at * WIDTH + lane), whole = load(grad + at * WIDTH + lane);
+            const Vector share = whole / (float)layer->kernel;
+            Choice open = ~(Choice){0};
+            for (int64_t i = 0; i < layer->kernel; i++) {
+                const Choice here = open & (load(from + i * WIDTH) == most);
+                store(to + i * WIDTH, layer->kind == MEAN_POOL ? share : only(here, whole));
+                open &= ~here;
+            }
+        }
 }
 
 /* One client's pointers of a part, and what its buffer and values become. */
@@ -226,34 +311,114 @@ INLINE void gradient_rows(int down, const Taking *how, int64_t fan_in, int64_t d
     }
 }
 
-/* Take a layer's gradients: `grad` [units, samples] with respect to what it made, `rows` [samples,
+/* Take a fully connected layer's gradients: `grad` [units, samples] with respect to what it made, `rows` [samples,
  * line] what it saw. */
-static void layer_gradient(const Dense *layer, const Steps *steps, int64_t client,
+static void connected_gradient(const Layer *layer, const Steps *steps, int64_t client,
                            const float *grad, const float *rows, int64_t line, int64_t samples) {
     const Taking weight = taking(&layer->weight, steps, client);
     const Taking bias = taking(&layer->bias, steps, client);
     int64_t d = 0;
     for (; d + DOWN <= layer->units; d += DOWN)
-        gradient_rows(DOWN, &weight, layer->fan_in, d, grad, rows, line, samples);
+        gradient_rows(DOWN, &weight, layer->channels, d, grad, rows, line, samples);
     for (; d < layer->units; d++)
-        gradient_rows(1, &weight, layer->fan_in, d, grad, rows, line, samples);
+        gradient_rows(1, &weight, layer->channels, d, grad, rows, line, samples);
     for (d = 0; d < layer->units; d++) take_one(&bias, d, sum(grad + d * samples, samples));
 }
 
-/* Put samples `places` of a client into panels [panels, fan_in, WIDTH], and, where `rows` is given,
- * into lines [samples, line]; what pads both is 0. */
+/* Where the vector of lanes `part` of a group of samples lies. */
+INLINE int64_t place_of(int64_t group, int part, int64_t panel) {
+    const int64_t sample = group * GROUP + part * LANES;
+    return sample / WIDTH * panel + sample % WIDTH;
+}
+
+/* GROUP lanes in PARTS vectors, added up. */
+INLINE float sum_of_group(const Vector *parts) {
+    float lanes[GROUP];
+    for (int part = 0; part < PARTS; part++) store(lanes + part * LANES, parts[part]);
+    return sum(lanes, GROUP);
+}
+
+/* Take the gradients of `units` units' weights w.. of channel c; x is padded. */
+INLINE void convolved_tile(int units, int weights, const Layer *layer, const Taking *how,
+                           int64_t u, int64_t c, int64_t k, const float *grad, const float *x,
+                           int64_t padded_length, int64_t samples) {
+    Vector acc[UNITS_AT_ONCE][WEIGHTS_AT_ONCE][PARTS];
+    const int64_t made = layer->made, panel_out = layer->units * made * WIDTH;
+    const int64_t panel_in = layer->channels * padded_length * WIDTH;
+    for (int d = 0; d < units; d++)
+        for (int a = 0; a < weights; a++)
+            for (int part = 0; part < PARTS; part++) acc[d][a][part] = all(0);
+    for (int64_t p = 0; p < made; p++) {
+        const float *seen = x + (c * padded_length + p * layer->stride + k) * WIDTH;
+        for (int64_t group = 0; group < samples / GROUP; group++)
+            for (int part = 0; part < PARTS; part++) {
+                const int64_t in = place_of(group, part, panel_in);
+                const int64_t out = place_of(group, part, panel_out);
+                Vector one[UNITS_AT_ONCE];
+                for (int d = 0; d < units; d++) one[d] = load(grad + ((u + d) * made + p) * WIDTH + out);
+                for (int a = 0; a < weights; a++) {
+                    const Vector of = load(seen + a * WIDTH + in);
+                    for (int d = 0; d < units; d++) acc[d][a][part] += one[d] * of;
+                }
+            }
+    }
+    for (int d = 0; d < units; d++)
+        for (int a = 0; a < weights; a++)
+            take_one(how, ((u + d) * layer->channels + c) * layer->kernel + k + a,
+                     sum_of_group(acc[d][a]));
+}
+
+/* Take a convolution's gradients: `grad` [panels, units, made, WIDTH] with respect to what it made,
+ * x what it saw, padded. */
+static void convolved_gradient(const Layer *layer, const Steps *steps, int64_t client,
+                               const float *grad, const float *x, int64_t samples) {
+    const Taking weight = taking(&layer->weight, steps, client);
+    const Taking bias = taking(&layer->bias, steps, client);
+    const int64_t padded = layer->length + 2 * layer->padding;
+    for (int64_t u = 0; u < layer->units; u += UNITS_AT_ONCE) {
+        const int whole = u + UNITS_AT_ONCE <= layer->units;
+        for (int64_t c = 0; c < layer->channels; c++)
+            for (int64_t k = 0; k < layer->kernel; k += WEIGHTS_AT_ONCE) {
+                const int64_t left = layer->kernel - k;
+                if (whole && left >= WEIGHTS_AT_ONCE) {
+                    convolved_tile(UNITS_AT_ONCE, WEIGHTS_AT_ONCE, layer, &weight, u, c, k, grad, x,
+                                   padded, samples);
+                } else if (whole && left == WEIGHTS_AT_ONCE - 1) {
+                    convolved_tile(UNITS_AT_ONCE, WEIGHTS_AT_ONCE - 1, layer, &weight, u, c, k, grad,
+                                   x, padded, samples);
+                } else {
+                    for (int64_t d = u; d < layer->units && d < u + UNITS_AT_ONCE; d++)
+                        for (int64_t a = k; a < layer->kernel && a < k + WEIGHTS_AT_ONCE; a++)
+                            convolved_tile(1, 1, layer, &weight, d, c, a, grad, x, padded, samples);
+                }
+            }
+    }
+    for (int64_t u = 0; u < layer->units; u++) {
+        Vector acc[PARTS];
+        for (int part = 0; part < PARTS; part++) acc[part] = all(0);
+        for (int64_t p = 0; p < layer->made; p++)
+            for (int64_t group = 0; group < samples / GROUP; group++)
+                for (int part = 0; part < PARTS; part++)
+                    acc[part] += load(grad + (u * layer->made + p) * WIDTH +
+                                      place_of(group, part, layer->units * layer->made * WIDTH));
+        take_one(&bias, u, sum_of_group(acc));
+    }
+}
+
+/* Put samples `begin`.. of a client into panels [panels, numbers, WIDTH], and, where `rows` is
+ * given, into lines [samples, line]; what pads both is 0. */
 static void gather(const Samples *samples, int64_t client, int64_t begin, int64_t count,
-                   int64_t fan_in, float *panels, int64_t padded, float *rows, int64_t line) {
+                   int64_t numbers, float *panels, int64_t padded, float *rows, int64_t line) {
     const float *x = samples->x + client * samples->x_step;
     const int64_t *order = samples->order ? samples->order + client * samples->order_step : NULL;
     for (int64_t j = 0; j < padded; j++) {
-        float *column = panels + j / WIDTH * fan_in * WIDTH + j % WIDTH;
+        float *column = panels + j / WIDTH * numbers * WIDTH + j % WIDTH;
         const float *from = NULL;
-        if (j < count) from = x + (order ? order[begin + j] : begin + j) * fan_in;
-        for (int64_t k = 0; k < fan_in; k++) column[k * WIDTH] = from ? from[k] : 0;
+        if (j < count) from = x + (order ? order[begin + j] : begin + j) * numbers;
+        for (int64_t k = 0; k < numbers; k++) column[k * WIDTH] = from ? from[k] : 0;
         if (rows) {
             memset(rows + j * line, 0, line * sizeof(float));
-            if (from) memcpy(rows + j * line, from, fan_in * sizeof(float));
+            if (from) memcpy(rows + j * line, from, numbers * sizeof(float));
         }
     }
 }
@@ -269,11 +434,18 @@ static void to_lines(const float *panels, int64_t units, int64_t padded, float *
         for (int64_t k = units; k < line; k++) rows[j * line + k] = 0;
 }
 
-/* Where the values of each layer stand in one block of memory. */
+/* What layers see and make of one block of samples, in one piece of memory. */
 typedef struct {
-    float *memory, *grad, *below, *joined;
-    float **panels, **rows;
-    int64_t *lines, *y, widest;
+    float *memory;
+    /* [layers + 1]: what the first layer sees, and what each makes. */
+    float **panels;
+    /* [layers]: what each sees, padded where it is a convolution that pads. */
+    float **seen;
+    /* [layers]: what each sees as lines, to train, or makes before max(z, 0), for relevance. */
+    float **beside;
+    /* Gradients, or relevance, of two layers; and what is made of one of them. */
+    float *grad, *below, *joined;
+    int64_t *lines, *y;
 } Scratch;
 
 static void let_go(Scratch *scratch) {
@@ -282,57 +454,112 @@ static void let_go(Scratch *scratch) {
     free(scratch->lines);
 }
 
-/* Memory for blocks of `padded` samples. `beside` what layers see stand rows: what they see as
- * lines, to train; or what they make before max(z, 0), for relevance. */
-static int make(Scratch *scratch, const Chain *chain, int64_t padded, int beside) {
+static int connected(const Layer *layer) { return layer->kernel == 1 && layer->length == 1; }
+
+static int64_t numbers_in(const Layer *layer) { return layer->channels * layer->length; }
+
+static int64_t numbers_out(const Layer *layer) { return layer->units * layer->made; }
+
+static int64_t block_of(const Chain *chain) {
+    for (int64_t i = 0; i < chain->count; i++)
+        if (!connected(chain->layers + i)) return BLOCK_OF_SERIES;
+    return BLOCK;
+}
+
+enum { TO_PREDICT, TO_TRAIN, TO_RELATE };
+
+/* Memory for blocks of `padded` samples. */
+static int make(Scratch *scratch, const Chain *chain, int64_t padded, int purpose) {
     const int64_t count = chain->count;
+    int64_t widest = numbers_in(chain->layers), total = widest;
     memset(scratch, 0, sizeof *scratch);
-    scratch->panels = calloc(2 * count + 1, sizeof(float *));
+    scratch->panels = calloc(3 * count + 1, sizeof(float *));
     scratch->lines = calloc(count + padded, sizeof(int64_t));
-    if (!scratch->panels || !scratch->lines) {
-        let_go(scratch);
-        return -1;
-    }
-    scratch->y = scratch->lines + count;
-    scratch->rows = scratch->panels + count + 1;
-    int64_t widest = chain->layers[0].fan_in, total = chain->layers[0].fan_in * padded;
     for (int64_t i = 0; i < count; i++) {
-        const Dense *layer = chain->layers + i;
-        const int64_t line = scratch->lines[i] = up_to(layer->fan_in, LANES);
-        widest = more(widest, layer->units);
-        total += (layer->units + (beside ? more(line, layer->units) : 0)) * padded;
+        const Layer *layer = chain->layers + i;
+        widest = more(widest, numbers_out(layer));
+        total += 2 * numbers_out(layer) + up_to(numbers_in(layer), LANES);
+        if (layer->padding) total += layer->channels * (layer->length + 2 * layer->padding);
     }
-    /* Gradients of two layers and of one with its samples last; LRP's two shares of one. */
-    total += 4 * widest * padded;
-    if (!(scratch->memory = malloc(total * sizeof(float) + 64))) {
+    /* Gradients of two layers; of one with its samples last, or LRP's two shares of one. */
+    total += 4 * widest;
+    scratch->memory = malloc(total * padded * sizeof(float) + 64);
+    if (!scratch->panels || !scratch->lines || !scratch->memory) {
         let_go(scratch);
         return -1;
     }
+    scratch->seen = scratch->panels + count + 1;
+    scratch->beside = scratch->seen + count;
+    scratch->y = scratch->lines + count;
     float *at = (float *)(((uintptr_t)scratch->memory + 63) & ~(uintptr_t)63);
     scratch->panels[0] = at;
-    at += chain->layers[0].fan_in * padded;
+    at += numbers_in(chain->layers) * padded;
     for (int64_t i = 0; i < count; i++) {
-        scratch->panels[i + 1] = at;
-        at += chain->layers[i].units * padded;
-        if (beside) {
-            scratch->rows[i] = at;
-            at += more(scratch->lines[i], chain->layers[i].units) * padded;
+        const Layer *layer = chain->layers + i;
+        scratch->seen[i] = scratch->panels[i];
+        if (layer->padding) {
+            scratch->seen[i] = at;
+            at += layer->channels * (layer->length + 2 * layer->padding) * padded;
         }
+        scratch->panels[i + 1] = at;
+        at += numbers_out(layer) * padded;
+        scratch->lines[i] = up_to(numbers_in(layer), LANES);
+        scratch->beside[i] = at;
+        if (purpose == TO_TRAIN && connected(layer)) at += scratch->lines[i] * padded;
+        if (purpose == TO_RELATE) at += numbers_out(layer) * padded;
     }
-    scratch->widest = widest;
     scratch->grad = at;
     scratch->below = at + widest * padded;
     scratch->joined = at + 2 * widest * padded;
     return 0;
 }
 
-static void pass_forward(const Chain *chain, int64_t client, const Scratch *scratch, int64_t padded) {
-    for (int64_t i = 0; i < chain->count; i++) {
-        const Dense *layer = chain->layers + i;
-        for (int64_t p = 0; p < padded / WIDTH; p++)
-            layer_forward(layer, client, scratch->panels[i] + p * layer->fan_in * WIDTH,
-                          scratch->panels[i + 1] + p * layer->units * WIDTH);
+/* Put what a convolution sees between zeros. */
+static void pad(const Layer *layer, const float *x, float *into, int64_t panels) {
+    const int64_t around = layer->padding * WIDTH, inside = layer->length * WIDTH;
+    for (int64_t row = 0; row < panels * layer->channels; row++, x += inside) {
+        memset(into, 0, around * sizeof(float));
+        memcpy(into + around, x, inside * sizeof(float));
+        memset(into + around + inside, 0, around * sizeof(float));
+        into += inside + 2 * around;
     }
+}
+
+/* What layer i makes of what the one before has made, before max(z, 0) unless `relu`. */
+static void layer_forward(const Chain *chain, int64_t i, int64_t client, const Scratch *scratch,
+                          int64_t padded, int relu, float *out) {
+    const Layer *layer = chain->layers + i;
+    const int64_t panels = padded / WIDTH, length = layer->length + 2 * layer->padding;
+    if (layer->padding) pad(layer, scratch->panels[i], scratch->seen[i], panels);
+    for (int64_t p = 0; p < panels; p++) {
+        const float *x = scratch->seen[i] + p * layer->channels * length * WIDTH;
+        float *to = out + p * numbers_out(layer) * WIDTH;
+        if (layer->kind == AFFINE)
+            affine_forward(layer, client, relu, x, to);
+        else
+            pool_forward(layer, x, to);
+    }
+}
+
+/* What layer i's input gets of the gradient with respect to its output. */
+static void layer_backward(const Chain *chain, int64_t i, int64_t client, const Scratch *scratch,
+                           int64_t padded, const float *grad, float *below) {
+    const Layer *layer = chain->layers + i;
+    for (int64_t p = 0; p < padded / WIDTH; p++) {
+        const int64_t in = p * numbers_in(layer) * WIDTH, out = p * numbers_out(layer) * WIDTH;
+        if (layer->kind == AFFINE)
+            affine_backward(layer, client, grad + out, below + in);
+        else
+            pool_backward(layer, scratch->panels[i] + in, scratch->panels[i + 1] + out, grad + out,
+                          below + in);
+    }
+}
+
+static void pass_forward(const Chain *chain, int64_t client, const Scratch *scratch,
+                         int64_t padded) {
+    for (int64_t i = 0; i < chain->count; i++)
+        layer_forward(chain, i, client, scratch, padded, (int)chain->layers[i].relu,
+                      scratch->panels[i + 1]);
 }
 
 /* Logits [panels, classes, WIDTH] become the gradient of the batch's mean cross-entropy, whose
@@ -375,50 +602,56 @@ static void pull_to_prototypes(const Steps *steps, int64_t client, int64_t d, in
     }
 }
 
+/* Take layer i's gradients. */
+static void layer_gradient(const Chain *chain, int64_t i, const Steps *steps, int64_t client,
+                           const Scratch *scratch, int64_t padded, const float *grad) {
+    const Layer *layer = chain->layers + i;
+    if (!connected(layer)) {
+        convolved_gradient(layer, steps, client, grad, scratch->seen[i], padded);
+        return;
+    }
+    if (i)
+        to_lines(scratch->panels[i], layer->channels, padded, scratch->beside[i],
+                 scratch->lines[i]);
+    if (padded > WIDTH) {
+        for (int64_t p = 0; p < padded / WIDTH; p++)
+            for (int64_t u = 0; u < layer->units; u++)
+                memcpy(scratch->joined + u * padded + p * WIDTH,
+                       grad + (p * layer->units + u) * WIDTH, WIDTH * sizeof(float));
+        grad = scratch->joined;
+    }
+    connected_gradient(layer, steps, client, grad, scratch->beside[i], scratch->lines[i], padded);
+}
+
 /* One step of one client: samples begin.. of its order. */
 static void step(const Chain *chain, const Samples *samples, const Steps *steps, int64_t client,
                  int64_t begin, int64_t count, const Scratch *scratch) {
-    const int64_t padded = up_to(count, WIDTH), last = chain->count - 1;
+    const int64_t padded = up_to(count, PADDED), last = chain->count - 1;
+    const Layer *layers = chain->layers;
     const int64_t *labels = samples->y + client * samples->y_step;
     const int64_t *order = samples->order ? samples->order + client * samples->order_step : NULL;
     const float *weight = samples->weight + client * samples->weight_step + begin;
     int64_t first = 0, *y = scratch->y;
     for (int64_t j = 0; j < count; j++) y[j] = labels[order ? order[begin + j] : begin + j];
-    while (!chain->layers[first].trained) first++;
-    gather(samples, client, begin, count, chain->layers[0].fan_in, scratch->panels[0], padded,
-           chain->layers[0].trained ? scratch->rows[0] : NULL, scratch->lines[0]);
+    while (!layers[first].trained) first++;
+    gather(samples, client, begin, count, numbers_in(layers), scratch->panels[0], padded,
+           layers[0].trained && connected(layers) ? scratch->beside[0] : NULL, scratch->lines[0]);
     pass_forward(chain, client, scratch, padded);
     float *chosen = steps->chosen ? steps->chosen + client * steps->chosen_step + begin : NULL;
     float *grad = scratch->panels[last + 1], *below = scratch->below;
-    const float loss = softmax_gradient(grad, chain->layers[last].units, padded, count, y, weight,
-                                        chosen);
+    const float loss = softmax_gradient(grad, layers[last].units, padded, count, y, weight, chosen);
     if (steps->loss) steps->loss[client] += loss;
     for (int64_t i = last; i >= first; i--) {
-        const Dense *layer = chain->layers + i;
-        const float *seen = scratch->panels[i];
-        if (i > first) {
-            for (int64_t p = 0; p < padded / WIDTH; p++)
-                layer_backward(layer, client, grad + p * layer->units * WIDTH,
-                               below + p * layer->fan_in * WIDTH);
-            if (i == last && steps->toward != 0)
-                pull_to_prototypes(steps, client, layer->fan_in, count, y, weight, seen, below);
-            if (layer[-1].relu)
-                for (int64_t at = 0; at < layer->fan_in * padded; at += LANES)
-                    store(below + at, only(~(load(seen + at) <= 0), load(below + at)));
-        }
-        if (layer->trained) {
-            if (i) to_lines(seen, layer->fan_in, padded, scratch->rows[i], scratch->lines[i]);
-            const float *joined = grad;
-            if (padded > WIDTH) {
-                for (int64_t p = 0; p < padded / WIDTH; p++)
-                    for (int64_t u = 0; u < layer->units; u++)
-                        memcpy(scratch->joined + u * padded + p * WIDTH,
-                               grad + (p * layer->units + u) * WIDTH, WIDTH * sizeof(float));
-                joined = scratch->joined;
+        if (layers[i].relu)
+            for (int64_t at = 0; at < numbers_out(layers + i) * padded; at += LANES) {
+                const Vector made = load(scratch->panels[i + 1] + at);
+                store(grad + at, only(~(made <= 0), load(grad + at)));
             }
-            layer_gradient(layer, steps, client, joined, scratch->rows[i], scratch->lines[i],
-                           padded);
-        }
+        if (i > first) layer_backward(chain, i, client, scratch, padded, grad, below);
+        if (i > first && i == last && steps->toward != 0)
+            pull_to_prototypes(steps, client, layers[i].channels, count, y, weight,
+                               scratch->panels[i], below);
+        if (layers[i].trained) layer_gradient(chain, i, steps, client, scratch, padded, grad);
         float *free = i == last ? scratch->grad : grad;
         grad = below;
         below = free;
@@ -427,7 +660,7 @@ static void step(const Chain *chain, const Samples *samples, const Steps *steps,
 
 int ENTRY(descend)(const Chain *chain, const Samples *samples, const Steps *steps) {
     Scratch scratch;
-    if (make(&scratch, chain, up_to(steps->batch, WIDTH), 1)) return -1;
+    if (make(&scratch, chain, up_to(steps->batch, PADDED), TO_TRAIN)) return -1;
     for (int64_t client = 0; client < samples->clients; client++) {
         const int64_t count = samples->counts[client];
         const int64_t batches = (count + steps->batch - 1) / steps->batch;
@@ -443,22 +676,26 @@ int ENTRY(descend)(const Chain *chain, const Samples *samples, const Steps *step
     return 0;
 }
 
+/* Panels [panels, numbers, WIDTH] as [samples, numbers]. */
+static void scatter(const float *panels, int64_t numbers, int64_t count, float *to) {
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t k = 0; k < numbers; k++)
+            to[j * numbers + k] = panels[(j / WIDTH * numbers + k) * WIDTH + j % WIDTH];
+}
+
 int ENTRY(forward)(const Chain *chain, const Samples *samples, float *out, int64_t out_step) {
     Scratch scratch;
-    const int64_t units = chain->layers[chain->count - 1].units;
-    if (make(&scratch, chain, BLOCK, 0)) return -1;
+    const int64_t block = block_of(chain), numbers = numbers_out(chain->layers + chain->count - 1);
+    if (make(&scratch, chain, block, TO_PREDICT)) return -1;
     for (int64_t client = 0; client < samples->clients; client++)
-        for (int64_t begin = 0; begin < samples->counts[client]; begin += BLOCK) {
-            const int64_t left = samples->counts[client] - begin, count = left < BLOCK ? left : BLOCK;
-            const int64_t padded = up_to(count, WIDTH);
-            gather(samples, client, begin, count, chain->layers[0].fan_in, scratch.panels[0], padded,
-                   NULL, 0);
+        for (int64_t begin = 0; begin < samples->counts[client]; begin += block) {
+            const int64_t left = samples->counts[client] - begin, count = left < block ? left : block;
+            const int64_t padded = up_to(count, PADDED);
+            gather(samples, client, begin, count, numbers_in(chain->layers), scratch.panels[0],
+                   padded, NULL, 0);
             pass_forward(chain, client, &scratch, padded);
-            const float *made = scratch.panels[chain->count];
-            float *to = out + client * out_step + begin * units;
-            for (int64_t j = 0; j < count; j++)
-                for (int64_t u = 0; u < units; u++)
-                    to[j * units + u] = made[(j / WIDTH * units + u) * WIDTH + j % WIDTH];
+            scatter(scratch.panels[chain->count], numbers, count,
+                    out + client * out_step + begin * numbers);
         }
     let_go(&scratch);
     return 0;
@@ -489,89 +726,113 @@ static void add_by_class(const float *values, int64_t units, int64_t padded, con
     }
 }
 
-/* shares [units, 2, WIDTH]: relevance over the sums of the positive and of the negative
+/* Relevance of a layer's units, or how active they are, summed over each class's samples:
+ * positions are added up, or averaged, in scratch->joined. */
+static void add_units(const Layer *layer, int64_t client, const Relevance *how, int64_t i,
+                      const float *values, int64_t padded, const Scratch *scratch,
+                      const float *masks, int64_t classes) {
+    const float *of = values;
+    if (layer->made > 1) {
+        for (int64_t u = 0; u < padded / WIDTH * layer->units; u++)
+            for (int64_t lane = 0; lane < WIDTH; lane += LANES) {
+                Vector total = all(0);
+                for (int64_t p = 0; p < layer->made; p++)
+                    total += load(values + (u * layer->made + p) * WIDTH + lane);
+                if (!how->rule) total /= (float)layer->made;
+                store(scratch->joined + u * WIDTH + lane, total);
+            }
+        of = scratch->joined;
+    }
+    add_by_class(of, layer->units, padded, masks, classes,
+                 how->sums[i] + client * classes * layer->units);
+}
+
+/* shares [2, units, made, WIDTH]: relevance over the sums of the positive and of the negative
  * contributions to each unit, weighed by the rule; one panel. `positive` are the positive weights, 0
- * in place of others; `z` is what the layer made. */
-static void layer_shares(const Dense *layer, int64_t client, const Relevance *how,
+ * in place of others; x is padded, `z` is what the layer made. */
+static void layer_shares(const Layer *layer, int64_t client, const Relevance *how,
                          const float *positive, const float *x, const float *z,
                          const float *relevance, float *shares) {
-    const float *weight = layer->weight.values + client * layer->weight.values_step;
-    const float *bias = layer->bias.values + client * layer->bias.values_step;
-    const int64_t fan_in = layer->fan_in;
+    const float *weight = weights_of(layer, client), *bias = biases_of(layer, client);
+    const int64_t fan_in = fan_in_of(layer), padded = layer->length + 2 * layer->padding;
     const int apart = how->beta != 0 && (fan_in < SMALL || layer->units < SMALL);
-    EACH_TILE(layer->units, {
-        for (int i = 0; i < N; i++)
-            acc[i][0] = acc[i][1] = all((bias[r + i] > 0 ? bias[r + i] : 0) + STABILISER);
-        products(N, positive + r * fan_in, fan_in, 1, fan_in, x, acc);
-        for (int i = 0; i < N; i++)
-            for (int half = 0; half < 2; half++) {
-                const int64_t at = (r + i) * WIDTH + half * LANES;
-                float *to = shares + 2 * (r + i) * WIDTH + half * LANES;
-                const Vector all_of_it = load(relevance + at), above = acc[i][half];
-                const Vector under = load(z + at) - above, most = all(-STABILISER);
-                const Vector clamped = only(under < most, under) + only(~(under < most), most);
-                store(to, how->alpha * all_of_it / above);
-                store(to + WIDTH, how->beta != 0 ? -how->beta * all_of_it / clamped : all(0));
-            }
-    })
-    if (!apart) return;
-    EACH_TILE(layer->units, {
-        for (int i = 0; i < N; i++)
-            acc[i][0] = acc[i][1] = all((bias[r + i] < 0 ? bias[r + i] : 0) - STABILISER);
-        negative_products(N, weight + r * fan_in, fan_in, fan_in, x, acc);
-        for (int i = 0; i < N; i++)
-            for (int half = 0; half < 2; half++) {
-                const int64_t at = (r + i) * WIDTH + half * LANES;
-                float *to = shares + (2 * (r + i) + 1) * WIDTH + half * LANES;
-                store(to, -how->beta * load(relevance + at) / acc[i][half]);
-            }
-    })
+    float *others = shares + numbers_out(layer) * WIDTH;
+    const Vector most = all(-STABILISER);
+    for (int64_t p = 0; p < layer->made; p++) {
+        EACH_TILE(layer->units, {
+            for (int i = 0; i < N; i++)
+                acc[i][0] = acc[i][1] = all((bias[r + i] > 0 ? bias[r + i] : 0) + STABILISER);
+            AT_POSITION(products, positive, padded)
+            for (int i = 0; i < N; i++)
+                for (int half = 0; half < 2; half++) {
+                    const int64_t at = ((r + i) * layer->made + p) * WIDTH + half * LANES;
+                    const Vector whole = load(relevance + at), above = acc[i][half];
+                    const Vector under = load(z + at) - above;
+                    const Vector clamped = only(under < most, under) + only(~(under < most), most);
+                    store(shares + at, how->alpha * whole / above);
+                    store(others + at, how->beta != 0 ? -how->beta * whole / clamped : all(0));
+                }
+        })
+        if (!apart) continue;
+        EACH_TILE(layer->units, {
+            for (int i = 0; i < N; i++)
+                acc[i][0] = acc[i][1] = all((bias[r + i] < 0 ? bias[r + i] : 0) - STABILISER);
+            AT_POSITION(negative_products, weight, padded)
+            for (int i = 0; i < N; i++)
+                for (int half = 0; half < 2; half++) {
+                    const int64_t at = ((r + i) * layer->made + p) * WIDTH + half * LANES;
+                    store(others + at, -how->beta * load(relevance + at) / acc[i][half]);
+                }
+        })
+    }
 }
 
-/* Relevance at what a layer saw, which is not negative; one panel. */
-static void layer_relevance(const Dense *layer, int64_t client, const float *x,
-                            const float *shares, float *into) {
-    const float *weight = layer->weight.values + client * layer->weight.values_step;
-    EACH_TILE(layer->fan_in, {
-        for (int i = 0; i < N; i++) acc[i][0] = acc[i][1] = all(0);
-        chosen_products(N, weight + r, layer->fan_in, layer->units, shares, acc);
-        for (int i = 0; i < N; i++)
-            for (int half = 0; half < 2; half++) {
-                const int64_t at = (r + i) * WIDTH + half * LANES;
-                store(into + at, acc[i][half] * load(x + at));
-            }
-    })
+/* Relevance at what an affine layer saw, which is not negative; one panel. */
+static void affine_relevance(const Layer *layer, int64_t client, const float *x,
+                             const float *shares, float *into) {
+    through_weights(layer, client, shares, numbers_out(layer) * WIDTH, into);
+    for (int64_t at = 0; at < numbers_in(layer) * WIDTH; at += LANES)
+        store(into + at, load(into + at) * load(x + at));
 }
 
-/* One block of a client's samples. What layers made before max(z, 0) is in scratch->rows. */
+/* Relevance at what a pooling layer saw: the largest takes all, averages share by how large. */
+static void pool_relevance(const Layer *layer, const float *x, const float *out,
+                           float *relevance, float *into) {
+    if (layer->kind == MEAN_POOL)
+        for (int64_t at = 0; at < numbers_out(layer) * WIDTH; at += LANES) {
+            const Vector made = load(out + at), most = all(STABILISER);
+            const Vector sign = only(made < 0, -most) + only(~(made < 0), most);
+            store(relevance + at, load(relevance + at) / (made + sign));
+        }
+    pool_backward(layer, x, out, relevance, into);
+    if (layer->kind == MEAN_POOL)
+        for (int64_t at = 0; at < numbers_in(layer) * WIDTH; at += LANES)
+            store(into + at, load(into + at) * load(x + at));
+}
+
+/* One block of a client's samples. */
 static void relate_block(const Chain *chain, const Samples *samples, const Relevance *how,
                          int64_t client, int64_t begin, int64_t count, const Scratch *scratch,
                          float *const *positive, float *masks) {
-    const int64_t padded = up_to(count, WIDTH), last = chain->count - 1;
+    const int64_t padded = up_to(count, PADDED), last = chain->count - 1;
     const int64_t classes = chain->layers[last].units;
     const int64_t *y = samples->y + client * samples->y_step + begin;
-    gather(samples, client, begin, count, chain->layers[0].fan_in, scratch->panels[0], padded, NULL,
-           0);
+    gather(samples, client, begin, count, numbers_in(chain->layers), scratch->panels[0], padded,
+           NULL, 0);
     mark(y, classes, count, padded, masks);
     for (int64_t i = 0; i <= last; i++) {
-        Dense layer = chain->layers[i];
-        layer.relu = 0;
-        for (int64_t p = 0; p < padded / WIDTH; p++)
-            layer_forward(&layer, client, scratch->panels[i] + p * layer.fan_in * WIDTH,
-                          scratch->rows[i] + p * layer.units * WIDTH);
-        for (int64_t at = 0; at < layer.units * padded; at += LANES) {
-            const Vector z = load(scratch->rows[i] + at);
-            store(scratch->panels[i + 1] + at, i < last ? rectified(z) : z);
+        const Layer *layer = chain->layers + i;
+        layer_forward(chain, i, client, scratch, padded, 0, scratch->beside[i]);
+        for (int64_t at = 0; at < numbers_out(layer) * padded; at += LANES) {
+            const Vector z = load(scratch->beside[i] + at);
+            store(scratch->panels[i + 1] + at, layer->relu ? rectified(z) : z);
         }
-        if (!how->rule)
-            add_by_class(scratch->panels[i + 1], layer.units, padded, masks, classes,
-                         how->sums[i] + client * classes * layer.units);
+        if (!how->rule && layer->kind == AFFINE)
+            add_units(layer, client, how, i, scratch->panels[i + 1], padded, scratch, masks,
+                      classes);
     }
     const float *made = scratch->panels[last + 1];
-    float *logits = how->logits + client * how->logits_step + begin * classes;
-    for (int64_t j = 0; j < count; j++)
-        for (int64_t c = 0; c < classes; c++)
-            logits[j * classes + c] = made[(j / WIDTH * classes + c) * WIDTH + j % WIDTH];
+    scatter(made, classes, count, how->logits + client * how->logits_step + begin * classes);
     if (!how->rule) return;
     float *relevance = scratch->grad, *below = scratch->below;
     for (int64_t j = 0; j < padded; j++)
@@ -581,15 +842,23 @@ static void relate_block(const Chain *chain, const Samples *samples, const Relev
             relevance[at] = counts ? made[at] : 0;
         }
     for (int64_t i = last;; i--) {
-        const Dense *layer = chain->layers + i;
-        add_by_class(relevance, layer->units, padded, masks, classes,
-                     how->sums[i] + client * classes * layer->units);
+        const Layer *layer = chain->layers + i;
+        if (layer->kind == AFFINE)
+            add_units(layer, client, how, i, relevance, padded, scratch, masks, classes);
         if (!i) return;
         for (int64_t p = 0; p < padded / WIDTH; p++) {
-            const float *seen = scratch->panels[i] + p * layer->fan_in * WIDTH;
-            layer_shares(layer, client, how, positive[i], seen, scratch->rows[i] + p * layer->units * WIDTH,
-                         relevance + p * layer->units * WIDTH, scratch->joined);
-            layer_relevance(layer, client, seen, scratch->joined, below + p * layer->fan_in * WIDTH);
+            const int64_t in = p * numbers_in(layer) * WIDTH, out = p * numbers_out(layer) * WIDTH;
+            const int64_t length = layer->length + 2 * layer->padding;
+            const float *seen = scratch->panels[i] + in;
+            if (layer->kind == AFFINE) {
+                layer_shares(layer, client, how, positive[i],
+                             scratch->seen[i] + p * layer->channels * length * WIDTH,
+                             scratch->beside[i] + out, relevance + out, scratch->joined);
+                affine_relevance(layer, client, seen, scratch->joined, below + in);
+            } else {
+                pool_relevance(layer, seen, scratch->panels[i + 1] + out, relevance + out,
+                               below + in);
+            }
         }
         float *free = relevance;
         relevance = below;
@@ -600,32 +869,35 @@ static void relate_block(const Chain *chain, const Samples *samples, const Relev
 /* A client's positive weights, 0 in place of others, of every layer but the first. */
 static void keep_positive(const Chain *chain, int64_t client, float *const *positive) {
     for (int64_t i = 1; i < chain->count; i++) {
-        const Part *part = &chain->layers[i].weight;
-        const float *weight = part->values + client * part->values_step;
-        for (int64_t k = 0; k < chain->layers[i].units * chain->layers[i].fan_in; k++)
+        const Layer *layer = chain->layers + i;
+        if (layer->kind != AFFINE) continue;
+        const float *weight = weights_of(layer, client);
+        for (int64_t k = 0; k < layer->units * fan_in_of(layer); k++)
             positive[i][k] = weight[k] > 0 ? weight[k] : 0;
     }
 }
 
 int ENTRY(relate)(const Chain *chain, const Samples *samples, const Relevance *how) {
     Scratch scratch;
-    const int64_t classes = chain->layers[chain->count - 1].units;
+    const int64_t classes = chain->layers[chain->count - 1].units, block = block_of(chain);
     int64_t weights = 0;
     for (int64_t i = 1; i < chain->count; i++)
-        weights += chain->layers[i].units * chain->layers[i].fan_in;
-    if (make(&scratch, chain, BLOCK, 1)) return -1;
-    float *beside = malloc((classes * BLOCK + weights) * sizeof(float));
+        if (chain->layers[i].kind == AFFINE)
+            weights += chain->layers[i].units * fan_in_of(chain->layers + i);
+    if (make(&scratch, chain, block, TO_RELATE)) return -1;
+    float *beside = malloc((classes * block + weights) * sizeof(float));
     float **positive = calloc(chain->count, sizeof(float *));
     const int made = beside && positive;
-    for (int64_t i = 1, at = classes * BLOCK; made && i < chain->count; i++) {
+    for (int64_t i = 1, at = classes * block; made && i < chain->count; i++) {
+        if (chain->layers[i].kind != AFFINE) continue;
         positive[i] = beside + at;
-        at += chain->layers[i].units * chain->layers[i].fan_in;
+        at += chain->layers[i].units * fan_in_of(chain->layers + i);
     }
     for (int64_t client = 0; made && client < samples->clients; client++) {
         if (how->rule) keep_positive(chain, client, positive);
-        for (int64_t begin = 0; begin < samples->counts[client]; begin += BLOCK) {
+        for (int64_t begin = 0; begin < samples->counts[client]; begin += block) {
             const int64_t left = samples->counts[client] - begin;
-            relate_block(chain, samples, how, client, begin, left < BLOCK ? left : BLOCK, &scratch,
+            relate_block(chain, samples, how, client, begin, left < block ? left : block, &scratch,
                          positive, beside);
         }
     }

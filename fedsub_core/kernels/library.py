@@ -34,11 +34,12 @@ class Part(Structure):
     ]
 
 
-class Dense(Structure):
+class Layer(Structure):
     """See ``chain.h``."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("fan_in", "units", "relu", "trained")),
+        *((name, c_int64) for name in ("kind", "channels", "length", "units", "made")),
+        *((name, c_int64) for name in ("kernel", "stride", "padding", "relu", "trained")),
         ("weight", Part),
         ("bias", Part),
     ]
@@ -47,7 +48,7 @@ class Dense(Structure):
 class Chain(Structure):
     """See ``chain.h``."""
 
-    _fields_ = [("count", c_int64), ("layers", POINTER(Dense))]
+    _fields_ = [("count", c_int64), ("layers", POINTER(Layer))]
 
 
 class Samples(Structure):

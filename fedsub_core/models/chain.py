@@ -44,9 +44,9 @@ class Model(Architecture):
         return tuple(layer for layer in self.layers if isinstance(layer, Affine))
 
     @cached_property
-    def connected(self) -> tuple[chains.Connected, ...]:
+    def known(self) -> tuple[chains.Known, ...]:
         """The layers as compiled kernels know them; () where they do not know them all."""
-        return chains.connected(self.layers)
+        return chains.known(self.layers, self.input_shape)
 
     @cached_property
     def embedding_at(self) -> int:
@@ -95,7 +95,7 @@ class Model(Architecture):
 
         With a `tape`, what each layer saw and made is appended to it.
         """
-        if tape is None and (made := chains.forward(self.connected, params, x)) is not None:
+        if tape is None and (made := chains.forward(self.known, params, x)) is not None:
             return made
         for layer in self.layers:
             kept = None

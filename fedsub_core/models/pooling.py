@@ -45,7 +45,7 @@ class Pool(Layer):
 
     def forward_keeping(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Pool series in whole windows by slices of them, whatever their layout in memory."""
-        size = self._window(x)
+        size = self.window(x.shape[-1]) if x.ndim == 4 else 0
         if not size:
             return self.forward(x), None
         if self.kind != "max":
@@ -62,7 +62,7 @@ class Pool(Layer):
 
     def input_gradient(self, x: Tensor, out: Tensor, kept: Tensor | None, grad: Tensor) -> Tensor:
         """Send each gradient to where its maximum was, or to its whole window."""
-        size = self._window(x)
+        size = self.window(x.shape[-1]) if x.ndim == 4 else 0
         if not size:
             return super().input_gradient(x, out, kept, grad)
         into = torch.empty_like(x)
@@ -79,11 +79,11 @@ class Pool(Layer):
             rest = torch.sub(rest, there, out=into[..., ::size])
         return into
 
-    def _window(self, x: Tensor) -> int:
-        """Return the length of windows that cut series into equal parts; 0 where they do not."""
+    def window(self, length: int) -> int:
+        """Return how long windows are that cut series into equal parts; 0 where they do not."""
         if len(self.size) > 1 or any(self.padding):
             return 0
-        length, asked = x.shape[-1], self.size[0]
+        asked = self.size[0]
         if self.kind == "adaptive-avg":
             return length // asked if length % asked == 0 else 0
         return asked if (self.stride or self.size) == self.size and length % asked == 0 else 0

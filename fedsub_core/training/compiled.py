@@ -1,7 +1,7 @@
 """Training by the compiled kernels: SGD on what an objective's written-out terms give.
 
-They know fully connected models and each of cross-entropy, a pull, a mask and a pull to prototypes
-once. Everything else is PyTorch's, which is their oracle.
+They know the models of :func:`fedsub_core.kernels.chains.known`, and each of cross-entropy, a pull,
+a mask and a pull to prototypes once. Everything else is PyTorch's, which is their oracle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.kernels.chains import Call, Connected, Elsewhere, check
+from fedsub_core.kernels.chains import Call, Elsewhere, Known, check, ends_in_classes
 from fedsub_core.kernels.library import Chain, Kernels, Steps, kernels
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.training.batches import Batch, order_of_epoch, stream_of
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 KNOWN = Pull, Masked, PrototypePull
 
 
-def known_to_kernels(model: Model, terms: Sequence[Term]) -> tuple[Connected, ...]:
+def known_to_kernels(model: Model, terms: Sequence[Term]) -> tuple[Known, ...]:
     """Return the model's layers if the kernels know it, and each of the `terms` once; else ()."""
     once = all(sum(isinstance(term, kind) for term in terms) < 2 for kind in KNOWN)
-    return model.connected if type(model) is Model and once else ()
+    return model.known if type(model) is Model and once and ends_in_classes(model.known) else ()
 
 
 @dataclass
@@ -54,7 +54,7 @@ def _prepared(
 ) -> _Prepared | None:
     """Return a call that changes `into`, and with `update` `params`, too; None: not for kernels."""
     found, call = kernels(), Call()
-    if not (found and gradient.connected):
+    if not (found and gradient.known):
         return None
     beside: dict[str, Params] = {}
     steps = Steps(update=update)
@@ -71,7 +71,7 @@ def _prepared(
                 held = tensors["held"].to(torch.float32)
                 steps.prototypes, steps.prototypes_step = call.place(tensors["prototypes"])
                 steps.held, steps.held_step = call.place(held)
-        chain = call.chain(gradient.connected, params, into, trained, update, beside)
+        chain = call.chain(gradient.known, params, into, trained, update, beside)
     except Elsewhere:
         return None
     return _Prepared(found, call, chain, steps)
@@ -124,7 +124,7 @@ def descend(
     changed, where it is not for the kernels.
     """
     plain = settings.optimiser == "sgd" and not settings.clip_norm
-    if not (plain and gradient.connected and kernels()) or data.x.dtype != torch.float32:
+    if not (plain and gradient.known and kernels()) or data.x.dtype != torch.float32:
         return None
     whole = torch.contiguous_format
     rows = {name: params[name].clone(memory_format=whole) for name in gradient.names}

@@ -60,7 +60,7 @@ class Gradient:
         others = [term for term in self.terms if not isinstance(term, KNOWN)]
         self.written_out = written_out and others == [CE]
         #: The model's layers where compiled kernels compute the gradient; else ().
-        self.connected = known_to_kernels(model, self.terms) if self.written_out else ()
+        self.known = known_to_kernels(model, self.terms) if self.written_out else ()
 
     def stacked(self) -> Params:
         """Return all that the terms need, by the term's place and the tensor's name."""

@@ -96,7 +96,7 @@ def _compiled(model: Model, params: Params, data: Stack, rule: str, start: str) 
     alpha_beta = (weights.alpha, weights.beta) if weights else None
 
     def sums_of(params: Params, x: Tensor, y: Tensor, counts: Sequence[int]) -> _Sums | None:
-        return relevance_sums(model.connected, params, x, y, counts, alpha_beta, target)
+        return relevance_sums(model.known, params, x, y, counts, alpha_beta, target)
 
     if max(data.counts) <= PART:
         return sums_of(params, data.x, data.y, data.counts)

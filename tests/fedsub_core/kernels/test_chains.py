@@ -8,10 +8,21 @@ from torch import Tensor
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
-from fedsub_core.kernels.chains import Connected, Params, connected, forward, relevance_sums
+from fedsub_core.kernels.chains import (
+    AFFINE,
+    MAX_POOL,
+    MEAN_POOL,
+    Known,
+    Params,
+    forward,
+    known,
+    relevance_sums,
+)
+from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import cnn1d, mlp
-from fedsub_core.models.layers import Flatten, Linear, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.pooling import Pool
 
 #: Those that fuse multiplications and additions, on any processor, and all.
 FUSED = "avx512", "avx2"
@@ -24,6 +35,21 @@ MODELS = {
     "narrow": mlp(1, 2, (1,)),
     "a flattened image": Model((Flatten(), *mlp(24, 4, (40,)).layers), (2, 3, 4)),
     "ends in ReLU": Model(mlp(9, 4, (20,)).layers[:2], (9,)),
+    "cnn1d": cnn1d(3, 64, 5),
+    "its body": Model(cnn1d(3, 64, 5).layers[:6], (3, 64)),
+    "other strides": Model(
+        (
+            Conv("a", 5, 2, (4,), (3,), (2,)),
+            ReLU(),
+            Pool("max", (3,)),
+            Conv("b", 7, 5, (3,), (2,), (0,)),
+            ReLU(),
+            Pool("avg", (2,)),
+            Flatten(),
+            Linear("c", 4, 14),
+        ),
+        (2, 80),
+    ),
 }
 
 
@@ -36,11 +62,32 @@ def by_torch(model: Model, params: Params, x: Tensor) -> Tensor:
         return model.forward(dict(params), x)
 
 
-def test_chains_of_fully_connected_layers_are_known() -> None:
-    one, relu, two = Linear("a", 4, 3), ReLU(), Linear("b", 2, 4)
-    assert connected((Flatten(), one, relu, two)) == (Connected(one, True), Connected(two, False))
-    assert connected(cnn1d(2, 40, 4).layers) == ()
-    assert connected((relu, one)) == ()
+def test_models_are_known_layer_by_layer() -> None:
+    one, relu, two = Linear("a", 4, 6), ReLU(), Linear("b", 2, 4)
+    dense = Known("a", AFFINE, 6, 1, 4, 1, 1, relu=True), Known("b", AFFINE, 4, 1, 2, 1, 1)
+    assert known((Flatten(), one, relu, two), (2, 3)) == dense
+    assert MODELS["other strides"].known == (
+        Known("a", AFFINE, 2, 80, 5, 27, 4, 3, 2, relu=True),
+        Known("", MAX_POOL, 5, 27, 5, 9, 3),
+        Known("b", AFFINE, 5, 9, 7, 4, 3, 2, 0, relu=True),
+        Known("", MEAN_POOL, 7, 4, 7, 2, 2),
+        Known("c", AFFINE, 14, 1, 4, 1, 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (ReLU(), (3,)),  # what it sees is nobody's
+        (Conv("a", 5, 2, (3, 2), (2, 1), (1, 0)), (2, 7, 8)),  # over two axes
+        (Pool("max", (2,), (1,)), (2, 8)),  # windows overlap
+        (Pool("avg", (3,)), (2, 8)),  # a window is left over
+        (Pool("adaptive-avg", (3,)), (2, 8)),
+    ],
+    ids=str,
+)
+def test_other_layers_are_not(layer: Layer | Affine, shape: Shape) -> None:
+    assert known((layer,), shape) == ()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -53,30 +100,34 @@ def test_a_forward_pass_is_pytorchs(
     params, x = model.init(3, seed=2), samples(model)
     for part in (x, x[:, 1:34], x[:, :1], x[:1].expand(3, *x.shape[1:])):
         with torch.no_grad():
-            assert forward(model.connected, params, part) is not None
+            assert forward(model.known, params, part) is not None
             found = model.forward(params, part)
         torch.testing.assert_close(found, by_torch(model, params, part), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["odd", "cnn1d", "other strides"])
 def test_instruction_sets_give_the_same_bits(
-    kernels: library.Kernels, monkeypatch: pytest.MonkeyPatch
+    name: str, kernels: library.Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, found = MODELS["odd"], []
+    model, found = MODELS[name], []
     params, x = model.init(3, seed=2), samples(model)
     y = torch.arange(x.shape[1]).expand(3, -1) % model.classes
     for variant in {offered(variant) for variant in FUSED}:
         monkeypatch.setenv(library.VARIABLE, variant)
         with torch.no_grad():
-            made = forward(model.connected, params, x)
-        of_rule = relevance_sums(model.connected, params, x, y, [97, 5, 64], (2, 1), False)
+            made = forward(model.known, params, x)
+        of_rule = relevance_sums(model.known, params, x, y, [97, 5, 64], (2, 1), False)
         assert made is not None and of_rule is not None
         found.append([made, *of_rule[0], of_rule[1]])
     for others in found[1:]:
         assert all(map(torch.equal, found[0], others))
 
 
-def test_a_sample_gives_the_same_whoever_stands_beside_it(kernels: library.Kernels) -> None:
-    model = MODELS["odd"]
+@pytest.mark.parametrize("name", ["odd", "cnn1d"])
+def test_a_sample_gives_the_same_whoever_stands_beside_it(
+    name: str, kernels: library.Kernels
+) -> None:
+    model = MODELS[name]
     params, x = model.init(3, seed=2), samples(model)
     one = {name: tensor[1:2] for name, tensor in params.items()}
     with torch.no_grad():
@@ -96,14 +147,14 @@ def test_what_is_no_number_stays_none(kernels: library.Kernels) -> None:
 def test_pytorch_computes_what_the_kernels_cannot(kernels: library.Kernels) -> None:
     model = MODELS["odd"]
     params, x = model.init(3, seed=2), samples(model)
-    assert forward(model.connected, params, x) is None, "autograd would learn nothing of it"
+    assert forward(model.known, params, x) is None, "autograd would learn nothing of it"
     with torch.no_grad():
         doubles = {name: tensor.double() for name, tensor in params.items()}
-        assert forward(model.connected, doubles, x.double()) is None
+        assert forward(model.known, doubles, x.double()) is None
         assert forward((), params, x) is None
         assert model.forward(doubles, x.double()).dtype == torch.float64
     signed = Model((Linear("a", 4, 17), Linear("b", 5, 4)), (17,))
-    given = signed.connected, signed.init(3, 0), x, torch.zeros(3, 97, dtype=torch.int64), [97] * 3
+    given = signed.known, signed.init(3, 0), x, torch.zeros(3, 97, dtype=torch.int64), [97] * 3
     assert relevance_sums(*given, (2, 1), False) is None, "what b sees may be negative"
 
 

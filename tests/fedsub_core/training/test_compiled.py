@@ -13,8 +13,10 @@ import torch
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
-from fedsub_core.models.chain import Params
-from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.kinds import mlp
+from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
+from fedsub_core.models.pooling import Pool
 from fedsub_core.training import (
     CE,
     Masked,
@@ -32,8 +34,30 @@ from fedsub_core.training.gradients import Gradient
 pytestmark = pytest.mark.usefixtures("kernels")
 MakeStack = Callable[..., Stack]
 TURN = Turn(4, 9, seed=3)
+COUNTS = (5, 100, 33, 64)
 #: Of every length of what is left over of vectors, tiles and batches.
-MODEL, COUNTS = mlp(17, 5, (33, 19)), (5, 100, 33, 64)
+MODELS = {
+    "mlp": mlp(17, 5, (33, 19)),
+    "cnn": Model(
+        (
+            Conv("linear1", 7, 2, (4,), (3,), (2,)),
+            ReLU(),
+            Pool("max", (3,)),
+            Conv("linear2", 9, 7, (3,), (1,), (1,)),
+            ReLU(),
+            Pool("adaptive-avg", (3,)),
+            Flatten(),
+            Linear("linear3", 5, 27),
+        ),
+        (2, 80),
+    ),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> Model:
+    """A fully connected model, and one of convolutions."""
+    return MODELS[request.param]
 
 
 def shaped_like(params: Params, seed: int) -> Params:
@@ -45,7 +69,8 @@ def objectives(params: Params) -> dict[str, Term | Objective]:
     anchor = shaped_like(params, 1)
     some = {name: tensor for name, tensor in anchor.items() if name.endswith("weight")}
     mask = {name: tensor > 0 for name, tensor in shaped_like(params, 2).items()}
-    prototypes = torch.randn(len(COUNTS), 5, 19, generator=torch.Generator().manual_seed(3))
+    length = params["linear3.weight"].shape[2] if params else 1
+    prototypes = torch.randn(len(COUNTS), 5, length, generator=torch.Generator().manual_seed(3))
     held = torch.ones(prototypes.shape[:2]).bool().index_fill(1, torch.tensor(0), False)
     return {
         "cross-entropy": CE,
@@ -57,12 +82,12 @@ def objectives(params: Params) -> dict[str, Term | Objective]:
     }
 
 
-def both(data: Stack, settings: TrainingSettings, **options: Any) -> Params:
+def both(model: Model, data: Stack, settings: TrainingSettings, **options: Any) -> Params:
     """Train by the kernels and by PyTorch, hold them equal, and return what the kernels give."""
-    params = MODEL.init(len(COUNTS), seed=0)
-    found = train(MODEL, params, data, TURN, settings, **options)
+    params = model.init(len(COUNTS), seed=0)
+    found = train(model, params, data, TURN, settings, **options)
     with library.switched_off():
-        expected = train(MODEL, params, data, TURN, settings, **options)
+        expected = train(model, params, data, TURN, settings, **options)
     assert found.params.keys() == expected.params.keys()
     for name, tensor in expected.params.items():
         torch.testing.assert_close(found.params[name], tensor, atol=2e-6, rtol=1e-4)
@@ -72,13 +97,17 @@ def both(data: Stack, settings: TrainingSettings, **options: Any) -> Params:
 
 @pytest.mark.parametrize("name", list(objectives({})))
 @pytest.mark.parametrize("layers", ["all", "head", "body", "middle"])
-def test_every_objective_is_pytorchs(name: str, layers: str, random_stack: MakeStack) -> None:
-    only = {"all": None, "head": MODEL.head(), "body": MODEL.body(), "middle": ["linear2"]}[layers]
-    start = MODEL.init(len(COUNTS), seed=0)
+def test_every_objective_is_pytorchs(
+    name: str, layers: str, model: Model, random_stack: MakeStack
+) -> None:
+    only = {"all": None, "head": model.head(), "body": model.body(), "middle": ["linear2"]}[layers]
+    start = model.init(len(COUNTS), seed=0)
     objective = objectives(start)[name]
-    trained = both(random_stack(MODEL), TrainingSettings(lr=0.02), objective=objective, only=only)
+    trained = both(
+        model, random_stack(model), TrainingSettings(lr=0.02), objective=objective, only=only
+    )
     moved = {name for name, tensor in trained.items() if not torch.equal(tensor, start[name])}
-    assert moved == set(MODEL.parameter_shapes if only is None else MODEL.parameters_of(set(only)))
+    assert moved == set(model.parameter_shapes if only is None else model.parameters_of(set(only)))
 
 
 @pytest.mark.parametrize(
@@ -96,18 +125,20 @@ def test_every_objective_is_pytorchs(name: str, layers: str, random_stack: MakeS
     ids=str,
 )
 def test_every_setting_is_pytorchs(
-    settings: TrainingSettings, options: dict[str, Any], random_stack: MakeStack
+    settings: TrainingSettings, options: dict[str, Any], model: Model, random_stack: MakeStack
 ) -> None:
-    both(random_stack(MODEL), settings, **options)
+    both(model, random_stack(model), settings, **options)
 
 
-def test_a_client_trains_alike_alone_and_in_any_thread(random_stack: MakeStack) -> None:
-    data, params = random_stack(MODEL), MODEL.init(len(COUNTS), seed=0)
+def test_a_client_trains_alike_alone_and_in_any_thread(
+    model: Model, random_stack: MakeStack
+) -> None:
+    data, params = random_stack(model), model.init(len(COUNTS), seed=0)
     settings = TrainingSettings(epochs=2)
-    whole = train(MODEL, params, data, TURN, settings)
+    whole = train(model, params, data, TURN, settings)
 
     def alone(i: int) -> None:
-        one, _ = train(MODEL, select_params(params, [i]), data.select([i]), TURN, settings)
+        one, _ = train(model, select_params(params, [i]), data.select([i]), TURN, settings)
         for name, tensor in one.items():
             assert torch.equal(tensor[0], whole.params[name][i])
 
@@ -116,7 +147,7 @@ def test_a_client_trains_alike_alone_and_in_any_thread(random_stack: MakeStack) 
 
 
 def test_instruction_sets_give_the_same_bits(
-    random_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
+    model: Model, random_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
     for variant in ("avx512", "avx2"):
@@ -125,40 +156,41 @@ def test_instruction_sets_give_the_same_bits(
             library.kernels()
         except ConfigError:
             continue
-        params = MODEL.init(len(COUNTS), seed=0)
+        params = model.init(len(COUNTS), seed=0)
         objective = objectives(params)["all"]
         found.append(
-            train(MODEL, params, random_stack(MODEL), TURN, TrainingSettings(), objective=objective)
+            train(model, params, random_stack(model), TURN, TrainingSettings(), objective=objective)
         )
     for other in found[1:]:
         assert all(torch.equal(t, other.params[name]) for name, t in found[0].params.items())
         assert torch.equal(found[0].loss, other.loss)
 
 
-def test_steps_one_by_one_are_those_of_an_epoch(random_stack: MakeStack) -> None:
+def test_steps_one_by_one_are_those_of_an_epoch(model: Model, random_stack: MakeStack) -> None:
     """What methods with steps of their own do is what others do whole."""
-    data, params = random_stack(MODEL), MODEL.init(len(COUNTS), seed=0)
+    data, params = random_stack(model), model.init(len(COUNTS), seed=0)
     settings = TrainingSettings(lr=0.05)
 
     class OneByOne(Gradient):
         """A gradient of its own, as far as `train` knows."""
 
-    whole = train(MODEL, params, data, TURN, settings)
-    steps = train(MODEL, params, data, TURN, settings, gradient=OneByOne(MODEL, CE))
+    whole = train(model, params, data, TURN, settings)
+    steps = train(model, params, data, TURN, settings, gradient=OneByOne(model, CE))
     for name, tensor in whole.params.items():
         torch.testing.assert_close(steps.params[name], tensor, atol=1e-6, rtol=1e-5)
 
 
-def test_a_model_that_diverged_says_so(random_stack: MakeStack) -> None:
-    data = random_stack(MODEL)
-    found = train(MODEL, MODEL.init(len(COUNTS), seed=0), data, TURN, TrainingSettings(lr=1e20))
+def test_a_model_that_diverged_says_so(model: Model, random_stack: MakeStack) -> None:
+    data = random_stack(model)
+    found = train(model, model.init(len(COUNTS), seed=0), data, TURN, TrainingSettings(lr=1e20))
     assert not found.params["linear3.weight"].isfinite().all()
     assert found.loss.isnan().any()
 
 
-@pytest.mark.parametrize("what", ["cnn", "two pulls", "adam", "clipped", "doubles"])
+@pytest.mark.parametrize("what", ["image", "two pulls", "adam", "clipped", "doubles"])
 def test_the_rest_is_pytorchs(what: str, random_stack: MakeStack) -> None:
-    model = cnn1d(2, 40, 5) if what == "cnn" else MODEL
+    image = Model((Conv("linear1", 5, 2, (3, 2), (1, 1), (0, 0)), Flatten()), (2, 3, 2))
+    model = image if what == "image" else MODELS["mlp"]
     params, data, settings = model.init(len(COUNTS), 0), random_stack(model), TrainingSettings()
     objective: Term | Objective = CE
     if what == "two pulls":
