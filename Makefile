@@ -25,7 +25,8 @@ lint: $(VENV)/dev.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(VENV)/%.installed: pyproject.toml constraints.txt requirements.txt setup.py
+# The kernels are compiled anew when their sources change.
+$(VENV)/%.installed: pyproject.toml constraints.txt requirements.txt setup.py $(wildcard fedsub_core/kernels/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt -e '.[$*]'
 	touch $@

@@ -1,12 +1,14 @@
 """Where the packages' files lie; everything else about the project stands in pyproject.toml.
 
-Compiled kernels are built where there is a compiler, and left out where there is none. They are a
-module beside the packages (``fedsub_core/kernels/library.py`` says why).
+Compiled kernels are built where there is a compiler, and left out where there is none, or where
+FEDSUB_KERNELS=off asks for a wheel for any machine. They are a module beside the packages
+(``fedsub_core/kernels/library.py`` says why).
 
 The data sets' cards are package data: in a wheel they are ``fedsub_data/cards/``, in a checkout the
 folder ``datasets/``. That one must not be a package itself: it would shadow Hugging Face's.
 """
 
+import os
 from hashlib import blake2b
 from pathlib import Path
 
@@ -21,20 +23,21 @@ HEADERS = [str(KERNELS / f"{name}.h") for name in ("chain", "kernels")]
 FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=fast"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
 DIGEST = blake2b(b"".join(Path(f).read_bytes() for f in SOURCES + HEADERS), digest_size=5)
+# Left out where it cannot be compiled.
+COMPILED = Extension(
+    "fedsub_kernels",
+    SOURCES,
+    depends=HEADERS,
+    define_macros=[("FEDSUB_SOURCE", f'"{DIGEST.hexdigest()}"')],
+    extra_compile_args=FLAGS,
+    py_limited_api=True,
+    optional=True,
+)
 
 setup(
     packages=[*find_packages(include=[f"{p}*" for p in PACKAGES]), CARDS],
-    ext_modules=[
-        Extension(
-            "fedsub_kernels",
-            SOURCES,
-            depends=HEADERS,
-            define_macros=[("FEDSUB_SOURCE", f'"{DIGEST.hexdigest()}"')],
-            extra_compile_args=FLAGS,
-            py_limited_api=True,
-            optional=True,
-        )
-    ],
+    ext_modules=[] if os.environ.get("FEDSUB_KERNELS") == "off" else [COMPILED],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
     package_dir={CARDS: "datasets"},
     package_data={CARDS: ["*/*.toml", "*/*.md"], **{package: ["py.typed"] for package in PACKAGES}},
 )
