@@ -56,6 +56,13 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     pull: float = option(0.1, "weight of the pull of `pulled`", minimum=0)
     strong_pull: float = option(0.3, "weight of the pull of `strong`", minimum=0)
     head_epochs: int = option(2, "epochs of the head of `head`", minimum=1)
+    smooth: float = option(
+        0.8,
+        "how much of the experts that predict is kept from round to round, in place of which they "
+        "are what a round trained; 0: nothing",
+        minimum=0,
+        below=1,
+    )
     gate_share: float = option(
         0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
     )
@@ -170,8 +177,11 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
-    # The fused one, those of their own, and both its head and class means are smaller than one.
-    models=lambda hyper: 1 + len(trained(hyper)) + 2,
+    # The fused one, those of their own, and both its head and class means are smaller than one;
+    # the means of all but the latter.
+    models=lambda hyper: (
+        1 + len(trained(hyper)) + 2 + (hyper.smooth > 0) * (2 + len(trained(hyper)))
+    ),
     reports=("training_loss", "epsilon", *[WEIGHT + name for name in EXPERTS]),
     fixes_rounds=lambda hyper: True,
     check=check,
@@ -210,6 +220,9 @@ CARD = MethodCard(
         "The head is trained without logits of classes that the person lacks, and has the fused "
         "model's rows for them, so that a class which comes is known in its first round; it does "
         "not answer classes that the person lacks.",
+        "What predicts, and is judged, is a mean of each expert's models over about five rounds: "
+        "at constant rates they swing around where they should be. Training goes on from the last "
+        "ones, and gains over `local` are over its last one, as method `local` has it.",
         "Each expert has one temperature for all people, the one under which the samples held back "
         "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
         "probabilities too sharp or too soft changes no expert's answer.",

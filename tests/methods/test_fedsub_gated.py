@@ -43,7 +43,7 @@ def own(run: Run, client: str, expert: str) -> dict[str, torch.Tensor]:
 
 
 def test_with_nothing_held_back_local_is_local(run_method: RunMethod) -> None:
-    hyper = {"experts": "local,fused", "gate_until": 1e-9}
+    hyper = {"experts": "local,fused", "gate_until": 1e-9, "smooth": 0.0}
     gated, local = run_method("fedsub-gated", hyper=hyper), run_method("local")
     for client, model in local.models().items():
         assert_equal(own(gated, client, "local"), model)
@@ -63,9 +63,26 @@ def test_a_pull_of_0_is_local_too_and_one_of_more_is_not(run_method: RunMethod) 
     assert away["strong"] < away["local"]
 
 
+def test_what_predicts_is_a_mean_of_the_last_rounds(run_method: RunMethod) -> None:
+    """In round 2 one eleventh of it is from before, in round 3 two twelfths."""
+    plain = [
+        run_method("fedsub-gated", rounds=3, until=until, hyper={"smooth": 0.0})
+        for until in (1, 2, 3)
+    ]
+    run = run_method("fedsub-gated", rounds=3, hyper={"smooth": 0.5})
+    for client in ("p1", "p2"):
+        one, two, three = (own(each, client, "local") for each in plain)
+        for name, found in own(run, client, "local").items():
+            expected = (one[name] / 11 + two[name] * 10 / 11) / 6 + three[name] * 5 / 6
+            torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+            assert torch.equal(run.client_state(client)[f"local.{name}"], three[name])
+
+
 def test_in_the_first_rounds_the_fused_model_is_the_mean_of_all(run_method: RunMethod) -> None:
     """Everybody holds all classes, so the second round begins from one model but for q."""
-    run = run_method("fedsub-gated", rounds=2, hyper={"anneal": 1e9, "experts": "fused"})
+    run = run_method(
+        "fedsub-gated", rounds=2, hyper={"anneal": 1e9, "experts": "fused", "smooth": 0.0}
+    )
     models = [own(run, client, "fused") for client in ("p1", "p2", "p3", "p4")]
     sizes = [upload.examples for upload in run.uploads[0].values()]
     for name in ("linear3.weight", "linear3.bias"):
@@ -115,7 +132,7 @@ def test_curves_say_how_likely_labels_are_at_each_temperature(run_method: RunMet
 
 
 def test_everybody_has_the_temperatures_that_the_server_chose(run_method: RunMethod) -> None:
-    run = run_method("fedsub-gated", rounds=10, hyper={"experts": ALL})
+    run = run_method("fedsub-gated", rounds=10, hyper={"experts": ALL, "smooth": 0.0})
     assert run.strategy.state is not None
     chosen = run.strategy.state["gate.temperature"]
     assert (chosen != 1).any()
@@ -194,6 +211,7 @@ def test_class_means_are_those_in_the_body_that_is_tested(run_method: RunMethod)
         {"gate_until": 1.0},
         {"alpha": 1.0},
         {"calibrate": False},
+        {"smooth": 0.0},
         {"prune": 0.16},
         {"open_classes": "on"},
         {"open_classes": "on", "open_mass": 0.3},
@@ -252,7 +270,7 @@ def test_weights_are_reported_and_are_a_person_s_own(run_method: RunMethod) -> N
 
 def test_who_was_dropped_is_trained_no_more(run_method: RunMethod) -> None:
     """A server that says 0 of an expert: its model stays, and nobody believes it."""
-    hyper = {"experts": "local,pulled,fused"}
+    hyper = {"experts": "local,pulled,fused", "smooth": 0.0}
     before = run_method("fedsub-gated", hyper=hyper, rounds=3, until=2)
     assert before.strategy.state is not None
     before.lasting["gate.weights"] = torch.tensor([0.5, 0.0, 0.5])

@@ -25,6 +25,7 @@ from fedsub_client.learners.fedsub_gated.gate import (
     responsibilities,
     trust,
 )
+from fedsub_client.learners.fedsub_gated.smoothing import MEAN, smoothed
 from fedsub_client.learners.validation import share_held_back
 from fedsub_core.data.stacks import Stack, per_client
 from fedsub_core.errors import ConfigError
@@ -74,8 +75,9 @@ class FedSubGatedLearner(FedSubLearner):
     """Keeps the fused model as it was received and as it was trained on, and experts beside it.
 
     State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
-    has one; what :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common``,
-    ``gate.judged``, ``gate.explained`` and ``gate.trust`` [experts].
+    has one; of all these but the first ``mean.``, over the last rounds, which predict; what
+    :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common``, ``gate.judged``,
+    ``gate.explained`` and ``gate.trust`` [experts].
     """
 
     method = "fedsub-gated"
@@ -101,6 +103,12 @@ class FedSubGatedLearner(FedSubLearner):
         return bool(self.hyper.restricted) and self._shares_outputs
 
     @cached_property
+    def _smoothed(self) -> tuple[str, ...]:
+        """Parameters of the experts of which means predict."""
+        shapes, gate = self.predictor.parameter_shapes, self.predictor.gate_shapes
+        return tuple(name for name in shapes if name not in gate) if self.hyper.smooth else ()
+
+    @cached_property
     def predictor(self) -> Mixture:
         """The person's mixture."""
         return Mixture(self.model, names(self.hyper))
@@ -114,6 +122,7 @@ class FedSubGatedLearner(FedSubLearner):
         state[HELD] += 1
         for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
             state[f"{HEAD}.{key}"] = state[f"{FUSED}.{key}"].clone()
+        state |= {MEAN + name: state[name].clone() for name in self._smoothed}
         for name in (WEIGHTS, JUDGED, EXPLAINED):
             state[name] = torch.zeros(clients, experts)
         state[TRUST] = torch.ones(clients, experts)
@@ -135,6 +144,8 @@ class FedSubGatedLearner(FedSubLearner):
             state |= self.put({n: _where(which, t, before[n]) for n, t in model.items()}, name)
         for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
             state[f"{HEAD}.{key}"] = _where(first, model[key], state[f"{HEAD}.{key}"])
+        for name in self._smoothed:
+            state[MEAN + name] = _where(first, state[name], state[MEAN + name])
         weights = _told(received, GATE, state[COMMON_WEIGHTS])
         # Predictions divide by them, whatever a server says.
         told = _told(received, TEMPERATURE, state[TEMPERATURE])
@@ -145,14 +156,17 @@ class FedSubGatedLearner(FedSubLearner):
         """Return the state as received, with class means in the embedding that came."""
         state = super().personalise(state, received, data, turn)
         came = torch.tensor([bool(bundle.tensors) for bundle in received])
-        if not (asks_for_means(self.hyper) and came.any()):
-            return state
-        means = self._means(state, self._kept(data, turn)[0])
-        return state | {name: _where(came, t, state[name]) for name, t in means.items()}
+        fused = [name for name in self._smoothed if name.partition(".")[0] == FUSED]
+        new = smoothed(state, fused, self.hyper.smooth, turn.round)
+        if asks_for_means(self.hyper) and came.any():
+            new |= self._means(state | new, self._kept(data, turn)[0])
+        return state | {name: _where(came, t, state[name]) for name, t in new.items()}
 
     def personal(self, state: State) -> Params:
         """Return the mixture's parameters."""
-        return {name: state[name] for name in self.predictor.parameter_shapes}
+        return {
+            name: state.get(MEAN + name, state[name]) for name in self.predictor.parameter_shapes
+        }
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
         """Return the local expert's logits, if there is one."""
@@ -173,6 +187,7 @@ class FedSubGatedLearner(FedSubLearner):
             state |= self._train_expert(state, name, kept, turn)
         if HEAD in names(self.hyper):
             state |= self._train_head(state, held, kept, turn)
+        state |= smoothed(state, self._smoothed, self.hyper.smooth, turn.round)
         state |= self._opened(held, kept)
         if asks_for_means(self.hyper):
             state |= self._means(state, kept)
@@ -265,8 +280,9 @@ class FedSubGatedLearner(FedSubLearner):
         return {HELD: held.float(), OPEN: torch.stack([torch.full_like(far, mass), far], 1)}
 
     def _means(self, state: State, data: Stack) -> State:
-        """Return where the person's classes lie in the fused embedding."""
-        seen = embeddings(self.model, self.get(state, FUSED), data.x).flatten(2)
+        """Return where the person's classes lie in the embedding that is tested."""
+        fused = self.predictor.of(self.personal(state), FUSED)
+        seen = embeddings(self.model, fused, data.x).flatten(2)
         seen = unit_length(seen) * data.valid.unsqueeze(2)
         means, _ = prototypes(seen, data, self.model.classes)
         away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))
