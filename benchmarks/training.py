@@ -2,9 +2,9 @@
 
     python benchmarks/training.py [--data ../shared/data/wisdm ...] [--clients 8] [--times 5]
 
-One thread, CPU seconds; contenders take turns, so that a noisy machine is noisy for all. "Matrix
-products" multiplies what the steps multiply and does nothing else: below that no kernel, compiled
-or not, gets while the products are a library's.
+One thread, CPU seconds; contenders take turns, so that a noisy machine is noisy for all. "By
+PyTorch" is the same without compiled kernels. "Matrix products" multiplies by PyTorch what the
+steps multiply and does nothing else: below that no step gets whose products are a library's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.data.stacks import Stack
+from fedsub_core.kernels.library import switched_off
 from fedsub_core.models.chain import Model, Params, Step
 from fedsub_core.models.layers import Affine
 from fedsub_core.models.to_torch import to_torch
@@ -45,6 +46,8 @@ FEW = 16
 #: What the ratios are to be, for an MLP and for a CNN; "" where nothing is asked.
 AIMS = {
     "epoch / slice loop": ("", "<= 0.70"),
+    "epoch / epoch by PyTorch": ("", ""),
+    "lrp-a2b1 / lrp-a2b1 by PyTorch": ("<= 0.50", "<= 0.50"),
     "matrix products of an epoch / epoch": ("", ""),
     "FedAvg round / slice loop": ("", ""),
     "FedSub round / slice loop": ("", "<= 1.0"),
@@ -154,15 +157,30 @@ def contenders(people: Federation) -> dict[str, Callable[[], None]]:
     def relevance(rule: str) -> Callable[[], None]:
         return lambda: void(unit_relevance(model, params, data, rule, "logits"))
 
+    def epoch() -> None:
+        train(model, params, data, turn, learner.settings)
+
     return {
         "slice loop": slice_loop(model, params, data),
-        "epoch": lambda: void(train(model, params, data, turn, learner.settings)),
+        "epoch": epoch,
+        "epoch by PyTorch": by_pytorch(epoch),
+        "lrp-a2b1 by PyTorch": by_pytorch(relevance("lrp-a2b1")),
         **products(model, params, data),
         "FedAvg round": rounds_of(config, "fedavg", people),
         "FedSub round": rounds_of(config, "fedsub", people),
         "FedSub round of few": rounds_of(few, "fedsub", people),
         **{rule: relevance(rule) for rule in RULES},
     }
+
+
+def by_pytorch(run: Callable[[], None]) -> Callable[[], None]:
+    """Return a run without compiled kernels."""
+
+    def switched() -> None:
+        with switched_off():
+            run()
+
+    return switched
 
 
 def void(result: object) -> None:
