@@ -220,9 +220,11 @@ CARD = MethodCard(
         "The head is trained without logits of classes that the person lacks, and has the fused "
         "model's rows for them, so that a class which comes is known in its first round; it does "
         "not answer classes that the person lacks.",
-        "What predicts, and is judged, is a mean of each expert's models over about five rounds: "
-        "at constant rates they swing around where they should be. Training goes on from the last "
-        "ones, and gains over `local` are over its last one, as method `local` has it.",
+        "What predicts is a mean of each expert's models over about five rounds; judged are the "
+        "models of the round. At constant rates they swing around where they should be: on "
+        "validation parts of four federations, at the rates chosen there, the mean had 1 to 4 % "
+        "less loss in 8 of 8 runs, macro F1 0.4 points more; at a quarter of these, 1 % more loss. "
+        "Training goes on from the last models, and gains over `local` are over its last one.",
         "Each expert has one temperature for all people, the one under which the samples held back "
         "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
         "probabilities too sharp or too soft changes no expert's answer.",

@@ -302,8 +302,12 @@ class FedSubGatedLearner(FedSubLearner):
         return state | {WEIGHTS: weights}
 
     def _each(self, state: State, judged: Stack) -> Tensor:
-        """Return every expert's probabilities ``[clients, samples, experts, classes]``."""
-        params, mixture = self.personal(state), self.predictor
+        """Return what experts as they are now say, ``[clients, samples, experts, classes]``.
+
+        Not their means, which lag behind: of two experts the one that learns faster would lose.
+        """
+        mixture = self.predictor
+        params = {name: state[name] for name in mixture.parameter_shapes}
         with torch.no_grad():
             return mixture.stacked(params, *mixture.each(params, judged.x))
 
