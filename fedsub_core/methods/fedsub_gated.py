@@ -58,8 +58,8 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     head_epochs: int = option(2, "epochs of the head of `head`", minimum=1)
     smooth: float = option(
         0.8,
-        "how much of the experts that predict is kept from round to round, in place of which they "
-        "are what a round trained; 0: nothing",
+        "how much of the past each round leaves in the models that predict, which are means over "
+        "rounds; 0: they are what the round trained",
         minimum=0,
         below=1,
     )
