@@ -9,6 +9,7 @@ folder ``datasets/``. That one must not be a package itself: it would shadow Hug
 """
 
 import os
+import sysconfig
 from hashlib import blake2b
 from pathlib import Path
 
@@ -23,6 +24,8 @@ HEADERS = [str(KERNELS / f"{name}.h") for name in ("chain", "kernels")]
 FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=fast"]
 FLAGS += ["-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
 DIGEST = blake2b(b"".join(Path(f).read_bytes() for f in SOURCES + HEADERS), digest_size=5)
+# One module for all versions of Python but those without the lock.
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 # Left out where it cannot be compiled.
 COMPILED = Extension(
     "fedsub_kernels",
@@ -30,14 +33,16 @@ COMPILED = Extension(
     depends=HEADERS,
     define_macros=[("FEDSUB_SOURCE", f'"{DIGEST.hexdigest()}"')],
     extra_compile_args=FLAGS,
-    py_limited_api=True,
+    py_limited_api=LIMITED,
     optional=True,
 )
 
+LISTED = [] if os.environ.get("FEDSUB_KERNELS") == "off" else [COMPILED]
+
 setup(
     packages=[*find_packages(include=[f"{p}*" for p in PACKAGES]), CARDS],
-    ext_modules=[] if os.environ.get("FEDSUB_KERNELS") == "off" else [COMPILED],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    ext_modules=LISTED,
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LISTED and LIMITED else {},
     package_dir={CARDS: "datasets"},
     package_data={CARDS: ["*/*.toml", "*/*.md"], **{package: ["py.typed"] for package in PACKAGES}},
 )

@@ -85,13 +85,22 @@ typedef struct {
     int64_t logits_step;
 } Relevance;
 
+/* Raised by hand where what the kernels do changes, but no structure's size. */
+#define FEDSUB_LAYOUT 1
+
+#if defined(_WIN32)
+#define VISIBLE __declspec(dllexport)
+#else
+#define VISIBLE __attribute__((visibility("default")))
+#endif
+
 typedef int Descend(const Chain *, const Samples *, const Steps *);
 typedef int Forward(const Chain *, const Samples *, float *out, int64_t out_step);
 typedef int Relate(const Chain *, const Samples *, const Relevance *);
 
 /* The same functions for several instruction sets. 0, or -1 where memory is lacking. */
-Descend descend_avx512, descend_avx2, descend_portable;
-Forward forward_avx512, forward_avx2, forward_portable;
-Relate relate_avx512, relate_avx2, relate_portable;
+VISIBLE Descend descend_avx512, descend_avx2, descend_portable;
+VISIBLE Forward forward_avx512, forward_avx2, forward_portable;
+VISIBLE Relate relate_avx512, relate_avx2, relate_portable;
 
 #endif

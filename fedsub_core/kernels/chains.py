@@ -50,8 +50,10 @@ def known(layers: Sequence[Layer | Affine], shape: Shape) -> tuple[Known, ...]:
     and pooling in whole windows.
     """
     found: list[Known] = []
-    for layer in layers:
+    for before, layer in zip((None, *layers), layers, strict=False):
         made = layer.output_shape(shape)
+        if min(made) < 1:
+            return ()
         if isinstance(layer, Linear) and len(shape) == 1:
             found.append(Known(layer.name, AFFINE, shape[0], 1, made[0], 1, kernel=1))
         elif isinstance(layer, Conv) and len(shape) == 2:
@@ -61,7 +63,7 @@ def known(layers: Sequence[Layer | Affine], shape: Shape) -> tuple[Known, ...]:
             kind = MAX_POOL if layer.kind == "max" else MEAN_POOL
             window = layer.window(shape[1])
             found.append(Known("", kind, shape[0], shape[1], made[0], made[1], window))
-        elif type(layer) is ReLU and found and found[-1].kind == AFFINE:
+        elif type(layer) is ReLU and isinstance(before, Affine):
             found[-1] = found[-1]._replace(relu=True)
         elif type(layer) is not Flatten:
             return ()
@@ -71,7 +73,11 @@ def known(layers: Sequence[Layer | Affine], shape: Shape) -> tuple[Known, ...]:
 
 def ends_in_classes(model: Sequence[Known]) -> bool:
     """Return whether the last layer makes logits: then the kernels train and relate it."""
-    return bool(model) and model[-1].length == model[-1].kernel == 1 and not model[-1].relu
+    return bool(model) and model[-1] == Known(model[-1].name, AFFINE, *_of_vectors(model[-1]))
+
+
+def _of_vectors(layer: Known) -> tuple[int, int, int, int, int]:
+    return layer.channels, 1, layer.units, 1, 1
 
 
 @dataclass
@@ -90,12 +96,15 @@ class Call:
         Raises
         ------
         Elsewhere
-            If it is none of the numbers that the kernels know, or lies where they cannot write.
+            If it is none of the numbers that the kernels know, has not the shape that they take it
+            to have, or lies where they cannot write.
         """
         if tensor is None:
             return None, 0
         if tensor.device.type != "cpu" or tensor.dtype != of:
             raise Elsewhere
+        if written and len(tensor) > 1 and tensor.stride(0) < tensor[0].numel():
+            raise Elsewhere  # clients share the memory
         if len(tensor) and not tensor[0].is_contiguous():
             if written:
                 raise Elsewhere
@@ -103,9 +112,16 @@ class Call:
         self.kept.append(tensor)
         return tensor.data_ptr(), tensor.stride(0)
 
+    @staticmethod
+    def demand(tensor: Tensor, clients: int, numbers: int) -> None:
+        """Demand so many numbers of each of so many clients, for nothing else is checked in C."""
+        if len(tensor) != clients or tensor[:1].numel() != numbers * min(clients, 1):
+            raise Elsewhere
+
     def chain(
         self,
         model: Sequence[Known],
+        clients: int,
         params: Params,
         into: Params | None = None,
         trained: Collection[str] = (),
@@ -114,6 +130,8 @@ class Call:
     ) -> Chain:
         """Return the layers with their parameters, and what stands beside those to train them."""
         layers = (library.Layer * len(model))()
+        if trained and not any(one.name in trained for one in model):
+            raise Elsewhere
         for given, one in zip(layers, model, strict=True):
             given.trained = one.name in trained
             for what in ("kind", "channels", "length", "units", "made"):
@@ -124,15 +142,17 @@ class Call:
                 continue
             for part in ("weight", "bias"):
                 name = f"{one.name}.{part}"
+                wide = one.channels * one.kernel if part == "weight" else 1
+                self.demand(params[name], clients, one.units * wide)
                 of_part: Part = getattr(given, part)
                 changes = written and bool(given.trained)
                 of_part.values, of_part.values_step = self.place(params[name], changes)
                 if into is not None and given.trained:
+                    self.demand(into[name], clients, one.units * wide)
                     of_part.into, of_part.into_step = self.place(into[name], True)
                 for kind, tensors in (beside or {}).items():
                     if given.trained and name in tensors:
-                        if tensors[name].shape != params[name].shape:
-                            raise Elsewhere
+                        self.demand(tensors[name], clients, one.units * wide)
                         address, step = self.place(tensors[name])
                         setattr(of_part, kind, address)
                         setattr(of_part, f"{kind}_step", step)
@@ -141,6 +161,7 @@ class Call:
 
     def samples(
         self,
+        model: Sequence[Known],
         x: Tensor,
         counts: Sequence[int],
         y: Tensor | None = None,
@@ -148,6 +169,15 @@ class Call:
         weight: Tensor | None = None,
     ) -> Samples:
         """Return samples ``x [clients, n, *features]``, classes and the order of them."""
+        self.demand(x, len(counts), x.shape[1] * model[0].channels * model[0].length)
+        # Of each client there are as many places as are counted, be they samples or an order's.
+        for seen in (x if order is None else order, weight):
+            if seen is not None and (len(seen) != len(x) or seen.shape[1] < max(counts)):
+                raise Elsewhere
+        if y is not None:
+            least, most = y.aminmax()
+            if y.shape != x.shape[:2] or least < 0 or most >= model[-1].units:
+                raise Elsewhere
         many = (ctypes.c_int64 * len(counts))(*counts)
         self.kept.append(many)
         whole = [place for t in (y, order) for place in self.place(t, of=torch.int64)]
@@ -156,7 +186,7 @@ class Call:
 
 
 class Elsewhere(Exception):
-    """Tensors lie where the kernels cannot reach them, or of another type."""
+    """Tensors lie where the kernels cannot reach them, or are other than the model wants."""
 
 
 def check(returned: int) -> None:
@@ -166,18 +196,18 @@ def check(returned: int) -> None:
 
 
 def forward(model: Sequence[Known], params: Params, x: Tensor) -> Tensor | None:
-    """Return what a chain makes of ``x [clients, n, *features]``, ``[clients, n, units, made]``.
+    """Return what a chain makes of ``x [clients, n, *features]``, ``[clients, n, units * made]``.
 
-    Without the last axis where it is 1; None where it is not for the kernels.
+    None where it is not for the kernels.
     """
     found = kernels()
     if not (found and model) or torch.is_grad_enabled():
         return None
     clients, samples = x.shape[:2]
-    units, made = model[-1].units, model[-1].made
-    out, call = x.new_empty(clients, samples, units, *([made] if made > 1 else [])), Call()
+    out, call = x.new_empty(clients, samples, model[-1].units * model[-1].made), Call()
     try:
-        chain, seen = call.chain(model, params), call.samples(x, [samples] * clients)
+        chain = call.chain(model, clients, params)
+        seen = call.samples(model, x, [samples] * clients)
         address, step = call.place(out, True)
     except Elsewhere:
         return None
@@ -216,7 +246,7 @@ def relevance_sums(
     sums = [x.new_zeros(len(x), classes, layer.units) for layer in model if layer.kind == AFFINE]
     logits = x.new_zeros(*y.shape, classes)
     try:
-        chain, samples = call.chain(model, params), call.samples(x, counts, y)
+        chain, samples = call.chain(model, len(counts), params), call.samples(model, x, counts, y)
         places = iter([call.place(tensor, True)[0] for tensor in sums])
         addresses = (ctypes.c_void_p * len(model))(*(next(places) if a else None for a in affine))
         alpha, beta = rule or (0.0, 0.0)

@@ -123,13 +123,17 @@ INLINE void chosen_products(int rows, const float *w, int64_t row, int64_t step,
 
 /* acc += what `layer` makes at position p, by one of the products above. */
 #define AT_POSITION(product, w, padded_length)                                                 \
-    if (layer->kernel == 1 && layer->length == 1) {                                            \
+    if (connected(layer)) {                                                                    \
         product(N, (w) + r * fan_in, fan_in, 1, fan_in, x, WIDTH, acc);                        \
     } else {                                                                                   \
         for (int64_t c = 0; c < layer->channels; c++)                                          \
             product(N, (w) + r * fan_in + c * layer->kernel, fan_in, 1, layer->kernel,         \
                     x + (c * (padded_length) + p * layer->stride) * WIDTH, WIDTH, acc);        \
     }
+
+static int connected(const Layer *layer) {
+    return layer->kernel == 1 && layer->length == 1 && !layer->padding;
+}
 
 static int64_t fan_in_of(const Layer *layer) { return layer->channels * layer->kernel; }
 
@@ -198,7 +202,7 @@ static void pool_forward(const Layer *layer, const float *x, float *out) {
             Vector found = load(from);
             for (int64_t i = 1; i < layer->kernel; i++) {
                 const Vector next = load(from + i * WIDTH);
-                const Choice more = next > found;
+                const Choice more = (next > found) | (next != next);
                 found = layer->kind == MEAN_POOL ? found + next
                                                  : only(more, next) + only(~more, found);
             }
@@ -218,7 +222,8 @@ static void pool_backward(const Layer *layer, const float *x, const float *out, 
             const Vector share = whole / (float)layer->kernel;
             Choice open = ~(Choice){0};
             for (int64_t i = 0; i < layer->kernel; i++) {
-                const Choice here = open & (load(from + i * WIDTH) == most);
+                const Vector seen = load(from + i * WIDTH);
+                const Choice here = open & ((seen == most) | (seen != seen));
                 store(to + i * WIDTH, layer->kind == MEAN_POOL ? share : only(here, whole));
                 open &= ~here;
             }
@@ -453,8 +458,6 @@ static void let_go(Scratch *scratch) {
     free(scratch->panels);
     free(scratch->lines);
 }
-
-static int connected(const Layer *layer) { return layer->kernel == 1 && layer->length == 1; }
 
 static int64_t numbers_in(const Layer *layer) { return layer->channels * layer->length; }
 
@@ -768,7 +771,7 @@ static void layer_shares(const Layer *layer, int64_t client, const Relevance *ho
                     const int64_t at = ((r + i) * layer->made + p) * WIDTH + half * LANES;
                     const Vector whole = load(relevance + at), above = acc[i][half];
                     const Vector under = load(z + at) - above;
-                    const Vector clamped = only(under < most, under) + only(~(under < most), most);
+                    const Vector clamped = only(~(under >= most), under) + only(under >= most, most);
                     store(shares + at, how->alpha * whole / above);
                     store(others + at, how->beta != 0 ? -how->beta * whole / clamped : all(0));
                 }
@@ -838,7 +841,7 @@ static void relate_block(const Chain *chain, const Samples *samples, const Relev
     for (int64_t j = 0; j < padded; j++)
         for (int64_t c = 0; c < classes; c++) {
             const int64_t at = (j / WIDTH * classes + c) * WIDTH + j % WIDTH;
-            const int counts = j < count && made[at] > 0 && (!how->target || c == y[j]);
+            const int counts = j < count && !(made[at] <= 0) && (!how->target || c == y[j]);
             relevance[at] = counts ? made[at] : 0;
         }
     for (int64_t i = last;; i--) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from ctypes import POINTER, Structure, c_float, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from fedsub_core.errors import ConfigError
@@ -22,6 +24,8 @@ log = logging.getLogger("fedsub")
 MODULE = "fedsub_kernels"
 #: Environment variable: "off", or an instruction set of those that the processor has.
 VARIABLE = "FEDSUB_KERNELS"
+#: Instruction sets that give the same bits.
+FUSED = "avx512", "avx2"
 
 
 class Part(Structure):
@@ -94,6 +98,23 @@ class Relevance(Structure):
     ]
 
 
+#: See ``fedsub_layout`` in ``module.c``; the last number is FEDSUB_LAYOUT of ``chain.h``.
+LAYOUT = sum(
+    1000**place * part
+    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 1])
+)
+#: The sources as ``setup.py`` orders them, where they lie beside this file.
+_SOURCES = [
+    path
+    for name in ("module.c", "avx512.c", "avx2.c", "portable.c", "chain.h", "kernels.h")
+    if (path := Path(__file__).with_name(name)).is_file()
+]
+
+
+def _digest() -> str:
+    return hashlib.blake2b(b"".join(p.read_bytes() for p in _SOURCES), digest_size=5).hexdigest()
+
+
 @dataclass(frozen=True)
 class Kernels:
     """The kernels for one instruction set; each returns 0, or -1 where memory is lacking."""
@@ -138,9 +159,21 @@ def _found(wanted: str) -> Kernels | None:
     if spec is None or not spec.origin:
         log.info("no compiled kernels (%s is not built): PyTorch computes everything", MODULE)
         return None
-    library = ctypes.CDLL(spec.origin)
-    library.fedsub_kernels.restype = ctypes.c_char_p
-    source, *variants = library.fedsub_kernels().decode().split()
+    try:
+        library = ctypes.CDLL(spec.origin)
+        library.fedsub_kernels.restype, library.fedsub_layout.restype = ctypes.c_char_p, c_int64
+        layout, said = library.fedsub_layout(), library.fedsub_kernels().decode()
+    except (OSError, AttributeError) as error:
+        log.warning("no compiled kernels (%s): PyTorch computes everything", error)
+        return None
+    source, *variants = said.split()
+    if layout != LAYOUT or (_SOURCES and source != _digest()):
+        log.warning(
+            "no compiled kernels (%s was built of other sources, install again): PyTorch computes "
+            "everything",
+            spec.origin,
+        )
+        return None
     if wanted and wanted not in variants:
         raise ConfigError(
             f"{VARIABLE}: got {wanted!r}, expected off or one of this processor's: "
@@ -163,6 +196,9 @@ def _found(wanted: str) -> Kernels | None:
 
 
 def kernels_source() -> str:
-    """Return a digest of the sources of the kernels in use; "" where PyTorch computes."""
+    """Return a digest of the sources of the kernels in use; "" where PyTorch computes.
+
+    Instruction sets of which all fuse products and sums, and give the same bits, have the same.
+    """
     found = kernels()
-    return found.source if found else ""
+    return found.source + found.variant * (found.variant not in FUSED) if found else ""

@@ -1,15 +1,11 @@
 /* The module fedsub_kernels: an empty Python module, whose shared library chain.py opens. */
 #define PY_SSIZE_T_CLEAN
+#if !defined(Py_GIL_DISABLED)
 #define Py_LIMITED_API 0x030b0000
+#endif
 #include <Python.h>
 
 #include "chain.h"
-
-#if defined(_WIN32)
-#define VISIBLE __declspec(dllexport)
-#else
-#define VISIBLE __attribute__((visibility("default")))
-#endif
 
 #ifndef FEDSUB_SOURCE
 #define FEDSUB_SOURCE "unknown"
@@ -27,6 +23,12 @@ VISIBLE const char *fedsub_kernels(void) {
 #else
     return FEDSUB_SOURCE " portable";
 #endif
+}
+
+/* What must be as library.py has it: a library may be older or newer than the Python files. */
+VISIBLE int64_t fedsub_layout(void) {
+    return sizeof(Layer) + 1000 * (sizeof(Samples) + 1000 * (sizeof(Steps) +
+           1000 * (sizeof(Relevance) + 1000 * (int64_t)FEDSUB_LAYOUT)));
 }
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "fedsub_kernels", NULL, 0, NULL,

@@ -49,6 +49,14 @@ class Model(Architecture):
         return chains.known(self.layers, self.input_shape)
 
     @cached_property
+    def output_shape(self) -> Shape:
+        """Shape of what the model makes of one sample."""
+        shape = self.input_shape
+        for layer in self.layers:
+            shape = layer.output_shape(shape)
+        return shape
+
+    @cached_property
     def embedding_at(self) -> int:
         """Place in the chain of the layer whose input is the embedding."""
         return self.layers.index(self.affine[-1])
@@ -96,7 +104,7 @@ class Model(Architecture):
         With a `tape`, what each layer saw and made is appended to it.
         """
         if tape is None and (made := chains.forward(self.known, params, x)) is not None:
-            return made
+            return made.view(*x.shape[:2], *self.output_shape)
         for layer in self.layers:
             kept = None
             if isinstance(layer, Affine):

@@ -40,13 +40,15 @@ class _Prepared:
     """A call that is ready but for its samples."""
 
     kernels: Kernels
+    model: Sequence[Known]
     call: Call
     chain: Chain
     steps: Steps
 
     def run(self, x: Tensor, counts: Sequence[int], *others: Tensor | None) -> None:
         """Descend on the samples; `others`: classes, order, weights."""
-        check(self.kernels.descend(self.chain, self.call.samples(x, counts, *others), self.steps))
+        samples = self.call.samples(self.model, x, counts, *others)
+        check(self.kernels.descend(self.chain, samples, self.steps))
 
 
 def _prepared(
@@ -59,6 +61,7 @@ def _prepared(
     beside: dict[str, Params] = {}
     steps = Steps(update=update)
     trained = {name.rpartition(".")[0] for name in gradient.names}
+    clients = len(next(iter(into.values()), ()))
     try:
         for term, tensors in zip(gradient.terms, own, strict=True):
             if isinstance(term, Masked):
@@ -69,12 +72,15 @@ def _prepared(
             elif isinstance(term, PrototypePull):
                 steps.toward = term.weight
                 held = tensors["held"].to(torch.float32)
+                last = gradient.known[-1]
+                call.demand(tensors["prototypes"], clients, last.units * last.channels)
+                call.demand(held, clients, last.units)
                 steps.prototypes, steps.prototypes_step = call.place(tensors["prototypes"])
                 steps.held, steps.held_step = call.place(held)
-        chain = call.chain(gradient.known, params, into, trained, update, beside)
+        chain = call.chain(gradient.known, clients, params, into, trained, update, beside)
     except Elsewhere:
         return None
-    return _Prepared(found, call, chain, steps)
+    return _Prepared(found, gradient.known, call, chain, steps)
 
 
 def _floats(tensors: Params, prefix: str) -> Params:
@@ -142,5 +148,5 @@ def descend(
     for epoch in range(epochs):
         order, weight = order_of_epoch(data, size, turn, stream_of(phase, epoch))
         ready.run(data.x, data.counts, data.y, order, weight)
-    each = [-(-count // size) * epochs if steps is None else steps for count in data.counts]
+    each = [-(-n // size) * epochs if steps is None else steps * (n > 0) for n in data.counts]
     return rows, loss / torch.tensor(each)

@@ -152,6 +152,6 @@ def _in_blocks(
 
 def _equal_parts(count: int, most: int) -> list[slice]:
     """Cut ``range(count)`` into as few parts of at most `most` as can be, about equally long."""
-    parts = -(-count // most)
-    ends = [count * i // parts for i in range(parts + 1)]
+    parts = -(-count // most)  # none of no samples
+    ends = [count * i // parts for i in range(parts + 1)] if parts else []
     return [slice(begin, end) for begin, end in pairwise(ends)]

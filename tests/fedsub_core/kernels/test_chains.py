@@ -37,6 +37,11 @@ MODELS = {
     "ends in ReLU": Model(mlp(9, 4, (20,)).layers[:2], (9,)),
     "cnn1d": cnn1d(3, 64, 5),
     "its body": Model(cnn1d(3, 64, 5).layers[:6], (3, 64)),
+    "its convolutions, flat": Model(cnn1d(3, 64, 5).layers[:7], (3, 64)),
+    "a point, padded": Model(
+        (Conv("a", 4, 3, (1,), (1,), (1,)), ReLU(), Conv("b", 5, 4, (3,), (1,), (0,))), (3, 1)
+    ),
+    "no pooling": Model((Conv("a", 4, 3, (5,), (2,), (0,)), Flatten(), Linear("b", 3, 8)), (3, 8)),
     "other strides": Model(
         (
             Conv("a", 5, 2, (4,), (3,), (2,)),
@@ -83,6 +88,7 @@ def test_models_are_known_layer_by_layer() -> None:
         (Pool("max", (2,), (1,)), (2, 8)),  # windows overlap
         (Pool("avg", (3,)), (2, 8)),  # a window is left over
         (Pool("adaptive-avg", (3,)), (2, 8)),
+        (Conv("a", 3, 2, (9,), (1,), (0,)), (2, 8)),  # nothing is left
     ],
     ids=str,
 )
@@ -102,6 +108,7 @@ def test_a_forward_pass_is_pytorchs(
         with torch.no_grad():
             assert forward(model.known, params, part) is not None
             found = model.forward(params, part)
+        assert found.shape[2:] == model.output_shape
         torch.testing.assert_close(found, by_torch(model, params, part), atol=1e-5, rtol=1e-4)
 
 
@@ -167,3 +174,34 @@ def offered(variant: str) -> str:
         except ConfigError:
             return "portable"
     return variant
+
+
+def test_what_does_not_fit_is_pytorchs_to_refuse(kernels: library.Kernels) -> None:
+    """Nothing is checked in C."""
+    model = MODELS["odd"]
+    params, x = model.init(3, seed=2), samples(model)
+    y, counts = torch.zeros(3, 97, dtype=torch.int64), [97, 97, 97]
+    with torch.no_grad():
+        assert forward(model.known, params, x[:, :, :9]) is None
+        assert forward(model.known, params, x[:2]) is None
+        assert forward(model.known, model.init(1, 0), x) is None
+        assert forward(model.known, params | {"linear2.bias": torch.zeros(3, 20)}, x) is None
+        assert relevance_sums(model.known, params, x, y + 5, counts, None, False) is None
+        assert relevance_sums(model.known, params, x, y - 1, counts, None, False) is None
+        assert relevance_sums(model.known, params, x, y[:, :9], counts, None, False) is None
+        assert relevance_sums(model.known, params, x, y, [98, 97, 97], None, False) is None
+        assert relevance_sums(model.known, params, x, y, counts, None, False) is not None
+
+
+def test_no_number_in_a_window_or_an_answer_is_passed_on(kernels: library.Kernels) -> None:
+    model = MODELS["cnn1d"]
+    params, x = model.init(3, seed=2), samples(model)
+    for place in (32, 33):
+        broken = x.clone()
+        broken[0, 0, 0, place] = torch.nan
+        with torch.no_grad():
+            assert model.forward(params, broken)[0, 0].isnan().all()
+    params["linear2.bias"][1, 2] = torch.nan
+    y = torch.zeros(3, 97, dtype=torch.int64)
+    found = relevance_sums(model.known, params, x, y, [97] * 3, (2, 1), False)
+    assert found is not None and found[0][0][1, 0].isnan().all()

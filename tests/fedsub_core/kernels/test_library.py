@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,37 @@ def test_they_are_switched_off_meanwhile(kernels: Kernels) -> None:
             pass
         assert library.kernels() is None
     assert library.kernels() is kernels
+
+
+def test_those_without_fused_sums_are_other_code(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(library.VARIABLE, "portable")
+    assert kernels_source() == f"{kernels.source}portable"
+
+
+@pytest.mark.parametrize("what", ["layout", "source", "no library"])
+def test_a_library_of_another_version_is_left(
+    what: str,
+    kernels: Kernels,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    if what == "layout":
+        monkeypatch.setattr(library, "LAYOUT", library.LAYOUT + 1)
+    if what == "source":
+        monkeypatch.setattr(library, "_digest", lambda: "0123456789")
+    if what == "no library":
+        (tmp_path / "fedsub_none.abi3.so").write_text("nothing")
+        monkeypatch.setattr(library, "MODULE", "fedsub_none")
+        monkeypatch.syspath_prepend(tmp_path)
+    library._found.cache_clear()
+    try:
+        assert library.kernels() is None
+        assert "PyTorch computes everything" in caplog.records[0].message
+    finally:
+        library._found.cache_clear()
 
 
 def test_without_them_one_line_says_so(

@@ -166,6 +166,22 @@ def test_instruction_sets_give_the_same_bits(
         assert torch.equal(found[0].loss, other.loss)
 
 
+def test_a_head_is_trained_on_what_lies_below(model: Model, random_stack: MakeStack) -> None:
+    """In many epochs the layers below are passed once."""
+    both(model, random_stack(model), TrainingSettings(), only=["linear3"], epochs=3)
+    both(model, random_stack(model), TrainingSettings(), only=["linear2"], epochs=2)
+
+
+def test_who_has_no_samples_trains_nothing(random_stack: MakeStack) -> None:
+    model = MODELS["mlp"]
+    data, start = random_stack(model), model.init(len(COUNTS), seed=0)
+    none = replace(data, counts=(0, *data.counts[1:]))
+    for steps in (None, 2):
+        trained, loss = train(model, start, none, TURN, TrainingSettings(), steps=steps)
+        assert loss[0].isnan() and loss[1:].isfinite().all()
+        assert all(torch.equal(trained[name][0], t[0]) for name, t in start.items())
+
+
 def test_steps_one_by_one_are_those_of_an_epoch(model: Model, random_stack: MakeStack) -> None:
     """What methods with steps of their own do is what others do whole."""
     data, params = random_stack(model), model.init(len(COUNTS), seed=0)
