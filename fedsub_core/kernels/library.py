@@ -104,11 +104,7 @@ LAYOUT = sum(
     for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 1])
 )
 #: The sources as ``setup.py`` orders them, where they lie beside this file.
-_SOURCES = [
-    path
-    for name in ("module.c", "avx512.c", "avx2.c", "portable.c", "chain.h", "kernels.h")
-    if (path := Path(__file__).with_name(name)).is_file()
-]
+_SOURCES = [path for kind in "ch" for path in sorted(Path(__file__).parent.glob(f"*.{kind}"))]
 
 
 def _digest() -> str:
