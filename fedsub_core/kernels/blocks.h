@@ -156,7 +156,8 @@ int ENTRY(forward)(const Chain *chain, const Samples *samples, float *out, int64
     if (make(&scratch, chain, block, TO_PREDICT)) return -1;
     for (int64_t client = 0; client < samples->clients; client++)
         for (int64_t begin = 0; begin < samples->counts[client]; begin += block) {
-            const int64_t left = samples->counts[client] - begin, count = left < block ? left : block;
+            const int64_t left = samples->counts[client] - begin;
+            const int64_t count = left < block ? left : block;
             const int64_t padded = up_to(count, PADDED);
             gather(samples, client, begin, count, numbers_in(chain->layers), scratch.panels[0],
                    padded, NULL, 0);

@@ -42,7 +42,7 @@ typedef struct {
     const Layer *layers;
 } Chain;
 
-/* Samples of several clients, x [clients, ..., channels, length], and in which order they are seen. */
+/* Samples of several clients, x [clients, ..., channels, length], in which order they are seen. */
 typedef struct {
     int64_t clients;
     const int64_t *counts; /* [clients]; samples, or places of `order`, that are seen */

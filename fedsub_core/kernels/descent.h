@@ -118,7 +118,8 @@ INLINE void convolved_tile(int units, int weights, const Layer *layer, const Tak
                 const int64_t in = place_of(group, part, panel_in);
                 const int64_t out = place_of(group, part, panel_out);
                 Vector one[UNITS_AT_ONCE];
-                for (int d = 0; d < units; d++) one[d] = load(grad + ((u + d) * made + p) * WIDTH + out);
+                for (int d = 0; d < units; d++)
+                    one[d] = load(grad + ((u + d) * made + p) * WIDTH + out);
                 for (int a = 0; a < weights; a++) {
                     const Vector of = load(seen + a * WIDTH + in);
                     for (int d = 0; d < units; d++) acc[d][a][part] += one[d] * of;
@@ -147,8 +148,8 @@ static void convolved_gradient(const Layer *layer, const Steps *steps, int64_t c
                     convolved_tile(UNITS_AT_ONCE, WEIGHTS_AT_ONCE, layer, &weight, u, c, k, grad, x,
                                    padded, samples);
                 } else if (whole && left == WEIGHTS_AT_ONCE - 1) {
-                    convolved_tile(UNITS_AT_ONCE, WEIGHTS_AT_ONCE - 1, layer, &weight, u, c, k, grad,
-                                   x, padded, samples);
+                    convolved_tile(UNITS_AT_ONCE, WEIGHTS_AT_ONCE - 1, layer, &weight, u, c, k,
+                                   grad, x, padded, samples);
                 } else {
                     for (int64_t d = u; d < layer->units && d < u + UNITS_AT_ONCE; d++)
                         for (int64_t a = k; a < layer->kernel && a < k + WEIGHTS_AT_ONCE; a++)
@@ -169,7 +170,8 @@ static void convolved_gradient(const Layer *layer, const Steps *steps, int64_t c
 }
 
 /* Panels [panels, units, WIDTH] as lines [samples, line], and as [units, samples]. */
-static void to_lines(const float *panels, int64_t units, int64_t padded, float *rows, int64_t line) {
+static void to_lines(const float *panels, int64_t units, int64_t padded, float *rows,
+                     int64_t line) {
     for (int64_t j = 0; j < padded; j += 8)
         for (int64_t k = 0; k < units; k++) {
             const float *from = panels + (j / WIDTH * units + k) * WIDTH + j % WIDTH;

@@ -100,7 +100,8 @@ static void pool_backward(const Layer *layer, const float *x, const float *out, 
         for (int64_t lane = 0; lane < WIDTH; lane += LANES) {
             const float *from = x + at * layer->kernel * WIDTH + lane;
             float *to = into + at * layer->kernel * WIDTH + lane;
-            const Vector most = load(out + at * WIDTH + lane), whole = load(grad + at * WIDTH + lane);
+            const Vector most = load(out + at * WIDTH + lane);
+            const Vector whole = load(grad + at * WIDTH + lane);
             const Vector share = whole / (float)layer->kernel;
             Choice open = ~(Choice){0};
             for (int64_t i = 0; i < layer->kernel; i++) {

@@ -1,4 +1,4 @@
-/* The kernels for processors with 32 vectors of four floats, such as those of phones (ARM's NEON). */
+/* The kernels for processors with 32 vectors of four floats, such as phones' (ARM's NEON). */
 #define LANES 4
 #define REGISTERS 32
 #define ENTRY(name) name##_portable

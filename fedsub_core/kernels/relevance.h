@@ -50,8 +50,8 @@ static void add_units(const Layer *layer, int64_t client, const Relevance *how, 
 }
 
 /* shares [2, units, made, WIDTH]: relevance over the sums of the positive and of the negative
- * contributions to each unit, weighed by the rule; one panel. `positive` are the positive weights, 0
- * in place of others; x is padded, `z` is what the layer made. */
+ * contributions to each unit, weighed by the rule; one panel. `positive` are the positive weights,
+ * 0 in place of others; x is padded, `z` is what the layer made. */
 static void layer_shares(const Layer *layer, int64_t client, const Relevance *how,
                          const float *positive, const float *x, const float *z,
                          const float *relevance, float *shares) {
@@ -70,7 +70,8 @@ static void layer_shares(const Layer *layer, int64_t client, const Relevance *ho
                     const int64_t at = ((r + i) * layer->made + p) * WIDTH + half * LANES;
                     const Vector whole = load(relevance + at), above = acc[i][half];
                     const Vector under = load(z + at) - above;
-                    const Vector clamped = only(~(under >= most), under) + only(under >= most, most);
+                    const Choice near = under >= most;
+                    const Vector clamped = only(~near, under) + only(near, most);
                     store(shares + at, how->alpha * whole / above);
                     store(others + at, how->beta != 0 ? -how->beta * whole / clamped : all(0));
                 }

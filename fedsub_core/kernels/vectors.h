@@ -51,7 +51,9 @@ INLINE float sum(const float *from, int64_t count) {
 
 INLINE int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
 
-INLINE int64_t up_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+INLINE int64_t up_to(int64_t n, int64_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+}
 
 /* Where the vector of lanes `part` of a group of samples lies. */
 INLINE int64_t place_of(int64_t group, int part, int64_t panel) {
