@@ -12,5 +12,6 @@
 /* In this order: each builds on those before it. */
 #include "layers.h"
 #include "blocks.h"
+#include "gradients.h"
 #include "descent.h"
 #include "relevance.h"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.kernels import chains
+from fedsub_core.kernels.known import Known, known
 from fedsub_core.models.architecture import Architecture, Shape
 from fedsub_core.models.layers import Affine, Layer
 from fedsub_core.seeds import generator
@@ -44,9 +45,9 @@ class Model(Architecture):
         return tuple(layer for layer in self.layers if isinstance(layer, Affine))
 
     @cached_property
-    def known(self) -> tuple[chains.Known, ...]:
+    def known(self) -> tuple[Known, ...]:
         """The layers as compiled kernels know them; () where they do not know them all."""
-        return chains.known(self.layers, self.input_shape)
+        return known(self.layers, self.input_shape)
 
     @cached_property
     def output_shape(self) -> Shape:
@@ -68,10 +69,8 @@ class Model(Architecture):
         is from 1 to the number of layers with units; :meth:`head` refuses what leaves no body.
         """
         at = self.layers.index(self.affine[-head_layers])
-        shape = self.input_shape
-        for layer in self.layers[:at]:
-            shape = layer.output_shape(shape)
-        return Model(self.layers[:at], self.input_shape), Model(self.layers[at:], shape)
+        body = Model(self.layers[:at], self.input_shape)
+        return body, Model(self.layers[at:], body.output_shape)
 
     @cached_property
     def widest(self) -> int:

@@ -56,7 +56,7 @@ Batches = Sequence[Batch]
 #: Changes stacked tensors in place: gets their rows of the clients that are active, and batches.
 Step = Callable[[Params, Batches], Met]
 #: Smallest probability that a loss takes a logarithm of.
-TINY = 1e-30
+_TINY = 1e-30
 
 
 def each_batch(
@@ -109,7 +109,7 @@ def _mean_loss(met: Sequence[Met], clients: int, device: torch.device) -> Tensor
     each: list[Tensor] = []
     for active, alike in groupby(met, key=lambda one: len(one.chosen)):
         chosen, weight = (torch.stack(tensors) for tensors in zip(*alike, strict=True))
-        each.append(chosen.clamp_(min=TINY).log_().mul_(weight).sum(2))
+        each.append(chosen.clamp_(min=_TINY).log_().mul_(weight).sum(2))
         steps[:active] += len(chosen)
     # One step after another: how a sum goes must not depend on how many share the stack.
     for losses in each:

@@ -1,6 +1,6 @@
 """Training by the compiled kernels: SGD on what an objective's written-out terms give.
 
-They know the models of :func:`fedsub_core.kernels.chains.known`, and each of cross-entropy, a pull,
+They know the models of :func:`fedsub_core.kernels.known.known`, and each of cross-entropy, a pull,
 a mask and a pull to prototypes once. Everything else is PyTorch's, which is their oracle.
 """
 
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.kernels.chains import Call, Elsewhere, Known, check, ends_in_classes
+from fedsub_core.kernels.chains import Call, Elsewhere, check
+from fedsub_core.kernels.known import Known, ends_in_classes
 from fedsub_core.kernels.library import Chain, Kernels, Steps, kernels
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.training.batches import Batch, order_of_epoch, stream_of
@@ -130,7 +131,7 @@ def descend(
     changed, where it is not for the kernels.
     """
     plain = settings.optimiser == "sgd" and not settings.clip_norm
-    if not (plain and gradient.known and kernels()) or data.x.dtype != torch.float32:
+    if not (plain and gradient.known and kernels() and data.x.device.type == "cpu"):
         return None
     whole = torch.contiguous_format
     rows = {name: params[name].clone(memory_format=whole) for name in gradient.names}
@@ -139,14 +140,17 @@ def descend(
     ready = _prepared(gradient, params | rows, own, into, update=True)
     if ready is None:
         return None
-    size, loss = settings.batch_size, data.x.new_zeros(len(data.counts))
+    size, loss = settings.batch_size, torch.zeros(len(data.counts))
     how = ready.steps
     how.batch, how.steps, how.keep = size, steps or 0, settings.momentum
     how.rate, how.decay = settings.rate(turn.round), settings.weight_decay
     how.loss, _ = ready.call.place(loss, True)
     epochs = epochs if steps is None else 1
-    for epoch in range(epochs):
-        order, weight = order_of_epoch(data, size, turn, stream_of(phase, epoch))
-        ready.run(data.x, data.counts, data.y, order, weight)
+    try:
+        for epoch in range(epochs):
+            order, weight = order_of_epoch(data, size, turn, stream_of(phase, epoch))
+            ready.run(data.x, data.counts, data.y, order, weight)
+    except Elsewhere:  # only `rows`, which nobody has yet, may have changed
+        return None
     each = [-(-n // size) * epochs if steps is None else steps * (n > 0) for n in data.counts]
     return rows, loss / torch.tensor(each)

@@ -8,16 +8,8 @@ from torch import Tensor
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
-from fedsub_core.kernels.chains import (
-    AFFINE,
-    MAX_POOL,
-    MEAN_POOL,
-    Known,
-    Params,
-    forward,
-    known,
-    relevance_sums,
-)
+from fedsub_core.kernels.chains import Params, forward, relevance_sums
+from fedsub_core.kernels.known import AFFINE, MAX_POOL, MEAN_POOL, Known, known
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import cnn1d, mlp

@@ -19,9 +19,7 @@ from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
 from fedsub_core.models.pooling import Pool
 from fedsub_core.training import (
     CE,
-    Masked,
     Objective,
-    PrototypePull,
     Pull,
     Term,
     TrainingSettings,
@@ -30,6 +28,8 @@ from fedsub_core.training import (
 )
 from fedsub_core.training.compiled import descend
 from fedsub_core.training.gradients import Gradient
+
+from .every_objective import objectives
 
 pytestmark = pytest.mark.usefixtures("kernels")
 MakeStack = Callable[..., Stack]
@@ -58,28 +58,6 @@ MODELS = {
 def model(request: pytest.FixtureRequest) -> Model:
     """A fully connected model, and one of convolutions."""
     return MODELS[request.param]
-
-
-def shaped_like(params: Params, seed: int) -> Params:
-    stream = torch.Generator().manual_seed(seed)
-    return {name: torch.randn(p.shape, generator=stream) for name, p in params.items()}
-
-
-def objectives(params: Params) -> dict[str, Term | Objective]:
-    anchor = shaped_like(params, 1)
-    some = {name: tensor for name, tensor in anchor.items() if name.endswith("weight")}
-    mask = {name: tensor > 0 for name, tensor in shaped_like(params, 2).items()}
-    length = params["linear3.weight"].shape[2] if params else 1
-    prototypes = torch.randn(len(COUNTS), 5, length, generator=torch.Generator().manual_seed(3))
-    held = torch.ones(prototypes.shape[:2]).bool().index_fill(1, torch.tensor(0), False)
-    return {
-        "cross-entropy": CE,
-        "pull": CE + Pull(anchor, 0.3),
-        "pull of weights, in places": CE + Pull(some, 0.7, where=mask),
-        "prototypes": CE + PrototypePull(prototypes, held, 0.9),
-        "masked": CE + Masked(mask),
-        "all": CE + Pull(some, 0.1) + PrototypePull(prototypes, held, 0.9) + Masked(mask),
-    }
 
 
 def both(model: Model, data: Stack, settings: TrainingSettings, **options: Any) -> Params:
@@ -180,6 +158,16 @@ def test_who_has_no_samples_trains_nothing(random_stack: MakeStack) -> None:
         trained, loss = train(model, start, none, TURN, TrainingSettings(), steps=steps)
         assert loss[0].isnan() and loss[1:].isfinite().all()
         assert all(torch.equal(trained[name][0], t[0]) for name, t in start.items())
+
+
+def test_samples_that_do_not_fit_are_pytorchs_to_refuse(random_stack: MakeStack) -> None:
+    model, settings = MODELS["mlp"], TrainingSettings()
+    data, params = random_stack(model), model.init(len(COUNTS), seed=0)
+    for wrong in (replace(data, y=data.y + 5), replace(data, x=data.x[..., :9])):
+        with pytest.raises((RuntimeError, IndexError)):
+            train(model, params, wrong, TURN, settings)
+    with pytest.raises(RuntimeError, match=r"dtype|type"):
+        train(model, params, replace(data, x=data.x.double()), TURN, settings)
 
 
 def test_steps_one_by_one_are_those_of_an_epoch(model: Model, random_stack: MakeStack) -> None:

@@ -11,42 +11,16 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import (
-    CE,
     Batch,
-    Masked,
     Met,
-    Objective,
-    PrototypePull,
-    Pull,
-    Term,
     batch_gradient,
 )
 from fedsub_core.training.gradients import Gradient
 
+from .every_objective import objectives
+
 pytestmark = pytest.mark.usefixtures("either")
 COUNTS = (5, 100, 33, 64)
-
-
-def shaped_like(params: Params, seed: int) -> Params:
-    stream = torch.Generator().manual_seed(seed)
-    return {name: torch.randn(p.shape, generator=stream) for name, p in params.items()}
-
-
-def objectives(params: Params) -> dict[str, Term | Objective]:
-    anchor = shaped_like(params, 1)
-    some = {name: tensor for name, tensor in anchor.items() if name.endswith("weight")}
-    # As many numbers for each class as the last layer has inputs.
-    prototypes = [*some.values(), torch.zeros(1, 1, 1)][-2 if some else -1].flatten(2)
-    held = torch.ones(prototypes.shape[:2]).bool().index_fill(1, torch.tensor(0), False)
-    mask = {name: (tensor > 0).float() for name, tensor in shaped_like(params, 2).items()}
-    return {
-        "cross-entropy": CE,
-        "pull": CE + Pull(anchor, 0.3),
-        "pull of weights, in places": CE + Pull(some, 0.7, where=mask),
-        "two pulls": CE + Pull(anchor, 0.3) + Pull(some, 0.1),
-        "prototypes": CE + PrototypePull(prototypes, held, 0.9) + Pull(some, 0.1),
-        "masked": CE + Pull(anchor, 0.3) + Masked(mask),
-    }
 
 
 def a_batch(data: Stack) -> Batch:

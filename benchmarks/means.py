@@ -1,0 +1,111 @@
+"""What means of models over rounds would give: the last model beside the mean, on the same runs.
+
+    python benchmarks/means.py [--method ditto --set ditto.lam=0.3] [--validation] [--seeds 0 1 2]
+
+Macro F1 and loss of people's models as they end, and of means over about five rounds, as
+fedsub-gated's ``smooth`` makes them. Of fedsub-gated itself what judges and trains is as without.
+With --validation on the part of the training data that studies choose values on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub.studies.tuning import tuning_run
+from fedsub_client.learners.fedsub_gated.smoothing import MEAN, smoothed
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.methods.table import METHODS
+from fedsub_core.metrics import MetricRow, evaluate
+from strategies.rounds.server_half import State
+
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+#: Federation, share of the labels, rate that the robust study chooses.
+TABLES = (("uci-har-stats", 0.05, 0.2), ("uci-har-stats", 0.2, 0.2), ("wesad", 1.0, 0.05),
+          ("wisdm-stats", 0.2, 0.2))  # fmt: skip
+KEPT = 0.8
+TINY = ["--rounds", "2", "--seeds", "0"]
+#: What the lines of results begin with.
+LINES = tuple(f"{data} {share}" for data, share, _ in TABLES)
+
+
+def last_and_mean(config: RunConfig, federation: Federation) -> list[tuple[float, float]]:
+    """Return macro F1 and loss of everybody's last model, and of its mean over rounds."""
+    grid, strategy = (
+        build_grid(config, config.method, federation),
+        build_strategy(config, config.method),
+    )
+    means: list[dict[str, Tensor]] = [{} for _ in grid.cohorts]
+
+    def note(round: int, state: State, rows: Sequence[MetricRow]) -> None:
+        for cohort, kept in zip(grid.cohorts, means, strict=True):
+            floats = {n: t for n, t in cohort.state.items() if not n.startswith("gate.")}
+            before = kept or {MEAN + name: tensor for name, tensor in floats.items()}
+            kept |= smoothed(floats | before, list(floats), KEPT, round)
+
+    strategy.on_round = note
+    strategy.start(grid)
+    found = []
+    for mean in (False, True):
+        results: list[tuple[float, float]] = []
+        for cohort, kept in zip(grid.cohorts, means, strict=True):
+            state = {n: kept.get(MEAN + n, t) if mean else t for n, t in cohort.state.items()}
+            test = cohort.data.at(config.rounds, strategy.population.agreed.scaling)[1]
+            measured = evaluate(cohort.learner.predict(state, test.x), test.y, test.valid)
+            results += zip(measured.macro_f1.tolist(), measured.loss.tolist(), strict=True)
+        found.append((fmean(f1 for f1, _ in results), fmean(loss for _, loss in results)))
+    grid.close()
+    return found
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--method", default="ditto", choices=sorted(METHODS))
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--validation", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def run(given: argparse.Namespace, table: Sequence[str | float], seed: int) -> list[float]:
+    """Return F1 and loss of the last models, F1 and loss of the means."""
+    data, share, lr = table
+    keys = {
+        "method": given.method, "beside": "", "data": f"{REAL}/{data}", "split": "blocked",
+        "rounds": given.rounds, "evaluate-every": given.rounds, "lr": lr, "seed": seed,
+        "train-share": share, "device": "cpu", "threads": 1,
+    }  # fmt: skip
+    said = {key: float(value) for key, _, value in (one.partition("=") for one in given.set)}
+    if given.method == "fedsub-gated":
+        said["fedsub-gated.smooth"] = 0.0
+    config = read_config(None, {**keys, **said})
+    federation = load_federation(config.data)
+    if given.validation:
+        federation, config = tuning_run(federation, config)
+    return [number for pair in last_and_mean(config, federation) for number in pair]
+
+
+def main() -> None:
+    given = read_arguments()
+    torch.set_num_threads(1)
+    print(f"{given.method} {' '.join(given.set)}: macro F1 / loss of the last model, of the mean")
+    for table in TABLES:
+        each = [run(given, table, seed) for seed in given.seeds]
+        f1, loss, mean_f1, mean_loss = (fmean(column) for column in zip(*each, strict=True))
+        print(f"{table[0]} {table[1]}: {f1:.3f} / {loss:.3f}, {mean_f1:.3f} / {mean_loss:.3f}")
+
+
+if __name__ == "__main__":
+    main()
