@@ -55,7 +55,10 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     pull: float = option(0.1, "weight of the pull of `pulled`", minimum=0)
     strong_pull: float = option(0.3, "weight of the pull of `strong`", minimum=0)
-    head_epochs: int = option(2, "epochs of the head of `head`", minimum=1)
+    head_epochs: int = option(5, "epochs of the head of `head`", minimum=1)
+    head_pull: float = option(
+        0.02, "weight of the pull of the head of `head` to the fused model's", minimum=0
+    )
     smooth: float = option(
         0.8,
         "how much of the past each round leaves in the models that predict, which are means over "

@@ -207,6 +207,7 @@ def test_class_means_are_those_in_the_body_that_is_tested(run_method: RunMethod)
         {"pull": 1.0},
         {"strong_pull": 1.0},
         {"head_epochs": 1},
+        {"head_pull": 0.0},
         {"gate_share": 0.5},
         {"gate_until": 1.0},
         {"alpha": 1.0},
@@ -313,6 +314,16 @@ def test_the_head_has_the_fused_rows_of_lacking_classes_and_does_not_answer_them
     assert cohort.learner.predict(cohort.state, x)[place].softmax(1)[:, 2].max() < 1e-6
 
 
+def test_the_head_is_pulled_to_the_fused_one_s(run_method: RunMethod) -> None:
+    away = []
+    for pull in (0.0, 0.02, 1.0):
+        hyper = {"alpha": 0.0, "head_pull": pull, "smooth": 0.0}
+        models = run_method("fedsub-gated", rounds=6, hyper=hyper).models().values()
+        name = "linear3.weight"
+        away.append(sum((m[f"head.{name}"] - m[f"fused.{name}"]).norm().item() for m in models))
+    assert away[0] > 1.02 * away[1] > 1.5 * away[2] > 0
+
+
 def test_a_class_that_comes_is_known_from_others(run_method: RunMethod) -> None:
     """The head begins with the fused model's row, not with one that all rounds pushed down."""
     everybody = people(((0, 1, 2),) * 4)
@@ -324,7 +335,7 @@ def test_a_class_that_comes_is_known_from_others(run_method: RunMethod) -> None:
     coming = Federation(everybody.card, clients)
     f1 = {}
     for restricted in (True, False):
-        hyper = {"restricted": restricted, "experts": "head"}
+        hyper = {"experts": "head", "head_epochs": 2, "head_pull": 0.0, "restricted": restricted}
         run = run_method("fedsub-gated", coming, rounds=31, hyper=hyper)
         f1[restricted] = run.metric("f1_new")[31, "p1"]
     assert f1[True] > f1[False] + 0.4

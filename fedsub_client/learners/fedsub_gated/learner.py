@@ -139,13 +139,14 @@ class FedSubGatedLearner(FedSubLearner):
         first = came & (state["met"] == 0).cpu()
         state["met"] = torch.where(came.to(state["met"].device), 1.0, state["met"])
         model, (_, fused, *others) = self.get(state, "model"), self.models
-        for name, which in ((fused, came), *((other, first) for other in others)):
-            before = self.get(state, name)
-            state |= self.put({n: _where(which, t, before[n]) for n, t in model.items()}, name)
-        for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
-            state[f"{HEAD}.{key}"] = _where(first, model[key], state[f"{HEAD}.{key}"])
-        for name in self._smoothed:
-            state[MEAN + name] = _where(first, state[name], state[MEAN + name])
+        state |= self.put(_where(came, model, self.get(state, fused)), fused)
+        for name in others:
+            state |= self.put(_where(first, model, self.get(state, name)), name)
+        if HEAD in names(self.hyper):
+            own = {key: state[f"{HEAD}.{key}"] for key in self.predictor.head.parameter_shapes}
+            state |= self.put(_where(first, {key: model[key] for key in own}, own), HEAD)
+        means = {MEAN + name: state[MEAN + name] for name in self._smoothed}
+        state |= _where(first, {MEAN + name: state[name] for name in self._smoothed}, means)
         weights = _told(received, GATE, state[COMMON_WEIGHTS])
         # Predictions divide by them, whatever a server says.
         told = _told(received, TEMPERATURE, state[TEMPERATURE])
@@ -160,7 +161,7 @@ class FedSubGatedLearner(FedSubLearner):
         new = smoothed(state, fused, self.hyper.smooth, turn.round)
         if asks_for_means(self.hyper) and came.any():
             new |= self._means(state | new, self._kept(data, turn)[0])
-        return state | {name: _where(came, t, state[name]) for name, t in new.items()}
+        return state | _where(came, new, {name: state[name] for name in new})
 
     def personal(self, state: State) -> Params:
         """Return the mixture's parameters."""
@@ -249,17 +250,18 @@ class FedSubGatedLearner(FedSubLearner):
         return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, name)
 
     def _train_head(self, state: State, held: Tensor, data: Stack, turn: Turn) -> State:
-        """Train the person's own head on the body as it was received, until it is dropped.
+        """Train the person's own head, pulled to the common one, until it is dropped.
 
-        Its rows of classes that the person lacks are the fused model's: one that comes is known.
+        The body is as it was received. Its rows of classes that the person lacks are the fused model's: one that comes is known.
         """
         if not self._going_on(state, HEAD):
             return {}
         head = self.model.head()
         own = {key: state[f"{HEAD}.{key}"] for key in self.model.parameters_of(head)}
         fused, epochs = self.get(state, FUSED), self.hyper.head_epochs
+        pulled = self.loss + Pull({key: fused[key] for key in own}, self.hyper.head_pull)
         new, _ = self._train_restricted(
-            fused | own, held, data, turn, only=head, phase="head", epochs=epochs
+            fused | own, held, data, turn, only=head, phase="head", epochs=epochs, objective=pulled
         )
         if self._restricted:
             new = {key: torch.where(_rows(held, new[key]), new[key], fused[key]) for key in own}
@@ -351,5 +353,8 @@ def _rows(held: Tensor, of: Tensor) -> Tensor:
     return held.view(*held.shape, *[1] * (of.ndim - 2))
 
 
-def _where(which: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    return torch.where(per_client(which, new), new, old)
+def _where(which: Tensor, new: Params, old: Params) -> Params:
+    """Return `new` for the clients [clients] that `which` says, `old` for the others."""
+    if which.all() or not which.any():
+        return dict(new if which.any() else old)
+    return {name: torch.where(per_client(which, t), new[name], t) for name, t in old.items()}
