@@ -252,7 +252,8 @@ class FedSubGatedLearner(FedSubLearner):
     def _train_head(self, state: State, held: Tensor, data: Stack, turn: Turn) -> State:
         """Train the person's own head, pulled to the common one, until it is dropped.
 
-        The body is as it was received. Its rows of classes that the person lacks are the fused model's: one that comes is known.
+        The body is as it was received. The head's rows of classes that the person lacks are the
+        fused model's: one that comes is known.
         """
         if not self._going_on(state, HEAD):
             return {}
