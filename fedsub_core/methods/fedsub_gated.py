@@ -223,6 +223,10 @@ CARD = MethodCard(
         "The head is trained without logits of classes that the person lacks, and has the fused "
         "model's rows for them, so that a class which comes is known in its first round; it does "
         "not answer classes that the person lacks.",
+        "The head trains five epochs a round with a pull of 0.02 to the common head. On validation "
+        "parts of six federations (macro F1 / loss, mean of two seeds) two epochs without a pull "
+        "reached 0.804 / 0.437, this 0.815 / 0.390; five without a pull overfit where people have "
+        "ten samples, and a pull of 0.1 takes from heads what they have for people who differ.",
         "What predicts is a mean of each expert's models over about five rounds; judged are the "
         "models of the round. At constant rates they swing around where they should be: on "
         "validation parts of four federations, at the rates chosen there, the mean had 1 to 4 % "

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learners.base import Fitted, Received, State, reported
-from fedsub_client.learners.embeddings import embeddings
 from fedsub_client.learners.fedsub.learner import FedSubLearner
-from fedsub_client.learners.fedsub.prototypes import prototypes
 from fedsub_client.learners.fedsub.subnetworks import Masks
 from fedsub_client.learners.fedsub_gated.gate import (
     calibration_curves,
@@ -25,6 +23,7 @@ from fedsub_client.learners.fedsub_gated.gate import (
     responsibilities,
     trust,
 )
+from fedsub_client.learners.fedsub_gated.own_classes import class_means, enough
 from fedsub_client.learners.fedsub_gated.smoothing import MEAN, smoothed
 from fedsub_client.learners.validation import share_held_back
 from fedsub_core.data.stacks import Stack, per_client
@@ -50,7 +49,6 @@ from fedsub_core.models.mixture import (
     SPREAD,
     WEIGHTS,
     Mixture,
-    unit_length,
 )
 from fedsub_core.training import Pull
 from fedsub_core.turn import Turn
@@ -66,9 +64,6 @@ COMMON_WEIGHTS, JUDGED, EXPLAINED, TRUST = (
 )
 #: So low a bias takes a class out of the softmax: its probability is exactly 0.
 NEVER = -1e9
-#: How much of the mean variance of all dimensions is added to each: few samples do not know it. So
-#: many more samples than classes, at least, tell how far samples lie from their class's mean.
-SHARED, ENOUGH = 0.1, 4
 
 
 class FedSubGatedLearner(FedSubLearner):
@@ -160,7 +155,7 @@ class FedSubGatedLearner(FedSubLearner):
         fused = [name for name in self._smoothed if name.partition(".")[0] == FUSED]
         new = smoothed(state, fused, self.hyper.smooth, turn.round)
         if asks_for_means(self.hyper) and came.any():
-            new |= self._means(state | new, self._kept(data, turn)[0])
+            new |= self._own_classes(state | new, self._kept(data, turn)[0])
         return state | _where(came, new, {name: state[name] for name in new})
 
     def personal(self, state: State) -> Params:
@@ -191,7 +186,7 @@ class FedSubGatedLearner(FedSubLearner):
         state |= smoothed(state, self._smoothed, self.hyper.smooth, turn.round)
         state |= self._opened(held, kept)
         if asks_for_means(self.hyper):
-            state |= self._means(state, kept)
+            state |= self._own_classes(state, kept)
         sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
         curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
         each = self._each(state, judged)
@@ -278,21 +273,15 @@ class FedSubGatedLearner(FedSubLearner):
     def _opened(self, held: Tensor, data: Stack) -> State:
         """Return which classes the person has, and what is open besides."""
         mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
-        far = _free(data) >= ENOUGH if self.hyper.novelty else torch.zeros(len(held))
+        far = enough(data) if self.hyper.novelty else torch.zeros(len(held))
         far = far.to(held.device, torch.float32)
         return {HELD: held.float(), OPEN: torch.stack([torch.full_like(far, mass), far], 1)}
 
-    def _means(self, state: State, data: Stack) -> State:
+    def _own_classes(self, state: State, data: Stack) -> State:
         """Return where the person's classes lie in the embedding that is tested."""
         fused = self.predictor.of(self.personal(state), FUSED)
-        seen = embeddings(self.model, fused, data.x).flatten(2)
-        seen = unit_length(seen) * data.valid.unsqueeze(2)
-        means, _ = prototypes(seen, data, self.model.classes)
-        away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))
-        total = (away.square() * data.valid.unsqueeze(2)).sum(1)
-        # A mean takes a sample's worth of what its class varies.
-        variance = total / _free(data).clamp(min=1).unsqueeze(1)
-        return {MEANS: means, SPREAD: variance + SHARED * variance.mean(1, keepdim=True)}
+        means, spread = class_means(self.model, fused, data)
+        return {MEANS: means, SPREAD: spread}
 
     def _weighed(self, state: State) -> State:
         """Return the person's weights: what the people believe, and what its own samples told.
@@ -341,12 +330,6 @@ def _told(received: Received, name: str, before: Tensor) -> Tensor:
         if isinstance(part, Dense) and part.values.sum() > 0:
             told[i] = torch.from_numpy(np.array(part.values))
     return told
-
-
-def _free(data: Stack) -> Tensor:
-    """Return by how many each person's samples exceed its classes, ``[clients]``."""
-    count = data.of_class().sum(1)
-    return (count.sum(1) - (count > 0).sum(1)).to(data.x.device)
 
 
 def _rows(held: Tensor, of: Tensor) -> Tensor:
