@@ -207,7 +207,7 @@ def test_class_means_are_those_in_the_body_that_is_tested(run_method: RunMethod)
         {"pull": 1.0},
         {"strong_pull": 1.0},
         {"head_epochs": 1},
-        {"head_pull": 0.0},
+        {"head_pull": 0.1},
         {"gate_share": 0.5},
         {"gate_until": 1.0},
         {"alpha": 1.0},
@@ -335,7 +335,7 @@ def test_a_class_that_comes_is_known_from_others(run_method: RunMethod) -> None:
     coming = Federation(everybody.card, clients)
     f1 = {}
     for restricted in (True, False):
-        hyper = {"experts": "head", "head_epochs": 2, "head_pull": 0.0, "restricted": restricted}
+        hyper = {"restricted": restricted, "experts": "head"}
         run = run_method("fedsub-gated", coming, rounds=31, hyper=hyper)
         f1[restricted] = run.metric("f1_new")[31, "p1"]
     assert f1[True] > f1[False] + 0.4

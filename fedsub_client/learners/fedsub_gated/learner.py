@@ -245,7 +245,7 @@ class FedSubGatedLearner(FedSubLearner):
         return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, name)
 
     def _train_head(self, state: State, held: Tensor, data: Stack, turn: Turn) -> State:
-        """Train the person's own head, pulled to the common one, until it is dropped.
+        """Train the person's own head, with a pull to the common one, until it is dropped.
 
         The body is as it was received. The head's rows of classes that the person lacks are the
         fused model's: one that comes is known.
