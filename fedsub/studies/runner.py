@@ -12,6 +12,8 @@ from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 
+import numpy as np
+
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
 from fedsub.studies.study import (
     Cell,
@@ -37,6 +39,8 @@ from fedsub_server.summaries import MethodSummary, summarise_method
 log = logging.getLogger("fedsub")
 
 RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
+#: Below every macro F1.
+DIVERGED = -1.0
 #: Called with a finished task, or with all that are to be done, and how many of their cost.
 Progress = Callable[[str, float, float], None]
 
@@ -97,28 +101,28 @@ def final_tasks(study: Study, chosen: dict[str, Values]) -> Iterator[Task]:
 
 
 def choose(study: Study, folder: Path) -> dict[str, Values]:
-    """Return, for every row, the values of the greatest mean macro F1 on the validation part.
+    """Return, for every row, the values of the greatest mean macro F1 on the validation parts.
 
-    Ties go to the first in the file; a run that diverged is never chosen where another is not.
+    Ties go to the first in the file; values with which a run diverged are never chosen where others
+    are not.
     """
-    chosen: dict[str, Values] = {}
     tried: dict[str, list[Task]] = {}
     for task in tuning_tasks(study):
         tried.setdefault(row_key(task.entry, task.cell), []).append(task)
+    chosen: dict[str, Values] = {}
     for cell, entry in study.rows():
-        key = row_key(entry, cell)
-        if key not in tried:
-            chosen[key] = study.candidates(entry)[0]
-            continue
-        scores = [_score(summary(folder, task)) for task in tried[key]]
-        chosen[key] = tried[key][scores.index(max(scores))].tuned
+        key, candidates = row_key(entry, cell), study.candidates(entry)
+        scores = [_score(summary(folder, task)) for task in tried.get(key, ())]
+        each = np.reshape(scores, (len(candidates), -1)) if scores else np.zeros((1, 1))
+        whole = np.where((each == DIVERGED).any(1), DIVERGED, each.mean(1))
+        chosen[key] = candidates[int(whole.argmax())]
     return chosen
 
 
 def _score(reached: MethodSummary) -> float:
     """Return the macro F1; below all others where the loss says that somebody's model diverged."""
     whole = reached.loss is not None and isfinite(reached.loss)
-    return reached.macro_f1 if whole and reached.macro_f1 is not None else -1.0
+    return reached.macro_f1 if whole and reached.macro_f1 is not None else DIVERGED
 
 
 def row_key(entry: Entry, cell: Cell) -> str:

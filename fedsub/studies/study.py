@@ -63,6 +63,7 @@ class Study:
     tune : keys with values, of which the best on a validation part is taken.
     show : measures that the tables have beyond those of all studies.
     papers : what papers print, to stand beside what comes out.
+    tune_seeds : of the seeds, so many, the first ones, choose values.
     missing : rows, by cell and label, that the tables do without, as runs of them failed.
     """
 
@@ -76,6 +77,7 @@ class Study:
     tune: Mapping[str, Sequence[Any]]
     show: tuple[str, ...] = ()
     papers: tuple[Printed, ...] = ()
+    tune_seeds: int = 1
     missing: frozenset[tuple[Cell, str]] = frozenset()
 
     def rows(self) -> Iterator[tuple[Cell, Entry]]:
@@ -147,12 +149,12 @@ def tasks(study: Study, best: Any) -> Iterator[Task]:
 
 
 def tuning_tasks(study: Study) -> Iterator[Task]:
-    """Yield the runs that choose values, all with the first seed; none where there is no choice."""
+    """Yield the runs that choose values, those of one value in a row; none without a choice."""
     for cell, entry in study.rows():
         candidates = study.candidates(entry)
         if len(candidates) > 1:
-            for tuned in candidates:
-                yield task_of(study, entry, cell, study.seeds[0], tuned, tuning=True)
+            for tuned, seed in product(candidates, study.seeds[: study.tune_seeds]):
+                yield task_of(study, entry, cell, seed, tuned, tuning=True)
 
 
 def task_of(

@@ -32,7 +32,8 @@ from fedsub_core.options import suggestion
 from fedsub_server.summaries import MethodSummary
 
 _KEYS = (
-    "title", "about", "seeds", "budget", "run", "vary", "methods", "tune", "show", "paper"
+    "title", "about", "seeds", "tune-seeds", "budget", "run", "vary", "methods", "tune", "show",
+    "paper",
 )  # fmt: skip
 #: Keys of a run that a study says elsewhere.
 _DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
@@ -110,6 +111,12 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
         or len(set(seeds)) < len(seeds)
     ):
         raise ConfigError(f"{path}: seeds: got {seeds!r}, expected whole numbers >= 0, each once")
+    choose = table.get("tune-seeds", 1)
+    if type(choose) is not int or not 1 <= choose <= len(seeds):
+        raise ConfigError(
+            f"{path}: tune-seeds: got {choose!r}, expected how many of the {len(seeds)} seeds, the "
+            "first ones, choose values: a whole number of at least 1"
+        )
     budget = table.get("budget", BUDGETS[0])
     if budget not in BUDGETS:
         raise ConfigError(f"{path}: budget: got {budget!r}, expected {' or '.join(BUDGETS)}")
@@ -124,6 +131,7 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
         {k: _listed(path, "tune", k, v) for k, v in flatten(table.get("tune", {}))},
         tuple(_measure(path, name) for name in table.get("show", ())),
         tuple(_printed(path, one, entries) for one in _papers(path, table.get("paper", []))),
+        choose,
     )
     _check_given_once(path, study)
     _check_tuned(path, study)

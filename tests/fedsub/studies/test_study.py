@@ -372,6 +372,39 @@ def test_of_a_diverged_run_nothing_is_chosen(place: Path, monkeypatch: pytest.Mo
     assert {values["lr"] for values in choose(study, place).values()} == {0.05}
 
 
+def test_several_seeds_choose_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their mean; what diverges with any of them is not chosen."""
+    (place / "small.toml").write_text(STUDY.replace("seeds = ", "tune-seeds = 2\nseeds = "))
+    study = replace(read_study(place / "small.toml"), cells=((),))
+    assert {task.config.seed for task in tuning_tasks(study)} == set(study.seeds[:2])
+    assert {task.config.seed for task in tuning_tasks(shortened(study, "5", None))} == {5}
+    f1 = {(0.01, 0): 0.9, (0.01, 3): 0.2, (0.05, 0): 0.6, (0.05, 3): 0.6}
+    loss = dict.fromkeys(f1, 1.0)
+
+    class Reached:
+        def __init__(self, folder: Path, task: Task) -> None:
+            key = task.config.lr, task.config.seed
+            self.macro_f1, self.loss = f1[key], loss[key]
+
+    def rates() -> set[float]:
+        return {values["lr"] for values in choose(study, place).values()}
+
+    monkeypatch.setattr("fedsub.studies.runner.summary", Reached)
+    assert rates() == {0.05}
+    f1[0.01, 3] = 0.8
+    assert rates() == {0.01}
+    loss[0.01, 3] = float("nan")
+    assert rates() == {0.05}
+
+
+@pytest.mark.parametrize("number", ["0", "3", "true", '"2"'])
+def test_how_many_seeds_choose_is_checked(number: str, place: Path) -> None:
+    file = place / "small.toml"
+    file.write_text(STUDY.replace("seeds = ", f"tune-seeds = {number}\nseeds = "))
+    with pytest.raises(ConfigError, match=r"tune-seeds: got .*expected how many of the 2 seeds"):
+        read_study(file)
+
+
 @pytest.mark.slow
 def test_a_study_that_is_killed_ends_in_the_same_tables(tmp_path: Path) -> None:
     write_federation(tmp_path / "people", people(samples=20))
