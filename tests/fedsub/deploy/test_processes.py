@@ -211,7 +211,9 @@ except Interrupted as interrupted:
 
 def supervising(folder: Path, code: str, grace: float = 10) -> subprocess.Popen[str]:
     """Another process that supervises a child; returns when both are up."""
-    script = SCRIPT.format(grace=grace, log=str(folder / "c.log"), code=code)
+    # Under nohup tests ignore it, and what they start would, too, as it should.
+    heard = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    script = heard + SCRIPT.format(grace=grace, log=str(folder / "c.log"), code=code)
     process = subprocess.Popen(python(script), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
