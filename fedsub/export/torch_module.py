@@ -62,8 +62,7 @@ class MixtureModule(nn.Module):
         self.body = to_torch(mixture.body, mixture.of(params, common))
         self.head = to_torch(mixture.head, mixture.of(params, common))
         if HEAD in mixture.experts:
-            own = {key: params[f"{HEAD}.{key}"] for key in mixture.head.parameter_shapes}
-            self.own_head = to_torch(mixture.head, own)
+            self.own_head = to_torch(mixture.head, mixture.head_of(params, HEAD))
         models = {name: to_torch(mixture.model, mixture.of(params, name)) for name in others}
         self.models = nn.ModuleDict(models)
         for name in mixture.gate_shapes:

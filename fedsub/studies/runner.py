@@ -11,8 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
-
-import numpy as np
+from statistics import fmean
 
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
 from fedsub.studies.study import (
@@ -39,8 +38,6 @@ from fedsub_server.summaries import MethodSummary, summarise_method
 log = logging.getLogger("fedsub")
 
 RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
-#: Below every macro F1.
-DIVERGED = -1.0
 #: Called with a finished task, or with all that are to be done, and how many of their cost.
 Progress = Callable[[str, float, float], None]
 
@@ -112,17 +109,19 @@ def choose(study: Study, folder: Path) -> dict[str, Values]:
     chosen: dict[str, Values] = {}
     for cell, entry in study.rows():
         key, candidates = row_key(entry, cell), study.candidates(entry)
-        scores = [_score(summary(folder, task)) for task in tried.get(key, ())]
-        each = np.reshape(scores, (len(candidates), -1)) if scores else np.zeros((1, 1))
-        whole = np.where((each == DIVERGED).any(1), DIVERGED, each.mean(1))
-        chosen[key] = candidates[int(whole.argmax())]
+        scores = [
+            _score([summary(folder, task) for task in tried.get(key, ()) if task.tuned == values])
+            for values in candidates
+        ]
+        chosen[key] = candidates[scores.index(max(scores))]
     return chosen
 
 
-def _score(reached: MethodSummary) -> float:
-    """Return the macro F1; below all others where the loss says that somebody's model diverged."""
-    whole = reached.loss is not None and isfinite(reached.loss)
-    return reached.macro_f1 if whole and reached.macro_f1 is not None else DIVERGED
+def _score(reached: Sequence[MethodSummary]) -> float:
+    """Return the mean macro F1 of runs, 0 of none; below all where the loss of one is no number."""
+    whole = [one for one in reached if one.loss is not None and isfinite(one.loss)]
+    scores = [one.macro_f1 for one in whole if one.macro_f1 is not None]
+    return -1.0 if len(scores) < len(reached) else fmean(scores or [0.0])
 
 
 def row_key(entry: Entry, cell: Cell) -> str:

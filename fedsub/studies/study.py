@@ -80,6 +80,11 @@ class Study:
     tune_seeds: int = 1
     missing: frozenset[tuple[Cell, str]] = frozenset()
 
+    @property
+    def choosing(self) -> tuple[int, ...]:
+        """The seeds whose validation parts choose values."""
+        return self.seeds[: self.tune_seeds]
+
     def rows(self) -> Iterator[tuple[Cell, Entry]]:
         """Yield every table's rows, without what is missing."""
         for cell, entry in product(self.cells, self.entries):
@@ -149,11 +154,11 @@ def tasks(study: Study, best: Any) -> Iterator[Task]:
 
 
 def tuning_tasks(study: Study) -> Iterator[Task]:
-    """Yield the runs that choose values, those of one value in a row; none without a choice."""
+    """Yield the runs that choose values; none where there is no choice."""
     for cell, entry in study.rows():
         candidates = study.candidates(entry)
         if len(candidates) > 1:
-            for tuned, seed in product(candidates, study.seeds[: study.tune_seeds]):
+            for tuned, seed in product(candidates, study.choosing):
                 yield task_of(study, entry, cell, seed, tuned, tuning=True)
 
 

@@ -57,8 +57,8 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
     tuned = "; nothing was tuned"
     if study.tune:
         values = "; ".join(f"{k} from {', '.join(map(str, v))}" for k, v in study.tune.items())
-        choosing = len(study.seeds[: study.tune_seeds])
-        by = "the first seed" if choosing == 1 else f"the first {choosing} seeds"
+        several = len(study.choosing)
+        by = "the first seed" if several == 1 else f"the first {several} seeds"
         tuned = f"; chosen on a validation part of the training data, with {by}: {values}"
         if len(study.seeds) > 1:
             tuned += " (where splits are drawn at random, other seeds test samples that were there)"

@@ -138,8 +138,8 @@ class Mixture:
             for name in self.models[1:]
         }
         if HEAD in self.experts:
-            head = {key: params[f"{HEAD}.{key}"] for key in self.head.parameter_shapes}
-            own[HEAD] = finite(of_held(params, self.head.forward(head, features)).softmax(2))
+            logits = self.head.forward(self.head_of(params, HEAD), features)
+            own[HEAD] = finite(of_held(params, logits).softmax(2))
         return Common(probabilities, unit_length(features.flatten(2))), own
 
     def stacked(self, params: Params, common: Common, own: Mapping[str, Tensor]) -> Tensor:
@@ -188,6 +188,10 @@ class Mixture:
     def of(self, params: Params, name: str) -> Params:
         """Return one of the models."""
         return {key: params[f"{name}.{key}"] for key in self.model.parameter_shapes}
+
+    def head_of(self, params: Params, name: str) -> Params:
+        """Return the last layer of one of the models, or the person's own head."""
+        return {key: params[f"{name}.{key}"] for key in self.head.parameter_shapes}
 
 
 def tempered(each: Tensor, temperature: Tensor) -> Tensor:

@@ -115,8 +115,8 @@ class FedSubGatedLearner(FedSubLearner):
         for name in (HELD, OPEN, MEANS, SPREAD):
             state[name] = torch.zeros(clients, *shapes[name])
         state[HELD] += 1
-        for key in self.predictor.head.parameter_shapes if HEAD in names(self.hyper) else ():
-            state[f"{HEAD}.{key}"] = state[f"{FUSED}.{key}"].clone()
+        if HEAD in names(self.hyper):
+            state |= self.put(self.predictor.head_of(state, FUSED), HEAD)
         state |= {MEAN + name: state[name].clone() for name in self._smoothed}
         for name in (WEIGHTS, JUDGED, EXPLAINED):
             state[name] = torch.zeros(clients, experts)
@@ -138,7 +138,7 @@ class FedSubGatedLearner(FedSubLearner):
         for name in others:
             state |= self.put(_where(first, model, self.get(state, name)), name)
         if HEAD in names(self.hyper):
-            own = {key: state[f"{HEAD}.{key}"] for key in self.predictor.head.parameter_shapes}
+            own = self.predictor.head_of(state, HEAD)
             state |= self.put(_where(first, {key: model[key] for key in own}, own), HEAD)
         means = {MEAN + name: state[MEAN + name] for name in self._smoothed}
         state |= _where(first, {MEAN + name: state[name] for name in self._smoothed}, means)
@@ -253,7 +253,7 @@ class FedSubGatedLearner(FedSubLearner):
         if not self._going_on(state, HEAD):
             return {}
         head = self.model.head()
-        own = {key: state[f"{HEAD}.{key}"] for key in self.model.parameters_of(head)}
+        own = self.predictor.head_of(state, HEAD)
         fused, epochs = self.get(state, FUSED), self.hyper.head_epochs
         pulled = self.loss + Pull({key: fused[key] for key in own}, self.hyper.head_pull)
         new, _ = self._train_restricted(
@@ -339,6 +339,8 @@ def _rows(held: Tensor, of: Tensor) -> Tensor:
 
 def _where(which: Tensor, new: Params, old: Params) -> Params:
     """Return `new` for the clients [clients] that `which` says, `old` for the others."""
-    if which.all() or not which.any():
-        return dict(new if which.any() else old)
+    if which.all():
+        return new
+    if not which.any():
+        return old
     return {name: torch.where(per_client(which, t), new[name], t) for name, t in old.items()}
