@@ -40,6 +40,12 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
         "number of clusters: dbi, dbi-capped, silhouette or fixed:K",
         pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
     )
+    units: str = choice(
+        "all",
+        "selected",
+        doc="which hidden units a person sends and counts in means of: all, or those that matter "
+        "for one of its classes",
+    )
     impute: bool = option(True, "who lacks a class belongs to a cluster of it, and gets its row")
     anneal: float = option(
         0.8, "share of the run in which the mean of all gives way to the clusters'", minimum=0
@@ -55,9 +61,9 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     pull: float = option(0.1, "weight of the pull of `pulled`", minimum=0)
     strong_pull: float = option(0.3, "weight of the pull of `strong`", minimum=0)
-    head_epochs: int = option(2, "epochs of the head of `head`", minimum=1)
+    head_epochs: int = option(5, "epochs of the head of `head`", minimum=1)
     head_pull: float = option(
-        0.0, "weight of the pull of the head of `head` to the fused model's", minimum=0
+        0.002, "weight of the pull of the head of `head` to the fused model's", minimum=0
     )
     smooth: float = option(
         0.8,
@@ -202,8 +208,13 @@ CARD = MethodCard(
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
         "q = max(0, 1 - (r - 1) / (0.8 R)). A class's output row is its cluster's alone, 1 - q, "
         "and q of everybody's who holds it.",
-        "A unit that a person did not select is one that its data do not use: it takes the "
-        "clusters' and everybody's mean, its own row is not known to the server.",
+        "All hidden units are sent, as relevance says for which classes, not whether: a unit that "
+        "a person's data do not use is as the person received it, and holds means back from "
+        "swinging with the few who trained it. With units=selected it has no say, and takes the "
+        "clusters' and everybody's mean. On parts of the training data of six federations all "
+        "units gave macro F1 0.3 points more, on WISDM's raw windows 1.9, and nowhere more loss.",
+        "The own head trains for five epochs a round with a pull of 0.002 to the common one: of 2 "
+        "and 5 epochs and pulls of 0 to 0.01 the one that was near the best on all those parts.",
         "The gate's weights over all people come from one step of EM a round; a person's own are "
         "the MAP under a Dirichlet prior around them. Its strength alpha is one number: 5, 50 and "
         "500 differ by less than a point (studies/README.md). Experts are judged before "

@@ -93,6 +93,30 @@ def test_in_the_first_rounds_the_fused_model_is_the_mean_of_all(run_method: RunM
             torch.testing.assert_close(model[name], mean, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("units", ["all", "selected"])
+def test_hidden_units_are_sent_whether_or_not_they_matter(
+    units: str, run_method: RunMethod
+) -> None:
+    """Of all, those that matter for no class held are all these classes' alike."""
+    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
+    run = run_method("fedsub-gated", lacking, hyper={"units": units, "relevance": "lrp-a2b1"})
+    idle = 0
+    for upload in run.uploads[-1].values():
+        held = upload.bits("classes")
+        for layer in ("linear1", "linear2"):
+            masks, shares = upload.bits(f"{layer}.masks"), upload.floats(f"{layer}.shares")
+            sent = masks.any(0)
+            np.testing.assert_array_equal(upload.rows(layer).units, sent)
+            np.testing.assert_allclose(shares.sum(0), sent, atol=1e-6)
+            assert not shares[~held].any()
+            if units == "all":
+                np.testing.assert_array_equal(masks, np.broadcast_to(held[:, None], masks.shape))
+            idle += int((~sent).sum()) if units == "selected" else 0
+            even = (np.ptp(shares[held], axis=0) < 1e-6) & (held.sum() > 1)
+            idle += int(even.sum()) if units == "all" else 0
+    assert idle > 0
+
+
 def test_what_judges_trains_no_expert(
     run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +224,7 @@ def test_class_means_are_those_in_the_body_that_is_tested(run_method: RunMethod)
 @pytest.mark.parametrize(
     "switched",
     [
+        {"units": "selected"},
         {"impute": False},
         {"anneal": 0.0},
         {"restricted": False},

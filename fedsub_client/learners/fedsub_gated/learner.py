@@ -62,6 +62,8 @@ COMMON_WEIGHTS, JUDGED, EXPLAINED, TRUST = (
     "gate.explained",
     "gate.trust",
 )
+#: Smallest number that is divided by.
+LEAST = 1e-30
 #: So low a bias takes a class out of the softmax: its probability is exactly 0.
 NEVER = -1e9
 
@@ -308,18 +310,20 @@ class FedSubGatedLearner(FedSubLearner):
     def masks(self, relevance: Mapping[str, Tensor], held: Tensor) -> Masks:
         """Return which units each class selects; of the outputs each its own."""
         found, last = super().masks(relevance, held), self.model.affine[-1].name
+        if self.hyper.units == "all":
+            found = {name: held.unsqueeze(2).expand_as(mask) for name, mask in found.items()}
         if last in found:
             own = torch.eye(self.model.classes, dtype=torch.bool, device=held.device)
             found[last] = own & held.unsqueeze(2)
         return found
 
     def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
-        """Return each class's share in every hidden unit's relevance, 0 where none selects it."""
+        """Return each class's share in every hidden unit's relevance, 0 where none selects it.
+
+        A unit that is sent though it matters for no class is all classes' alike.
+        """
         hidden = [n for n in masks if n != self.model.affine[-1].name]
-        kept = {name: relevance[name] * masks[name] for name in hidden}
-        return {
-            name + SHARES: r / r.sum(1, keepdim=True).clamp(min=1e-30) for name, r in kept.items()
-        }
+        return {name + SHARES: _shares(relevance[name], masks[name]) for name in hidden}
 
 
 def _told(received: Received, name: str, before: Tensor) -> Tensor:
@@ -330,6 +334,13 @@ def _told(received: Received, name: str, before: Tensor) -> Tensor:
         if isinstance(part, Dense) and part.values.sum() > 0:
             told[i] = torch.from_numpy(np.array(part.values))
     return told
+
+
+def _shares(relevance: Tensor, mask: Tensor) -> Tensor:
+    """Return each class's share in a unit's relevance, of `mask` [clients, classes, units]."""
+    kept = relevance.clamp(min=0) * mask
+    kept = torch.where(kept.sum(1, keepdim=True) > 0, kept, mask.to(kept.dtype))
+    return kept / kept.sum(1, keepdim=True).clamp(min=LEAST)
 
 
 def _rows(held: Tensor, of: Tensor) -> Tensor:
