@@ -1,6 +1,7 @@
 """What every method's card says, measured: bytes, time of a round, lines of its files.
 
     python benchmarks/methods.py [--data ../shared/data/wisdm] [--rounds 20] [--clients 12]
+    python benchmarks/methods.py --methods ditto fedsub-gated
 
 Bytes are full models a client and round over a whole run with the defaults, beside what the card
 says (a range where some of it travels only in some rounds). A round's time is the device's half, in
@@ -16,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -47,6 +48,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--data", default=f"{REAL}/wisdm")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--clients", type=int, default=12)
+    parser.add_argument("--methods", nargs="*", default=sorted(METHODS), choices=sorted(METHODS))
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
     return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
@@ -72,11 +74,11 @@ def bytes_of(name: str, people: Federation, rounds: int) -> MethodSummary:
             return summarise_method(database, None)
 
 
-def seconds_of(people: Federation) -> dict[str, float]:
+def seconds_of(names: Iterable[str], people: Federation) -> dict[str, float]:
     """Return what a round of each method's device half takes, timed in turn."""
     torch.set_num_threads(1)
-    found: dict[str, list[float]] = {name: [] for name in METHODS}
-    grids = {name: build_grid(configuration(name, 9), name, people) for name in METHODS}
+    grids = {name: build_grid(configuration(name, 9), name, people) for name in names}
+    found: dict[str, list[float]] = {name: [] for name in grids}
     try:
         for round in range(1, TIMES + 1):
             for name, grid in grids.items():
@@ -131,8 +133,9 @@ def main() -> None:
     titles = ("method", "models up", "", "down", "", "epochs", "", "card", "learner", "strategy")
     widths = (16, 9, 17, 6, 17, 6, 7, 5, 18, 18)
     print("".join(title.ljust(width + 1) for title, width in zip(titles, widths, strict=True)))
-    seconds = seconds_of(people)
-    for name in METHODS:
+    chosen = [name for name in METHODS if name in arguments.methods]
+    seconds = seconds_of({"local", *chosen}, people)
+    for name in chosen:
         epochs = seconds[name] / seconds["local"]
         row = (name, *cells(name, people, arguments.rounds, epochs))
         print("".join(cell.ljust(width + 1) for cell, width in zip(row, widths, strict=True)))

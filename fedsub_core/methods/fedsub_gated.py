@@ -211,10 +211,10 @@ CARD = MethodCard(
         "All hidden units are sent, as relevance says for which classes, not whether: a unit that "
         "a person's data do not use is as the person received it, and holds means back from "
         "swinging with the few who trained it. With units=selected it has no say, and takes the "
-        "clusters' and everybody's mean. On parts of the training data of six federations all "
-        "units gave macro F1 0.3 points more, on WISDM's raw windows 1.9, and nowhere more loss.",
-        "The own head trains for five epochs a round with a pull of 0.002 to the common one: of 2 "
-        "and 5 epochs and pulls of 0 to 0.01 the one that was near the best on all those parts.",
+        "clusters' and everybody's mean.",
+        "The own head trains for five epochs a round, with a small pull to the common one. Both "
+        "were chosen on parts of the training data of six federations, as large as a run's; "
+        "studies/README.md has what they give on tests.",
         "The gate's weights over all people come from one step of EM a round; a person's own are "
         "the MAP under a Dirichlet prior around them. Its strength alpha is one number: 5, 50 and "
         "500 differ by less than a point (studies/README.md). Experts are judged before "

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
+from fedsub_core.kernels.chains import forward
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.layers import Affine
 from fedsub_core.training.batches import Batches, Met, each_batch
@@ -95,16 +96,20 @@ def _above_the_frozen(
 ) -> tuple[Model, Stack]:
     """Return the model from its first trained layer on, and what that layer sees of the data.
 
-    What lies below does not change, so many epochs need its forward pass only once. It is made in
-    blocks of `size` samples, all of them full: what a client gets does not depend on the others.
+    What lies below does not change, so many epochs need its forward pass only once. Where the
+    kernels do not make it, it is made in blocks of `size` samples, all of them full: what a client
+    gets does not depend on the others.
     """
     names = [layer.name if isinstance(layer, Affine) else None for layer in model.layers]
     first = next(i for i, name in enumerate(names) if name in only)
     below, samples = Model(model.layers[:first], model.input_shape), data.x.shape[1]
-    fill = data.x.new_zeros(len(data.x), -samples % size, *data.x.shape[2:])
     with torch.no_grad():
-        blocks = torch.split(torch.cat([data.x, fill], 1), size, 1)
-        seen = torch.cat([below.forward(params, block) for block in blocks], 1)[:, :samples]
+        seen = forward(below.known, params, data.x)
+        if seen is None:
+            fill = data.x.new_zeros(len(data.x), -samples % size, *data.x.shape[2:])
+            blocks = torch.split(torch.cat([data.x, fill], 1), size, 1)
+            seen = torch.cat([below.forward(params, block) for block in blocks], 1)[:, :samples]
+    seen = seen.view(*data.x.shape[:2], *below.output_shape)
     return Model(model.layers[first:], tuple(seen.shape[2:])), replace(data, x=seen)
 
 
