@@ -361,10 +361,26 @@ def test_a_class_that_comes_is_known_from_others(run_method: RunMethod) -> None:
     coming = Federation(everybody.card, clients)
     f1 = {}
     for restricted in (True, False):
-        hyper = {"restricted": restricted, "experts": "head"}
+        # Five epochs would learn the class in a round, wherever they begin.
+        hyper = {"restricted": restricted, "experts": "head", "head_epochs": 2}
         run = run_method("fedsub-gated", coming, rounds=31, hyper=hyper)
         f1[restricted] = run.metric("f1_new")[31, "p1"]
     assert f1[True] > f1[False] + 0.4
+
+
+def test_means_of_who_got_a_class_start_anew(run_method: RunMethod) -> None:
+    """What was before knows nothing of it."""
+    everybody = people(((0, 1, 2),) * 4)
+    late = everybody.clients["p1"]
+    late = replace(late, since=np.where(late.y == 2, 6, 0))
+    coming = Federation(everybody.card, everybody.clients | {"p1": late})
+    for rounds, anew in ((5, ()), (6, ("p1",)), (7, ())):
+        run = run_method("fedsub-gated", coming, rounds=rounds)
+        for client in ("p1", "p2"):
+            state = run.client_state(client)
+            for name in ("local.linear1.weight", "head.linear3.bias"):
+                same = torch.equal(state[f"mean.{name}"], state[name])
+                assert same == (client in anew), (rounds, client, name)
 
 
 def test_how_far_is_far_is_told_by_enough_samples_alone(run_method: RunMethod) -> None:

@@ -185,7 +185,7 @@ class FedSubGatedLearner(FedSubLearner):
             state |= self._train_expert(state, name, kept, turn)
         if HEAD in names(self.hyper):
             state |= self._train_head(state, held, kept, turn)
-        state |= smoothed(state, self._smoothed, self.hyper.smooth, turn.round)
+        state |= self._means(state, held, turn.round)
         state |= self._opened(held, kept)
         if asks_for_means(self.hyper):
             state |= self._own_classes(state, kept)
@@ -271,6 +271,12 @@ class FedSubGatedLearner(FedSubLearner):
         return [place for place, weight in enumerate(weights.tolist()) if weight > 0]
 
     # The gate and what it needs.
+
+    def _means(self, state: State, held: Tensor, round: int) -> State:
+        """Return the experts' means; of who got a class, they start anew: the past lacks it."""
+        means = smoothed(state, self._smoothed, self.hyper.smooth, round)
+        came = (held > state[HELD].bool()).any(1)
+        return _where(came, {name: state[name.removeprefix(MEAN)] for name in means}, means)
 
     def _opened(self, held: Tensor, data: Stack) -> State:
         """Return which classes the person has, and what is open besides."""
