@@ -238,7 +238,8 @@ CARD = MethodCard(
         "models of the round. At constant rates they swing around where they should be: on "
         "validation parts of four federations, at the rates chosen there, the mean had 1 to 4 % "
         "less loss in 8 of 8 runs, macro F1 0.4 points more; at a quarter of these, 1 % more loss. "
-        "Training goes on from the last models, and gains over `local` are over its last one.",
+        "Training goes on from the last models, and gains over `local` are over its last one. "
+        "Means of who gets a class start anew: what was before knows nothing of it.",
         "Each expert has one temperature for all people, the one under which the samples held back "
         "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
         "probabilities too sharp or too soft changes no expert's answer.",
