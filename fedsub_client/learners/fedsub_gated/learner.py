@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_client.learners.base import Fitted, Received, State, reported
-from fedsub_client.learners.fedsub.learner import FedSubLearner
 from fedsub_client.learners.fedsub.subnetworks import Masks
+from fedsub_client.learners.fedsub_gated.experts import COMMON_WEIGHTS, ExpertsLearner
 from fedsub_client.learners.fedsub_gated.gate import (
     calibration_curves,
     explained,
@@ -41,34 +40,19 @@ from fedsub_core.methods.fedsub_gated import (
     trained,
 )
 from fedsub_core.models.chain import Params
-from fedsub_core.models.experts import FUSED, HEAD, LOCAL, PULLED, STRONG
-from fedsub_core.models.mixture import (
-    HELD,
-    MEANS,
-    OPEN,
-    SPREAD,
-    WEIGHTS,
-    Mixture,
-)
-from fedsub_core.training import Pull
+from fedsub_core.models.experts import FUSED, HEAD, LOCAL
+from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, WEIGHTS
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Dense
 
-#: The people's weights of the experts, as the server last sent them; of the samples held back, how
-#: many each expert explains and how well; by how much it is believed less, as it went wrong later.
-COMMON_WEIGHTS, JUDGED, EXPLAINED, TRUST = (
-    "gate.common",
-    "gate.judged",
-    "gate.explained",
-    "gate.trust",
-)
+#: Of the samples held back, how many each expert explains and how well; by how much it is believed
+#: less, as it went wrong later.
+JUDGED, EXPLAINED, TRUST = "gate.judged", "gate.explained", "gate.trust"
 #: Smallest number that is divided by.
 LEAST = 1e-30
-#: So low a bias takes a class out of the softmax: its probability is exactly 0.
-NEVER = -1e9
 
 
-class FedSubGatedLearner(FedSubLearner):
+class FedSubGatedLearner(ExpertsLearner):
     """Keeps the fused model as it was received and as it was trained on, and experts beside it.
 
     State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
@@ -82,33 +66,18 @@ class FedSubGatedLearner(FedSubLearner):
     def check(self) -> None:
         """Refuse what FedSub refuses, and open classes of which nothing comes; know the models."""
         super().check()
-        if self.hyper.open_classes == "on" and not self._shares_outputs:
+        if self.hyper.open_classes == "on" and not self.shares_outputs:
             raise ConfigError(
                 f"{self.method}.open-classes: got 'on' with depth {self.hyper.depth}, expected "
                 "depth 0: output rows of classes that a person lacks come from others"
             )
         self.models = ("model", *self.predictor.models)
 
-    @property
-    def _shares_outputs(self) -> bool:
-        """Whether the output layer is collaborated on."""
-        return self.hyper.depth in (0, len(self.model.affine))
-
-    @property
-    def _restricted(self) -> bool:
-        """Whether training leaves lacking classes' outputs as they are: as others sent them."""
-        return bool(self.hyper.restricted) and self._shares_outputs
-
     @cached_property
     def _smoothed(self) -> tuple[str, ...]:
         """Parameters of the experts of which means predict."""
         shapes, gate = self.predictor.parameter_shapes, self.predictor.gate_shapes
         return tuple(name for name in shapes if name not in gate) if self.hyper.smooth else ()
-
-    @cached_property
-    def predictor(self) -> Mixture:
-        """The person's mixture."""
-        return Mixture(self.model, names(self.hyper))
 
     def init(self, clients: int, seed: int) -> State:
         """Return one start for all models, and a gate that was told nothing: all weights are 0."""
@@ -179,13 +148,13 @@ class FedSubGatedLearner(FedSubLearner):
         judging = judges(self.hyper, turn.round, turn.rounds)
         kept, judged = self._kept(data, turn)
         held = data.holds(self.model.classes)
-        params, loss = self._train_restricted(self.get(state, "model"), held, kept, turn)
+        params, loss = self.train_restricted(self.get(state, "model"), held, kept, turn)
         state = state | self.put(params, "model")
         for name in trained(self.hyper):
-            state |= self._train_expert(state, name, kept, turn)
+            state |= self.train_expert(state, name, kept, turn)
         if HEAD in names(self.hyper):
-            state |= self._train_head(state, held, kept, turn)
-        state |= self._means(state, held, turn.round)
+            state |= self.train_head(state, held, kept, turn)
+        state |= self._mean_models(state, held, turn.round)
         state |= self._opened(held, kept)
         if asks_for_means(self.hyper):
             state |= self._own_classes(state, kept)
@@ -217,62 +186,7 @@ class FedSubGatedLearner(FedSubLearner):
         kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
         return kept if judges(self.hyper, turn.round, turn.rounds) else data, judged
 
-    # Training.
-
-    def _train_restricted(
-        self, params: Params, held: Tensor, data: Stack, turn: Turn, **how: Any
-    ) -> tuple[Params, Tensor]:
-        """Train, with classes that a person lacks out of the softmax: nothing pushes them down."""
-        if not self._restricted:
-            return self.train(params, data, turn, **how)
-        bias = f"{self.model.affine[-1].name}.bias"
-        without = params | {bias: params[bias].masked_fill(~held, NEVER)}
-        new, loss = self.train(without, data, turn, **how)
-        return new | {bias: torch.where(held, new[bias], params[bias])}, loss
-
-    def _train_expert(self, state: State, name: str, data: Stack, turn: Turn) -> State:
-        """Train alone, or pulled to the fused model as it was received; not who was dropped."""
-        pulls = {LOCAL: 0.0, PULLED: self.hyper.pull, STRONG: self.hyper.strong_pull}
-        going_on = self._going_on(state, name)
-        if not going_on:
-            return {}
-        before, anchor = self.get(state, name), self.get(state, FUSED)
-        if len(going_on) < len(data.clients):
-            own = {n: t[going_on] for n, t in before.items()}
-            anchor, data = {n: t[going_on] for n, t in anchor.items()}, data.select(going_on)
-        else:
-            own = before
-        new, _ = self.train(own, data, turn, objective=self.loss + Pull(anchor, pulls[name]))
-        rows = torch.tensor(going_on, device=data.x.device)
-        return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, name)
-
-    def _train_head(self, state: State, held: Tensor, data: Stack, turn: Turn) -> State:
-        """Train the person's own head, with a pull to the common one, until it is dropped.
-
-        The body is as it was received. The head's rows of classes that the person lacks are the
-        fused model's: one that comes is known.
-        """
-        if not self._going_on(state, HEAD):
-            return {}
-        head = self.model.head()
-        own = self.predictor.head_of(state, HEAD)
-        fused, epochs = self.get(state, FUSED), self.hyper.head_epochs
-        pulled = self.loss + Pull({key: fused[key] for key in own}, self.hyper.head_pull)
-        new, _ = self._train_restricted(
-            fused | own, held, data, turn, only=head, phase="head", epochs=epochs, objective=pulled
-        )
-        if self._restricted:
-            new = {key: torch.where(_rows(held, new[key]), new[key], fused[key]) for key in own}
-        return self.put({key: new[key] for key in own}, HEAD)
-
-    def _going_on(self, state: State, name: str) -> list[int]:
-        """Return the places of those for whom an expert was not dropped."""
-        weights = state[COMMON_WEIGHTS][:, names(self.hyper).index(name)]
-        return [place for place, weight in enumerate(weights.tolist()) if weight > 0]
-
-    # The gate and what it needs.
-
-    def _means(self, state: State, held: Tensor, round: int) -> State:
+    def _mean_models(self, state: State, held: Tensor, round: int) -> State:
         """Return the experts' means; of who got a class, they start anew: the past lacks it."""
         means = smoothed(state, self._smoothed, self.hyper.smooth, round)
         came = (held > state[HELD].bool()).any(1)
@@ -347,11 +261,6 @@ def _shares(relevance: Tensor, mask: Tensor) -> Tensor:
     kept = relevance.clamp(min=0) * mask
     kept = torch.where(kept.sum(1, keepdim=True) > 0, kept, mask.to(kept.dtype))
     return kept / kept.sum(1, keepdim=True).clamp(min=LEAST)
-
-
-def _rows(held: Tensor, of: Tensor) -> Tensor:
-    """Return `held` [clients, classes] in the shape of what has a row for each class."""
-    return held.view(*held.shape, *[1] * (of.ndim - 2))
 
 
 def _where(which: Tensor, new: Params, old: Params) -> Params:
