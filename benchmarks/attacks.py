@@ -16,13 +16,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
+from attackers import ASLEEP, ATTACKS, Scene
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_grid, build_strategy
@@ -31,10 +32,10 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.errors import RunError
-from fedsub_core.methods.fedsub import PROTOTYPES, SCORE
 from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
-from fedsub_core.wire.bundles import Bits, Bundle, Dense, FloatArray, Part, Rows
+from fedsub_core.wire.bundles import Bundle, FloatArray
+from fedsub_core.wire.handshake import Introduction
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "4", "--rounds", "1", "--methods", "fedavg"]
@@ -42,125 +43,48 @@ TINY += ["fedsub-mixing", "--defences", "none", "clip,median", "--malicious", "1
 MIXING: dict[str, Value] = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"}
 METHODS = ("fedavg", "fedrep", "ditto", "fedsub", "fedsub-mixing")
 DEFENCES = ("none", "clip", "clip,trimmed-mean", "clip,median", "clip,multi-krum")
-#: The largest number that passes the codec's check, and the most samples that do.
-LARGE, MANY = 1e5, 2**48 - 1
-STREAM = np.random.default_rng(0)
-#: A backdoor: the last features, so many deviations from their means, stand for the last class;
-#: and by how much the update that learnt it grows.
-TRIGGER, AWAY, BOOST = 3, 5.0, 10.0
-
-#: Of an upload, of what its client received and of an honest upload: what is sent instead.
-Attack = Callable[[Bundle, Bundle, Bundle], Bundle]
-
-
-def changed(upload: Bundle, change: Callable[[str, FloatArray], Any]) -> Bundle:
-    """Return an upload with other numbers in its models, not in prototypes and scores."""
-    tensors: dict[str, Part] = {}
-    for name, part in upload.tensors.items():
-        if isinstance(part, Bits) or name in (PROTOTYPES, SCORE):
-            tensors[name] = part
-        else:
-            tensors[name] = replace(part, values=change(name, part.values).astype(np.float32))
-    return replace(upload, tensors=tensors)
-
-
-def scaled(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    return changed(upload, lambda name, values: np.clip(values * LARGE, -1e6, 1e6))
-
-
-def noisy(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    return changed(upload, lambda name, values: values + STREAM.normal(size=values.shape))
-
-
-def flipped(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    """Go three times the way back; rows of a subnetwork, whose start nobody sent, are negated."""
-    return boosted(upload, received, -3.0, -1.0)
-
-
-def boosted(upload: Bundle, received: Bundle, update: float, rows: float) -> Bundle:
-    """Multiply a model's update, or a subnetwork's rows, whose start nobody sent."""
-
-    def change(name: str, values: FloatArray) -> FloatArray:
-        before = received.tensors.get(name)
-        if isinstance(before, Dense):
-            return before.values + update * (values - before.values)
-        return rows * values
-
-    return changed(upload, change)
-
-
-def backdoored(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    """Let what was learnt from stamped windows outweigh the others (Bagdasaryan et al. 2020)."""
-    return _best(boosted(upload, received, BOOST, 2.0))
-
-
-def copied(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    """Stand where an honest client stands, with the best score and its rows negated."""
-    return _best(flipped(honest, received, honest))
-
-
-def heavy(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    return replace(upload, examples=MANY)
-
-
-def famous(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    """Scale, and say that one recognises everything: a score above 1 is refused."""
-    return _best(scaled(upload, received, honest))
-
-
-def _best(upload: Bundle) -> Bundle:
-    score = upload.tensors.get(SCORE)
-    if isinstance(score, Dense):
-        best = Dense((score.values > 0).astype(np.float32))
-        upload = replace(upload, tensors={**upload.tensors, SCORE: best})
-    return upload
-
-
-def outlying(upload: Bundle, received: Bundle, honest: Bundle) -> Bundle:
-    """Put prototypes where nobody is."""
-    found = upload.tensors.get(PROTOTYPES)
-    if isinstance(found, Rows):
-        away = replace(found, values=found.values * np.float32(1000))
-        upload = replace(upload, tensors={**upload.tensors, PROTOTYPES: away})
-    return upload
-
-
-ATTACKS: Mapping[str, Attack | None] = {
-    "nobody": None,
-    "scaled": scaled,
-    "sign-flipped": flipped,
-    "noise": noisy,
-    "label-flipped": None,
-    "examples": heavy,
-    "score": famous,
-    "outlier prototypes": outlying,
-    "copied prototypes": copied,
-    "backdoor": backdoored,
-}
+#: A backdoor: the last features, so many deviations from their means, stand for the last class.
+TRIGGER, AWAY = 3, 5.0
+#: By how much a sum of squares in a handshake is too large.
+HANDSHAKE = 1e8
 #: What the lines of results begin with.
 LINES = tuple(
     f"{name} {one} " for name in ("fedavg", "fedsub-mixing") for one in ("nobody", "scaled")
 )
 
 
-def infect(grid: CohortGrid, malicious: Sequence[str], attack: Attack) -> None:
-    """Let some clients send other uploads than their learners made."""
+def infect(grid: CohortGrid, malicious: Sequence[str], name: str, rounds: int) -> None:
+    """Let some clients send other uploads than their learners made, or another handshake."""
+    attack = ATTACKS[name]
 
     def is_honest(cohort: Cohort, i: int) -> bool:
         return cohort.clients[i].client not in malicious
 
     def spoil(cohort: Cohort) -> None:
-        train = cohort.fit
+        train, introduce = cohort.fit, cohort.introductions
 
         def fit(turn: Any, scaling: Any, index: Sequence[int], received: Sequence[Bundle]) -> Any:
             uploads, reports = train(turn, scaling, index, received)
+            awake = turn.round > ASLEEP * rounds
+            if attack is None:
+                return uploads, reports
+            honest = next(p for p, j in enumerate(index) if is_honest(cohort, j))
+            other = uploads[honest]
             for place, i in enumerate(index):
-                if cohort.clients[i].client in malicious:
-                    honest = next(p for p, j in enumerate(index) if is_honest(cohort, j))
-                    uploads[place] = attack(uploads[place], received[place], uploads[honest])
+                if not is_honest(cohort, i):
+                    uploads[place] = attack(Scene(uploads[place], received[place], other, awake))
             return uploads, reports
 
-        cohort.fit = fit  # type: ignore[method-assign]
+        def introductions() -> list[Introduction]:
+            said = introduce()
+            if name == "handshake":
+                for i, one in enumerate(said):
+                    if one.client in malicious:
+                        moved = replace(one.moments, sumsq=one.moments.sumsq * HANDSHAKE)
+                        said[i] = replace(one, moments=moved)
+            return said
+
+        cohort.fit, cohort.introductions = fit, introductions  # type: ignore[method-assign]
 
     for cohort in grid.cohorts:
         spoil(cohort)
@@ -169,9 +93,9 @@ def infect(grid: CohortGrid, malicious: Sequence[str], attack: Attack) -> None:
 def poisoned(people: Federation, malicious: Sequence[str], attack: str) -> Federation:
     """Return the federation in which malicious people's own data are what the attack needs."""
     wrong = {}
-    for client in malicious if attack in ("label-flipped", "backdoor") else ():
+    for client in malicious if attack.startswith(("labels flipped", "backdoor")) else ():
         own = people.clients[client]
-        if attack == "label-flipped":
+        if attack.startswith("labels"):
             wrong[client] = replace(own, y=len(people.card.classes) - 1 - own.y)
         else:
             x, y = own.x.copy(), own.y.copy()
@@ -233,9 +157,7 @@ def honest_result(
     config = read_config(None, {**keys, **mixing, "method": method, "beside": ""})
     grid = build_grid(config, method, poisoned(people, malicious, attack))
     strategy = build_strategy(config, method)
-    chosen = ATTACKS[attack]
-    if chosen is not None:
-        infect(grid, malicious, chosen)
+    infect(grid, malicious, attack, config.rounds)
     stamped = watch_backdoor(grid, trigger(people), malicious)
     last: list[MetricRow] = []
 
@@ -253,7 +175,7 @@ def honest_result(
     if len(said) < len(people.clients) - len(malicious):
         return "-"
     windows, fell = np.sum(stamped, axis=0)
-    shown = f" ({fell / windows:.2f})" if attack in ("backdoor", "nobody") else ""
+    shown = f" ({fell / windows:.2f})" if attack.startswith(("backdoor", "nobody")) else ""
     return f"{fmean(said):.3f}{shown}"
 
 

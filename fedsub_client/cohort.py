@@ -161,19 +161,28 @@ class Cohort:
         index: Sequence[int],
         received: Sequence[Bundle],
     ) -> tuple[list[Bundle], list[Report]]:
-        """Let the clients at `index` do their round, keep their new state; what they say of it."""
+        """Let the clients at `index` do their round, keep their new state; what they say of it.
+
+        Whoever's upload the server would refuse as NaN or too large keeps its state from before: a
+        model that left all bounds is of no use to its owner either.
+        """
         train, _ = self.data.at(turn.round, scaling)
         self._own = False
-        if len(index) == len(self.clients):
-            self.state, uploads, reports = self.learner.fit(self.state, received, train, turn)
-            return uploads, reports
-        some, uploads, reports = self.learner.fit(
-            select_params(self.state, index), received, train.select(index), turn
-        )
-        rows = torch.tensor(list(index), device=self.device)
-        self.state = {
-            name: tensor.index_copy(0, rows, some[name]) for name, tensor in self.state.items()
-        }
+        everybody = len(index) == len(self.clients)
+        before = self.state if everybody else select_params(self.state, index)
+        some = train if everybody else train.select(index)
+        after, uploads, reports = self.learner.fit(before, received, some, turn)
+        broken = [i for i, one in enumerate(uploads) if not one.within(self.wire.largest)]
+        if broken:
+            rows = torch.tensor(broken, device=self.device)
+            after = {n: t.index_copy(0, rows, before[n][rows]) for n, t in after.items()}
+        if everybody:
+            self.state = after
+        else:
+            rows = torch.tensor(list(index), device=self.device)
+            self.state = {
+                name: tensor.index_copy(0, rows, after[name]) for name, tensor in self.state.items()
+            }
         return uploads, reports
 
     def personalised(

@@ -6,7 +6,7 @@ In the order in which they are applied: clipping, leaving out, and one of three 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, inf
 
 import numpy as np
@@ -16,10 +16,10 @@ from torch import Tensor
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bundle
 
-#: Longest update, over the median length of the round: honest ones of people with as many samples
-#: differ by less. Who has more samples takes more steps: its update may be longer in proportion,
-#: up to MOST_STEPS times, as any device can say that it has more.
-LONGEST_UPDATE, MOST_STEPS = 3.0, 10.0
+#: Most that an upload may add to a mean, its weight times the length of its update, over what the
+#: median upload of the round adds. Weight and length have one bound together: a device says itself
+#: how many samples it has.
+MOST_ADDED = 3.0
 
 
 def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
@@ -68,22 +68,21 @@ def robust_mean(
 
     Notes
     -----
-    ``clip``: an update longer than :data:`LONGEST_UPDATE` times the round's median length is
-    shortened to that, and to so much more as the client has more samples than the median (norm
-    clipping as in Sun et al., Can You Really Backdoor Federated Learning?, 2019, with a bound that
-    follows the round). ``multi-krum``: of n uploads, f of them malicious,
+    ``clip``: an update that adds more to the mean, its weight times its length, than
+    :data:`MOST_ADDED` times what the round's median adds is shortened to that (norm clipping as in
+    Sun et al., Can You Really Backdoor Federated Learning?, 2019, with a bound that follows the
+    round, on weight and length together). ``multi-krum``: of n uploads, f of them malicious,
     the n - f are kept whose n - f - 2 nearest others are nearest (Blanchard et al., NeurIPS 2017).
     ``trimmed-mean``: of every number the f largest and f smallest are left out; ``median``: of
     every number the one with half of the samples on either side (Yin et al., ICML 2018).
     """
     if not uploads or not start:  # nobody sent, or a method sends nothing, as local
         return dict(start)
-    scales = (
-        _scales(uploads, start, settings.most_examples) if settings.clip else [1.0] * len(uploads)
-    )
+    counted = weights(uploads, settings.most_examples)
+    scales = _scales(uploads, start, counted) if settings.clip else [1.0] * len(uploads)
     if not settings.multi_krum and settings.mean == "mean" and min(scales) == 1.0:
         return weighted_mean(uploads, start, settings.most_examples)
-    shares = torch.tensor(weights(uploads, settings.most_examples), dtype=torch.float64)
+    shares = torch.tensor(counted, dtype=torch.float64)
     moves = torch.stack([_update(upload, start) for upload in uploads.values()])
     moves.mul_(torch.tensor(scales, dtype=torch.float64).unsqueeze(1))
     f = malicious(settings, len(moves))
@@ -108,21 +107,17 @@ def _update(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
     )
 
 
-def _scales(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor], most: float) -> list[float]:
+def _scales(
+    uploads: Mapping[str, Bundle], start: Mapping[str, Tensor], shares: Sequence[float]
+) -> list[float]:
     """Return what shortens each update to the longest that is allowed; 1 where it is shorter."""
     begun = {name: tensor.numpy() for name, tensor in start.items()}
-    lengths = []
-    for upload in uploads.values():
+    adds = []
+    for share, upload in zip(shares, uploads.values(), strict=True):
         away = ((upload.floats(name) - before).ravel() for name, before in begun.items())
-        lengths.append(sum(float(np.dot(move, move)) for move in away) ** 0.5)
-    longest = LONGEST_UPDATE * statistics.median_low(lengths)
-    counts = _counts(uploads, most)
-    usual = statistics.median_low(counts)
-    bounds = [longest * min(max(count / usual, 1.0), MOST_STEPS) for count in counts]
-    return [
-        min(1.0, bound / length) if length > 0 else 1.0
-        for bound, length in zip(bounds, lengths, strict=True)
-    ]
+        adds.append(share * sum(float(np.dot(move, move)) for move in away) ** 0.5)
+    most = MOST_ADDED * statistics.median_low(adds)
+    return [min(1.0, most / added) if added > 0 else 1.0 for added in adds]
 
 
 def malicious(settings: RobustSettings, clients: int) -> int:

@@ -13,7 +13,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Dense
-from strategies.averaging import LONGEST_UPDATE
+from strategies.averaging import MOST_ADDED
 from strategies.distances import cosine_distances, flattened, squared_distances
 from strategies.last_models import PAIRS, LastModelsStrategy
 from strategies.rounds.server_half import State
@@ -53,7 +53,7 @@ def shortened(weights: Tensor, x: Tensor) -> Tensor:
     """
     away = squared_distances(x).sqrt_()
     others = away.clone().fill_diagonal_(torch.nan)
-    longest = LONGEST_UPDATE * others.nanmedian(1, keepdim=True).values
+    longest = MOST_ADDED * others.nanmedian(1, keepdim=True).values
     return torch.where(away > longest, weights * longest / away, weights)
 
 

@@ -85,12 +85,12 @@ class RunConfig:
     unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
     unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
     standardise: str = choice(
-        "federation",
         "federation-median",
+        "federation",
         "client",
         "none",
-        doc="whose training parts give mean and deviation; federation-median: medians over people "
-        "instead of sums, which one that lies cannot turn",
+        doc="whose training parts give mean and deviation; federation-median: medians over people, "
+        "which one that lies cannot turn; federation: sums",
     )
     seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
     clients_per_round: int = option(
@@ -128,7 +128,7 @@ class RunConfig:
         below=0.5,
     )
     most_examples: float = option(
-        10.0,
+        3.0,
         "samples of one client that count in a mean, over the round's median at most; 0 = any",
         minimum=0,
     )

@@ -128,10 +128,10 @@ class RobustSettings:
     multi_krum: bool = False
     mean: str = "mean"
     share: float = 0.2
-    most_examples: float = 10.0
+    most_examples: float = 3.0
 
     @classmethod
-    def parse(cls, text: str, share: float, most_examples: float = 10.0) -> RobustSettings:
+    def parse(cls, text: str, share: float, most_examples: float = 3.0) -> RobustSettings:
         """Return the settings of a list of filters, such as ``clip,trimmed-mean``.
 
         Raises

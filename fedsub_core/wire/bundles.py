@@ -145,6 +145,11 @@ class Bundle:
     tensors: Mapping[str, Part] = field(default_factory=dict)
     reference: int = 0
 
+    def within(self, largest: float) -> bool:
+        """Return whether every number is finite and of a size of at most `largest`."""
+        floats = (part.values for part in self.tensors.values() if not isinstance(part, Bits))
+        return all(within(values, largest) for values in floats)
+
     def floats(self, name: str) -> FloatArray:
         """Return the values of a tensor that is not of kind ``Bits``."""
         part = self.tensors[name]
@@ -162,6 +167,12 @@ class Bundle:
         part = self.tensors[name]
         assert isinstance(part, Bits)
         return part.values
+
+
+def within(values: FloatArray, largest: float) -> bool:
+    """Return whether every number is finite and of a size of at most `largest`."""
+    # NaN is its array's least and greatest, and a comparison with it is false.
+    return not values.size or bool(-largest <= values.min() and values.max() <= largest)
 
 
 def place(part: FloatPart) -> tuple[NDArray[np.generic] | slice, ...]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedsub_core.errors import MessageRefused
-from fedsub_core.wire.bundles import Declaration, FloatArray, most_bytes
+from fedsub_core.wire.bundles import Declaration, FloatArray, most_bytes, within
 from fedsub_core.wire.references import Reference
 
 #: Room for framing and masks beside what the declared tensors can need.
@@ -44,10 +42,7 @@ class Envelope:
 
     def check_numbers(self, what: str, values: FloatArray) -> None:
         """Refuse NaN, infinite and huge numbers."""
-        if not values.size:
-            return
-        # NaN is its array's least and greatest, and a comparison with it is false.
-        if not (-self.largest <= np.min(values) and np.max(values) <= self.largest):
+        if not within(values, self.largest):
             raise self.refuse(
                 what, "NaN, infinite or huge numbers", f"finite numbers up to {self.largest:g}"
             )

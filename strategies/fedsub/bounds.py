@@ -9,16 +9,17 @@ from torch import Tensor
 
 from strategies.fedsub.cache import Cache
 
-#: Longest row of a layer, over the median of everybody's longest; and greatest score of a class,
-#: over the median of those who have one. Honest ones begin from one model and differ by less.
-#: Rows are not compared unit by unit: fusions that fill up with zeros shrink some of them.
-LONGEST_ROW, GREATEST_SCORE = 2.0, 10.0
+#: Longest row of a layer, over the median of everybody's longest. Honest ones begin from one model
+#: and differ by less. Rows are not compared unit by unit: fusions that fill up with zeros shrink
+#: some of them.
+LONGEST_ROW = 2.0
 
 
-def bounded(cache: Cache) -> Cache:
+def bounded(cache: Cache, most_examples: float) -> Cache:
     """Return the cache with rows that are too long shortened, and scores that are too great cut.
 
-    Where none is, the tensors are the very same.
+    A score of a class counts up to `most_examples` times the median of those who have one (0: any),
+    as samples do in a mean. Where nothing is changed, the tensors are the very same.
     """
     if not cache.roster.clients:
         return cache
@@ -29,8 +30,8 @@ def bounded(cache: Cache) -> Cache:
             excess = lengths / _most(lengths.amax(-1), LONGEST_ROW)
             if (excess > 1).any():
                 tensors[name] = rows / excess.clamp(min=1).unsqueeze(-1)
-    most = _most(tensors["omega"], GREATEST_SCORE)
-    if (tensors["omega"] > most).any():
+    most = _most(tensors["omega"], most_examples)
+    if most_examples and (tensors["omega"] > most).any():
         tensors["omega"] = torch.minimum(tensors["omega"], most.expand_as(tensors["omega"]))
     return replace(cache, tensors=tensors)
 

@@ -72,7 +72,7 @@ class SubnetworkStrategy(PersonalizedStrategy):
         before = Cache.of(_part(state, clusters=False))
         cache = before.updated(uploads, model, size)
         if self.settings.robust.clip:
-            cache = bounded(cache)
+            cache = bounded(cache, self.settings.robust.most_examples)
         prototypes, present = self._prototypes(cache)
         old = _aligned(state, before.roster, cache.roster, model.classes, size)
         clusters = torch.full(present.shape, -1, dtype=torch.int64)

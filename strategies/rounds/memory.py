@@ -14,8 +14,8 @@ from strategies.rounds.agreement import AGREED, Agreement
 from strategies.rounds.identity import IDENTITY, Identities
 from strategies.rounds.patience import PATIENCE, Patience
 
-#: Prefix of who trained in the server's state.
-TRAINED = "trained."
+#: Prefixes of who trained, and of who trains no more, in the server's state.
+TRAINED, LEFT_OUT = "trained.", "left-out."
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Memory:
     identities : whose key is whose.
     references : by client, what differences in messages are from.
     trained : who has trained in some round, where few are drawn for each.
+    left_out : who trains no more, because it led the others astray.
     """
 
     agreed: Agreement | None = None
@@ -36,6 +37,7 @@ class Memory:
     identities: Identities = field(default_factory=Identities)
     references: dict[str, Reference] = field(default_factory=dict)
     trained: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
     def forget(self, client: str) -> None:
         """Remember nothing of a client any more; the scaling that it had a part in stays."""
@@ -45,14 +47,16 @@ class Memory:
         self.identities.forget(client)
         self.references.pop(client, None)
         self.trained -= {client}
+        self.left_out -= {client}
 
     def tensors(self) -> dict[str, Tensor]:
         """Return it as plain named tensors, to stand beside the method's."""
         agreed = {} if self.agreed is None else self.agreed.tensors()
         kept = agreed | self.patience.tensors() | self.identities.tensors()
-        if self.trained:
-            names = json.dumps(sorted(self.trained)).encode()
-            kept[f"{TRAINED}clients"] = torch.frombuffer(bytearray(names), dtype=torch.uint8)
+        for prefix, clients in ((TRAINED, self.trained), (LEFT_OUT, self.left_out)):
+            if clients:
+                names = json.dumps(sorted(clients)).encode()
+                kept[f"{prefix}clients"] = torch.frombuffer(bytearray(names), dtype=torch.uint8)
         return kept | reference_tensors(self.references)
 
     @classmethod
@@ -66,8 +70,9 @@ class Memory:
             Identities.of(own),
             references,
             _clients(own.get(f"{TRAINED}clients")),
+            _clients(own.get(f"{LEFT_OUT}clients")),
         )
-        ours = (AGREED, PATIENCE, IDENTITY, TRAINED)
+        ours = (AGREED, PATIENCE, IDENTITY, TRAINED, LEFT_OUT)
         return memory, {name: t for name, t in own.items() if not name.startswith(ours)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 
 import torch
 
@@ -26,12 +27,14 @@ class Population:
     agreed : what was agreed on before the first round.
     settings : of the rounds.
     patience : who is asked less often, because it did not answer.
+    left_out : who trains no more, because it led the others astray.
     """
 
     registry: NodeRegistry
     agreed: Agreement
     settings: RoundSettings
     patience: Patience = field(default_factory=Patience)
+    left_out: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -47,6 +50,10 @@ class Population:
         """Return what is known of a client: its samples, its capacity."""
         return self.registry.introductions[client].facts
 
+    def usual_examples(self) -> float:
+        """Return the median over clients of how many training samples they said that they have."""
+        return float(median(one.facts.examples for one in self.registry.introductions.values()))
+
     def gather(self, link: Link, all_answers: bool = False) -> None:
         """Let nodes join and leave: :func:`strategies.rounds.handshake.gather`."""
         gather(link, self.registry, self.settings, self.agreed, all_answers)
@@ -58,6 +65,7 @@ class Population:
         """
         joined = self._joined(round)
         there = [c for c in self._online() if c not in self.agreed.unseen or joined]
+        there = [c for c in there if c not in self.left_out]
         resting = set(self.patience.resting(there, round))
         return [c for c in there if c not in resting]
 

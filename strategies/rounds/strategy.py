@@ -36,6 +36,7 @@ from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.server_half import ServerHalf, State
+from strategies.rounds.undoing import Undoing
 
 log = logging.getLogger("fedsub")
 
@@ -60,6 +61,9 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         #: Who was asked to evaluate its model after training it.
         self._also: frozenset[str] = frozenset()
         self._rows: list[MetricRow] = []
+        #: What each of the round's clients was sent.
+        self._sent: dict[str, Bundle] = {}
+        self._undoing = Undoing(settings.robust)
         #: Whether each client that was asked for something answered, and usably if it was to train.
         self._answered: dict[str, bool] = {}
 
@@ -121,10 +125,11 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         begun = memory.agreed is not None
         if memory.agreed is None:
             memory.agreed = agree(self.link, registry, rounds, self.settings.standardise)
-        self.population = Population(registry, memory.agreed, rounds, memory.patience)
+        agreed = memory.agreed
+        patience, left_out = memory.patience, memory.left_out
+        self.population = Population(registry, agreed, rounds, patience, left_out)
         if begun:
             self.population.gather(self.link, all_answers=True)
-        agreed = memory.agreed
         self.model = build_model(self.settings.model, agreed.shape, len(agreed.classes))
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
@@ -171,6 +176,7 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         turn = self.turn(server_round)
         clients = self.participants(turn, self.state)
         downloads = self.downloads(self.state, clients, turn)
+        self._sent = dict(zip(clients, downloads, strict=True))
         also: frozenset[str] = frozenset()
         if self._metrics is not None and not self.evaluates_download:
             # A model of one's own is evaluated where it was trained: that saves half the messages.
@@ -191,6 +197,8 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         """Decode and check the uploads, then let the method aggregate those that passed."""
         assert self.state is not None
         uploads: dict[str, Bundle] = {}
+        refused: set[str] = set()
+        usual = self.population.usual_examples()
         for client, content in self.transport.read(server_round, replies):
             if client in self._also and exchange.METRICS in content:
                 self._take_metrics(client, content, server_round)
@@ -201,9 +209,12 @@ class PersonalizedStrategy(ServerHalf, Strategy):
                 self.check(self.state, client, upload)
             except (MessageRefused, ValueError) as error:
                 self.transport.refuse(client, server_round, error)
+                refused.add(client)
                 continue
             self.transport.accept(client, upload, content, server_round)
-            uploads[client] = upload
+            # Beyond what a device said before the first round it may have what most have, no more.
+            most = max(self.population.facts(client).examples, usual)
+            uploads[client] = replace(upload, examples=min(upload.examples, int(most)))
             report = exchange.read_report(content, self.card.reports)
             report["bytes_full_model"] = self.model.full_bytes
             self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
@@ -212,11 +223,38 @@ class PersonalizedStrategy(ServerHalf, Strategy):
             self.memory.trained |= uploads.keys()
         self.transport.forget_silent()
         self._answered = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
+        if self._undoing.broken(refused) and self._undo(server_round):
+            # That theirs could not be used is not the others' fault: nobody rests for it.
+            self._answered = {}
+            return None, None
         self._demand_quorum(server_round, len(uploads))
-        turn = self.turn(server_round)
-        self.state, rows = self.aggregate(self.state, dict(sorted(uploads.items())), turn)
+        turn, before = self.turn(server_round), self.state
+        uploads = dict(sorted(uploads.items()))
+        self.state, rows = self.aggregate(before, uploads, turn)
+        self._undoing.note(before, uploads, self._sent, self.transport.sends)
         self._rows += rows
         return None, None
+
+    def _undo(self, round: int) -> bool:
+        """Go back to the state before the last round, without who moved it; False: impossible."""
+        undone = self._undoing.undo(self.memory.left_out)
+        if undone is None:
+            return False
+        state, found = undone
+        for client in found:
+            state = self.without(state, client)
+        self.state = state
+        self.memory.left_out |= set(found)
+        self.population.left_out = self.memory.left_out
+        self._rows += [MetricRow(round, client, None, "left_out", 1) for client in found]
+        self._rows.append(MetricRow(round, "", None, "undone", 1))
+        log.warning(
+            "round %d: most uploads cannot be used since the last round that was averaged; it is "
+            "undone. Left out from now on, as they moved it most: %s",
+            round,
+            ", ".join(found) or "nobody else",
+        )
+        return True
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

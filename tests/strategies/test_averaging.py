@@ -77,16 +77,35 @@ def test_an_update_that_is_too_long_is_shortened_to_three_medians() -> None:
     assert mean_of(moved(1, 2, 3, 2), "clip") == 2.0
 
 
-def test_who_has_more_samples_may_move_further_up_to_ten_times() -> None:
-    """Lengths 1, 1, 1, 20 or 100 and a bound of 3; samples 1, 1, 1 and n: 3, 20, 30 are left."""
-    for n, far, left in ((1, 20, 3), (7, 20, 20), (7, 100, 21), (50, 100, 30)):
+def test_weight_and_length_have_one_bound_together() -> None:
+    """Of 1, 1, 1 and an update of `far` with n samples: weight times length is 3 at most."""
+    for n, far, adds in ((1, 2, 2), (1, 20, 3), (2, 1, 2), (2, 20, 3), (50, 1, 3), (50, 100, 3)):
         uploads = moved(1, 1, 1) | {"far": upload(n, body=[float(far)])}
-        weight = min(n, 10)  # nobody counts for more
-        assert mean_of(uploads, "clip") == pytest.approx((3 + weight * left) / (3 + weight)), n
-    # Who has fewer is held to what the others are.
+        assert mean_of(uploads, "clip") == pytest.approx((3 + adds) / (3 + min(n, 3))), (n, far)
+    # Who has fewer may go as much farther: it adds as much.
     uploads = {f"c{i}": upload(10, body=[1.0]) for i in range(3)}
     uploads["far"] = upload(1, body=[100.0])
-    assert mean_of(uploads, "clip") == pytest.approx((30 + 3) / 31)
+    assert mean_of(uploads, "clip") == pytest.approx((30 + 30) / 31)
+
+
+@pytest.mark.parametrize("examples", [1, 10, 2**48 - 1])
+@pytest.mark.parametrize("factor", [-1.0, -30.0, 1e5, 0.0])
+def test_no_single_upload_adds_more_than_three_times_the_middle_one(
+    factor: float, examples: int
+) -> None:
+    stream = np.random.default_rng(7)
+    honest = {
+        f"c{i}": upload(int(n), body=stream.normal(1, 1, 20).tolist())
+        for i, n in enumerate(stream.integers(4, 9, 9))
+    }
+    own = (factor * stream.normal(1, 1, 20)).tolist()
+    uploads, start = honest | {"evil": upload(examples, body=own)}, {"body": torch.zeros(20)}
+    robust = RobustSettings.parse("clip", 0.2)
+    shares = dict(zip(uploads, weights(uploads, robust.most_examples), strict=True))
+    added = {c: shares[c] * float(np.linalg.norm(u.floats("body"))) for c, u in uploads.items()}
+    least = sum(shares[c] * torch.from_numpy(honest[c].floats("body").copy()) for c in honest)
+    evils = (robust_mean(uploads, start, robust)["body"] - least).norm()
+    assert evils <= 3 * sorted(added.values())[4] * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("filters", ["clip", "clip,multi-krum", "trimmed-mean", "median"])
@@ -143,10 +162,10 @@ def test_few_uploads(filters: str, values: tuple[float, ...]) -> None:
     assert mean_of(moved(*values), filters, share=0.4) == (values[0] if values else 0.0)
 
 
-def test_nobody_counts_for_more_than_ten_times_the_median() -> None:
-    """Weights 1, 1, 10 instead of 1, 1, 2**48 - 1."""
-    uploads = moved(0, 0, 12) | {"c2": upload(2**48 - 1, body=[12.0])}
-    assert mean_of(uploads, "none") == pytest.approx(10.0)
+def test_nobody_counts_for_more_than_three_times_the_median() -> None:
+    """Weights 1, 1, 3 instead of 1, 1, 2**48 - 1."""
+    uploads = moved(0, 0, 10) | {"c2": upload(2**48 - 1, body=[10.0])}
+    assert mean_of(uploads, "none") == pytest.approx(6.0)
     skewed = moved(1, 2) | {"c2": upload(10, body=[1.0])}
     assert weights(skewed, 10.0) == weights(skewed) == [1 / 12, 1 / 12, 10 / 12]
     assert weights(skewed, 3.0) == [0.2, 0.2, 0.6]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fedsub_core.models.kinds import mlp
-from strategies.fedsub.bounds import GREATEST_SCORE, LONGEST_ROW, bounded
+from strategies.fedsub.bounds import LONGEST_ROW, bounded
 from strategies.fedsub.cache import Cache
 from strategies.roster import Roster
 
@@ -27,14 +27,14 @@ def cache() -> Cache:
 def test_honest_ones_are_the_very_same_tensors() -> None:
     before = cache()
     before.tensors["rows.linear1"][1] = 0  # one who has selected nothing
-    after = bounded(before)
+    after = bounded(before, 3.0)
     assert all(after.tensors[name] is tensor for name, tensor in before.tensors.items())
 
 
 def test_rows_of_one_that_are_too_long_are_shortened_and_keep_their_direction() -> None:
     before = cache()
     before.tensors["rows.linear1"][2] *= 1e5
-    after = bounded(before).tensors["rows.linear1"]
+    after = bounded(before, 3.0).tensors["rows.linear1"]
     torch.testing.assert_close(after[2].norm(dim=-1), torch.full((5,), LONGEST_ROW))
     ratio = after[2] / before.tensors["rows.linear1"][2]
     torch.testing.assert_close(ratio, torch.full_like(ratio, LONGEST_ROW / 1e5))
@@ -45,13 +45,14 @@ def test_rows_of_one_that_are_too_long_are_shortened_and_keep_their_direction() 
 def test_a_score_that_is_too_great_is_cut() -> None:
     before = cache()
     before.tensors["omega"][0, 1] = 3e38
-    after = bounded(before).tensors["omega"]
-    assert after[0, 1] == GREATEST_SCORE * before.tensors["omega"][:, 1].median()
+    after = bounded(before, 3.0).tensors["omega"]
+    assert after[0, 1] == 3.0 * before.tensors["omega"][:, 1].median()
     assert torch.equal(after[1:], before.tensors["omega"][1:])
+    assert bounded(before, 0.0).tensors["omega"] is before.tensors["omega"]
 
 
 def test_nobodys_rows_and_scores() -> None:
     empty = Cache.empty(Roster(()), MODEL, 4)
-    assert bounded(empty).tensors.keys() == empty.tensors.keys()
+    assert bounded(empty, 3.0).tensors.keys() == empty.tensors.keys()
     nothing = Cache.empty(Roster(("a",)), MODEL, 4)
-    assert torch.equal(bounded(nothing).tensors["omega"], nothing.tensors["omega"])
+    assert torch.equal(bounded(nothing, 3.0).tensors["omega"], nothing.tensors["omega"])

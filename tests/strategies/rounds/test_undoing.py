@@ -1,0 +1,103 @@
+"""A round that led most people astray is undone, and who moved it is left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub_core.config.settings import RobustSettings
+from fedsub_core.wire.bundles import Bundle, Dense, dense
+from strategies.rounds.undoing import Undoing, culprits, parts_of_move
+
+SENDS = {"body": dense((2,))}
+START = {"body": torch.zeros(2)}
+
+
+def sent(*values: float, examples: int = 1) -> Bundle:
+    return Bundle(examples, tensors={"body": Dense(np.array(values, np.float32))})
+
+
+def round_of(uploads: dict[str, Bundle], share: float = 0.4, filters: str = "none") -> Undoing:
+    undoing = Undoing(RobustSettings.parse(filters, share))
+    noted(undoing, START, uploads)
+    return undoing
+
+
+def noted(undoing: Undoing, state: dict[str, torch.Tensor], uploads: dict[str, Bundle]) -> None:
+    undoing.note(state, uploads, dict.fromkeys(uploads, sent(0, 0)), SENDS)
+
+
+HONEST = {"a": sent(1, 0.5), "b": sent(1, -0.5), "c": sent(1, 0), "d": sent(0.9, 0)}
+
+
+def test_parts_are_projections_on_the_weighted_sum() -> None:
+    """Moves (1, 0), (1, 0), (0, 2) sum to (2, 2): parts 2/8, 2/8 and 4/8."""
+    moves = {"a": [1, 0], "b": [1, 0], "c": [0, 2]}
+    arrays = {client: np.array(move, np.float32) for client, move in moves.items()}
+    even, clip = dict.fromkeys(moves, 5.0), RobustSettings.parse("clip", 0.2)
+    assert parts_of_move(arrays, even, clip) == pytest.approx({"a": 0.25, "b": 0.25, "c": 0.5})
+    # As in a mean the weight is three times the median's at most, and so is what it adds: (0, 3).
+    heavy = parts_of_move(arrays, even | {"c": 1e12}, clip)
+    assert heavy == pytest.approx({"a": 2 / 13, "b": 2 / 13, "c": 9 / 13})
+    free = parts_of_move(arrays, even | {"c": 1e12}, RobustSettings.parse("none", 0.2))
+    assert free == pytest.approx({"a": 2 / 40, "b": 2 / 40, "c": 36 / 40})
+
+
+def test_who_went_the_other_way_with_all_might_is_found() -> None:
+    undoing = round_of(HONEST | {"evil": sent(-500, 0, examples=10**9)})
+    assert undoing.broken({"a", "b", "c"})
+    assert not undoing.broken({"a", "b"})  # not most of five
+    assert undoing.undo(()) == (START, ["evil"])
+
+
+def test_of_what_is_clipped_two_together_are_found() -> None:
+    """Honest moves sum to 2.9 of about 1 each, bounded hostile ones to -3 each."""
+    evil = sent(-500, 0)
+    uploads = {client: HONEST[client] for client in "abc"} | {"x": evil, "y": evil}
+    assert round_of(uploads, filters="clip").undo(()) == (START, ["x", "y"])
+
+
+def test_nobody_is_left_out_where_nobody_stands_out() -> None:
+    """A rate at which everybody's training diverges is nobody's fault."""
+    undoing = round_of({client: sent(100, 1) for client in "abcd"})
+    assert undoing.broken(set("abcd"))
+    assert undoing.undo(()) is None
+
+
+def test_no_more_are_left_out_than_may_be_malicious() -> None:
+    uploads = HONEST | {"evil": sent(-500, 0, examples=10**9)}
+    assert round_of(uploads, share=0.2).undo(()) == (START, ["evil"])
+    assert round_of(uploads, share=0.2).undo({"earlier"}) is None
+    assert round_of(uploads, share=0.4).undo({"earlier"}) == (START, ["evil"])
+
+
+def test_rounds_are_undone_one_after_the_other() -> None:
+    """If it goes on, the state before the round before is tried, and nobody need stand out."""
+    undoing = round_of(HONEST)
+    uploads = HONEST | {"evil": sent(-500, 0, examples=10**9)}
+    later = {"body": torch.ones(2)}
+    noted(undoing, later, uploads)
+    assert undoing.undo(()) == (later, ["evil"])
+    assert undoing.broken({"a", "b", "c"})
+    assert undoing.undo({"evil"}) == (START, [])
+    assert not undoing.broken({"a", "b", "c"})  # nothing is left to go back to
+
+
+def test_of_large_states_the_last_alone_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strategies.rounds.undoing.MOST_BYTES", 8)
+    undoing = round_of(HONEST)
+    noted(undoing, START, HONEST | {"evil": sent(-500, 0)})
+    assert undoing.undo(()) is not None
+    assert not undoing.broken(set("abcd"))
+
+
+def test_two_people_cannot_tell() -> None:
+    undoing = round_of({"a": sent(1, 0), "evil": sent(-500, 0)})
+    assert not undoing.broken({"a"})
+
+
+def test_who_made_half_as_much_as_who_made_most_is_left_out_with_it() -> None:
+    assert culprits({"a": 0.02, "b": 0.03, "c": -0.1, "d": 0.01, "x": 0.5, "y": 0.4}) == ["x", "y"]
+    assert culprits({"a": 0.3, "b": 0.3, "c": 0.4}) == []
+    assert culprits({}) == []
