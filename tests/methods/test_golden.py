@@ -50,6 +50,7 @@ def test_numbers_stay(name: str, real_data: Path, tmp_path: Path) -> None:
         "rounds": ROUNDS,
         "method": method,
         "device": "cpu",
+        "standardise": "federation",  # what they were recorded with
     }
     if fusion:
         keys |= {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": fusion}
