@@ -111,6 +111,9 @@ def run(
         )
     print_results(console, method_summaries(folder))
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+    person = next(iter(federation.clients))
+    use = f"A person's model: fedsub predict --run {folder} --client {person} --input NEW.npz"
+    console.print(use, soft_wrap=True, markup=False)
     if with_report:
         from fedsub.report.report import write_report
 

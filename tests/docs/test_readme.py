@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
 
 from fedsub.deploy.flower_process import flower_environment, flower_program, free_ports
+from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import read_config
 from fedsub_server.rundb import RunDatabase
 
@@ -112,7 +112,7 @@ def test_the_pages_command_trains_everybody_and_leaves_all_files(
         assert len((folder / name / "metrics.csv").read_text().splitlines()) > 2 * PEOPLE * 5
         models = sorted((folder / name / "models").glob("*.safetensors"))
         assert [path.stem for path in models] == [f"{i + 1:02d}" for i in range(PEOPLE)]
-        assert all(load_file(path) for path in models)
+        assert [load_model(path).client for path in models] == [path.stem for path in models]
         with RunDatabase(folder / name / "state.db") as database:
             assert database.last_round() == 2
         # The table stands in the log, one row a method.

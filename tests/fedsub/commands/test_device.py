@@ -16,7 +16,8 @@ from fedsub.cli import cli
 from fedsub.commands.device import export, predict
 from fedsub_client.file_history import FileHistory
 from fedsub_client.loaded_model import load_model
-from fedsub_client.saved_state import PersonalModel, Saved
+from fedsub_client.personal_model import PersonalModel
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
@@ -30,10 +31,11 @@ CARD = Card("toy", "test", ("row", "b, c", "class"), ("u", "v"))
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A device's folder, its model drawn large enough to say different things."""
-    drawn = build_model("auto", (2,), 3).init(1, seed=7)
+    chain = build_model("auto", (2,), 3)
+    drawn = chain.init(1, seed=7)
     params = {name: 4 * tensor[0] for name, tensor in drawn.items()}
     scaling = Scaling(np.array([20, -3], np.float32), np.array([4, 0.5], np.float32))
-    model = PersonalModel(params, "auto", (2,), CARD, scaling)
+    model = PersonalModel("p", "fedsub", 4, params, chain, "mlp", CARD, scaling)
     saved = Saved("p", "run", "fedsub", 4, FileHistory((60,), b"0"), model=model)
     folder = tmp_path / "state" / "p"
     folder.mkdir(parents=True)
@@ -67,7 +69,7 @@ def test_predictions_as_csv(state: Path, new: Path, tmp_path: Path) -> None:
     file = tmp_path / "predictions.csv"
     written = call(predict, "--state", state.parent, "--input", new, "--output", file)
     assert file.read_text("utf-8") == printed.stdout
-    assert written.stdout == f"client p, model of round 4: 12 predictions: {file}\n"
+    assert written.stdout == f"client p, fedsub's model of round 4: 12 predictions: {file}\n"
 
 
 def test_predictions_as_npz(state: Path, new: Path, tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_export_says_what_it_wrote(state: Path, tmp_path: Path) -> None:
     args = ("--state", state, "--format", "torchscript", "--output", file)
     done = call(export, *args)
     assert done.exit_code == 0, done.output
-    said = "client p, model of round 4, x [batch, 2]: read back, probabilities differ by "
+    said = "client p, fedsub's model of round 4, x [batch, 2]: read back, probabilities differ by "
     assert done.stdout.startswith(said) and done.stdout.endswith(f"{file}\n")
     x = np.array([[20, -3], [30, -2]], np.float32)
     module = torch.jit.load(file)  # type: ignore[no-untyped-call]
