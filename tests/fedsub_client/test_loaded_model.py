@@ -241,3 +241,33 @@ def test_samples_in_absurd_units_are_refused(tmp_path: Path) -> None:
         DataError, match=r"row 4: got .* 3e\+38, .*; expected g of the training data"
     ):
         loaded.probabilities(spoilt(4, 3e38))
+
+
+def test_samples_far_from_the_training_data_are_said(
+    state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a model answers there means nothing, however sure it is."""
+    model = load_model(state)
+    assert model.scaling is not None
+    mean, std = model.scaling.mean, model.scaling.std
+    x = mean + std * np.array([[0, 1], [49, -49], [2, 0]])
+    model.probabilities(x, "new.npz")
+    assert caplog.text == ""
+    x[2] += std * (0, 1e4)
+    found = model.probabilities(x, "new.npz")
+    assert found[2].max() > 0.999, "sure of what it has never seen"
+    assert "new.npz: client 'p': x: 1 of 3 rows (the first is row 2) hold values" in caplog.text
+    assert "feature 1 ('v') up to 10,000, in row 2. What is answered" in caplog.text
+    assert "('u')" not in caplog.text and "expected g." in caplog.text
+    with pytest.raises(DataError, match=r"x: 2 of 2 rows .* 10,000, in row 0\. No answer would"):
+        model.probabilities(x[[2, 2]], "new.npz")
+
+
+def test_far_windows_are_said_by_channel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder, parts = trained(tmp_path, "cnn1d")
+    x = parts.test_x.copy()
+    load_model(folder).probabilities(x)
+    assert caplog.text == ""
+    x[5, 0, 17] = 1e6
+    load_model(folder).probabilities(x)
+    assert "1 of 18 rows (the first is row 5)" in caplog.text and "feature 0 ('u')" in caplog.text
