@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
+from fedsub.cli import cli
 from fedsub.deploy.flower_process import flower_environment, flower_program, free_ports
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import read_config
@@ -65,6 +67,23 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_persons_model_is_used_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_run = ["run", str(ROOT / "datasets/watch/run.toml")]
+    lines = [[*make_run, "--rounds", "1", "--method", "local", "--beside", "", "--no-report"]]
+    lines += [shlex.split(line, comments=True)[1:] for line in blocks()[1] if "fedsub " in line[:7]]
+    assert [line[0] for line in lines] == ["run", "data", "predict", "export"]
+    for line in lines:
+        done = CliRunner().invoke(cli, line)
+        assert done.exit_code == 0, (line, done.output, done.exception)
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 434
+    assert (tmp_path / "model.pt").is_file()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.slow
 def test_the_pages_lines_do_what_they_say_one_after_another(checkout: Path) -> None:
     """Pasted as they stand, each after what stands above it, but for the suite and the studies."""
