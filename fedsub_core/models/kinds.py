@@ -17,6 +17,7 @@ from torch import nn
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model
+from fedsub_core.models.described import TYPES
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
@@ -84,6 +85,11 @@ def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
             f"torch.nn.Sequential or a fedsub Model, outputs of shape {(classes,)}: a logit a class"
         )
     assert isinstance(built, Model)
+    if strange := [layer for layer in built.layers if type(layer) not in TYPES.values()]:
+        raise ConfigError(
+            f"model {kind!r}: got layer {strange[0]}, expected {', '.join(TYPES)}: a model's file "
+            "says how to compute with it"
+        )
     return built
 
 

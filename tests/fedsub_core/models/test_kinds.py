@@ -13,7 +13,9 @@ from torch import nn
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import ConfigError
 from fedsub_core.models import kinds, names
+from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import build_model, cnn1d, mlp
+from fedsub_core.models.layers import Flatten, Linear, ReLU
 from fedsub_core.models.names import resolve_kind
 
 
@@ -71,6 +73,14 @@ def frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 def double(shape: tuple[int, ...], classes: int) -> nn.Module:
     return two_layers(shape, classes).double()
+
+
+class Tanh(ReLU):
+    """A layer of one's own, which no file could name."""
+
+
+def own_layer(shape: tuple[int, ...], classes: int) -> Model:
+    return Model((Flatten(), Tanh(), Linear("last", classes, shape[0] * shape[1])), shape)
 
 
 def no_model(shape: tuple[int, ...], classes: int) -> str:
@@ -139,6 +149,10 @@ def test_a_torch_module_of_a_package_becomes_a_model(installed: Callable[..., No
         (by_data, r"layer 0 \(Conv1d\): its bias was set by the model's builder"),
         (trained_before, r"layer 0 \(Conv1d\): its weight was set by the model's builder"),
         (replaced, r"layer 3 \(Linear\): its weight was set by the model's builder"),
+        (
+            own_layer,
+            r"got layer .*Tanh\(\), expected Linear, Conv, Pool, ReLU, Flatten",
+        ),
         (frozen, r"layer 0 \(Conv1d\): its weight is frozen"),
         (double, r"layer 0 \(Conv1d\): its weight is torch.float64"),
         (recurrent, r"layer 0 \(LSTM\): unknown; supported: Linear"),
