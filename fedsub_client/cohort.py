@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedsub_client.learners.base import Learner, Report, State
 from fedsub_client.own_gains import own_gains
+from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
@@ -20,7 +21,9 @@ from fedsub_core.data.stacks import select_params
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import NEW, UNLABELLED, Evaluation, evaluate
+from fedsub_core.models.chain import Params
 from fedsub_core.models.kinds import build_model
+from fedsub_core.models.names import resolve_kind
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundle_tensors import LastTensors
@@ -48,6 +51,7 @@ class Cohort:
     seed : of the run, from which the first model is drawn.
     device : where the stack lives.
     wire : how messages are written.
+    method, model : what trains, and the kind of model: for what is kept of both.
     """
 
     learner: Learner
@@ -58,6 +62,8 @@ class Cohort:
     seed: int = 0
     device: str = "cpu"
     wire: WireSettings = field(default_factory=WireSettings)
+    method: str = ""
+    model: str = ""
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)
@@ -118,6 +124,26 @@ class Cohort:
             self._own = True
         for name, tensor in self.state.items():
             tensor[i] = own[name]
+
+    def personal_model(
+        self, i: int, params: Params, round: int, shared: Scaling | None
+    ) -> PersonalModel:
+        """Return the `i`-th client's model after `round`, with all that is needed to use it.
+
+        `params` are those of all, stacked; `shared` is the federation's scaling.
+        """
+        return PersonalModel(
+            self.clients[i].client,
+            self.method,
+            round,
+            {name: tensor[i].cpu().clone() for name, tensor in params.items()},
+            self.learner.model,
+            resolve_kind(self.model, self.clients[i].shape),
+            self.card,
+            self.data.scaling(i, round, shared),
+            self.learner.experts,
+            self.learner.not_kept(),
+        )
 
     # What goes over the wire.
 
@@ -247,4 +273,6 @@ def make_cohort(
         settings.seed,
         device,
         settings.wire,
+        settings.method,
+        settings.model,
     )

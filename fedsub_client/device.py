@@ -15,12 +15,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
-from safetensors.torch import save as save_tensors
 
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
-from fedsub_client.saved_state import PersonalModel, Saved
+from fedsub_client.model_file import model_bytes
+from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.config.run_config import from_flat
@@ -29,7 +29,6 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
-from fedsub_core.models.names import resolve_kind
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.exchange import Instructions
 
@@ -168,10 +167,6 @@ class Device:
         client = self._numpy_client(told.method, file, saved)
         answer, _, metrics = client.fit(arrays, dict(told.record()))
         payload = answer[0].tobytes()
-        params = {name: tensor[0].cpu() for name, tensor in client.model.items()}
-        used = client.cohort.data.scaling(0, round, told.scaling)
-        shape = self.data.x.shape[1:]
-        kind = resolve_kind(self.config.model, shape)
         new = Saved(
             self.client,
             told.run,
@@ -181,7 +176,7 @@ class Device:
             client.cohort.client_state(0),
             payload,
             client.report,
-            PersonalModel(params, kind, shape, self.card, used, client.cohort.learner.experts),
+            client.cohort.personal_model(0, client.model, round, told.scaling),
         )
         self._save(new, told)
         return payload, client.report, metrics
@@ -196,8 +191,7 @@ class Device:
         saved = next((one for one in found if one is not None and one.run == run), None)
         if saved is None or saved.model is None:
             raise RunError(f"client {self.client!r}: it has trained no round of this run")
-        tensors = {name: tensor.contiguous() for name, tensor in saved.model.params.items()}
-        return RecordDict({exchange.PAYLOAD: exchange.pack(save_tensors(tensors))})
+        return RecordDict({exchange.PAYLOAD: exchange.pack(model_bytes(saved.model))})
 
     def _load(self, told: Instructions) -> Saved | None:
         """Return this device's state of the run; None where the run is new here."""

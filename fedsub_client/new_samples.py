@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.npz import read_npz
+from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.errors import DataError
+
+#: Standard deviations from the training data's mean beyond which a value is no such datum. The
+#: furthest test sample of the prepared federations (WISDM, UCI HAR, WESAD, watch) is 31 away.
+FAR = 50.0
+#: Features that a message names at most.
+SHOWN = 3
 
 
 def read_samples(path: Path | str) -> NDArray[Any]:
@@ -72,3 +79,39 @@ def check_samples(
             "expected a finite number. Drop or fill such samples before."
         )
     return single
+
+
+def check_distances(x: NDArray[np.float32], card: Card, scaling: Scaling, where: str) -> str:
+    """Return a warning of rows that hold values far from the training data; "" if there is none.
+
+    Parameters
+    ----------
+    x : [n, *features], as :func:`check_samples` returns it.
+    scaling : mean and standard deviation of the training data.
+    where : what the messages begin with.
+
+    Raises
+    ------
+    DataError
+        Where all rows do: then it is a matter of units, and no answer means anything.
+    """
+    with np.errstate(over="ignore"):
+        away = np.abs(apply(scaling, x)).reshape(len(x), len(card.features), -1).max(2)
+    rows = np.flatnonzero(away.max(1) > FAR)
+    if not len(rows):
+        return ""
+    features = [i for i in np.argsort(-away.max(0)) if away[:, i].max() > FAR]
+    worst = "; ".join(
+        f"feature {i} ({card.features[i]!r}) up to {away[:, i].max():,.0f}, in row "
+        f"{away[:, i].argmax()}"
+        for i in features[:SHOWN]
+    )
+    more = f"; {len(features) - SHOWN} features more" if len(features) > SHOWN else ""
+    said = (
+        f"{where}: x: {len(rows)} of {len(x)} rows (the first is row {rows[0]}) hold values more "
+        f"than {FAR:g} standard deviations from the training data's mean: {worst}{more}"
+    )
+    units = f"Check the units, expected {card.units}." if card.units else "Check the units."
+    if len(rows) == len(x):
+        raise DataError(f"{said}. No answer would mean anything. {units}")
+    return f"{said}. What is answered for them means nothing. {units}"

@@ -7,10 +7,8 @@ all that is needed to use the personal model without a server.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,35 +19,12 @@ from torch import Tensor
 
 from fedsub_client.file_history import FileHistory
 from fedsub_client.learners.base import Report, State
-from fedsub_core.data.card import Card, card_table, parse_card
-from fedsub_core.data.standardise import Scaling
+from fedsub_client.model_file import checksum, model_bytes, model_of
+from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import RunError
-from fedsub_core.models.chain import Params
 
 #: Of the layout below; a device of another one does not guess.
-LAYOUT = 2
-
-
-@dataclass(frozen=True)
-class PersonalModel:
-    """A person's model as it is evaluated, exported and used.
-
-    Parameters
-    ----------
-    params : without a client axis, by their names in the architecture.
-    kind : of model, from which the architecture follows; never ``auto``.
-    shape : of one sample.
-    card : classes, features and units of the data it was trained on.
-    scaling : what features are standardised with; None where they are not.
-    experts : of a mixture (:class:`fedsub_core.models.mixture.Mixture`); () is one model.
-    """
-
-    params: Params
-    kind: str
-    shape: tuple[int, ...]
-    card: Card
-    scaling: Scaling | None
-    experts: tuple[str, ...] = ()
+LAYOUT = 3
 
 
 @dataclass(frozen=True)
@@ -93,19 +68,9 @@ class Saved:
         tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
         if self.model is not None:
-            facts["model"] = {
-                "kind": self.model.kind,
-                "shape": self.model.shape,
-                "card": card_table(self.model.card),
-                "experts": self.model.experts,
-            }
-            for name, tensor in self.model.params.items():
-                tensors[f"model/{name}"] = tensor.clone(memory_format=torch.contiguous_format)
-            if self.model.scaling is not None:
-                tensors["scaling/mean"] = torch.from_numpy(self.model.scaling.mean.copy())
-                tensors["scaling/std"] = torch.from_numpy(self.model.scaling.std.copy())
+            tensors["model"] = _tensor(model_bytes(self.model))
         tensors["facts"] = _tensor(json.dumps(facts).encode())
-        tensors["digest"] = _tensor(_digest(tensors))
+        tensors["digest"] = _tensor(checksum(tensors))
         return save_tensors(tensors)
 
     @classmethod
@@ -119,8 +84,10 @@ class Saved:
         """
         try:
             tensors = load_tensors(data)
+            if not {"digest", "facts"} <= tensors.keys():
+                raise ValueError("tensors alone, without a checksum and facts")
             written = bytes(tensors.pop("digest").numpy())
-            if written != _digest(tensors):
+            if written != checksum(tensors):
                 raise ValueError("its checksum is wrong")
             facts = json.loads(bytes(tensors.pop("facts").numpy()))
             layout = facts["layout"]
@@ -135,23 +102,12 @@ class Saved:
                 _group(tensors, "state/"),
                 bytes(tensors["reply"].numpy()),
                 facts["report"],
-                _model(facts.get("model"), tensors),
+                model_of(bytes(tensors["model"].numpy())) if "model" in tensors else None,
             )
         except RunError:
             raise
         except Exception as error:  # safetensors has errors of its own for each kind of damage
             raise RunError(f"damaged ({type(error).__name__}: {error})") from error
-
-
-def _model(facts: dict[str, Any] | None, tensors: dict[str, Tensor]) -> PersonalModel | None:
-    if facts is None:
-        return None
-    scaling = None
-    if "scaling/mean" in tensors:
-        scaling = Scaling(tensors["scaling/mean"].numpy(), tensors["scaling/std"].numpy())
-    params, card = _group(tensors, "model/"), parse_card(facts["card"], Path("the saved state"))
-    shape, experts = tuple(facts["shape"]), tuple(facts.get("experts", ()))
-    return PersonalModel(params, facts["kind"], shape, card, scaling, experts)
 
 
 def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -160,11 +116,3 @@ def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _tensor(data: bytes) -> Tensor:
     return torch.from_numpy(np.frombuffer(data, np.uint8).copy())
-
-
-def _digest(tensors: dict[str, Tensor]) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.digest()

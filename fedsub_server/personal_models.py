@@ -22,14 +22,14 @@ log = logging.getLogger("fedsub")
 
 #: Seconds that all models are waited for.
 PATIENCE = 120.0
-#: Bytes of a file beside its numbers: names and shapes.
-HEADER_BYTES = 2**16
+#: Bytes of a file beside its parameters: what it says of itself, names of classes and features.
+HEADER_BYTES = 2**20
 
 
 def collect_models(link: Link, population: Population, most: int, folder: Path, run: str) -> None:
     """Write every simulated person's model to ``<folder>/<client>.safetensors``.
 
-    One of more than `most` bytes, names and shapes left out, is refused.
+    One of more than `most` bytes of parameters is refused.
     A node that did not train in the run called `run` has another run's model, and gives none.
     """
     said = population.registry.introductions

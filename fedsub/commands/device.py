@@ -15,17 +15,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_CLIENT = click.option("--client", metavar="ID", help="whose model, of a run on this machine")
+_RUN = click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="that run's folder [default: the newest in runs/ that left models]",
+)
 _STATE = click.option(
     "--state",
     type=click.Path(path_type=Path),
-    required=True,
-    help="a device's state: <state-dir>/<client-id>, or <state-dir> of a single client",
+    help="instead of both, a device's state (<state-dir>/<client-id>, or <state-dir> of a single "
+    "client) or a model's file (<run>/<method>/models/<client>.safetensors)",
 )
 _FORCE = click.option("--force", is_flag=True, help="replace the file that is there")
 _ENDINGS = (".csv", ".npz")
 
 
 @click.command(short_help="Use a person's model on new samples.")
+@_CLIENT
+@_RUN
 @_STATE
 @click.option(
     "--input",
@@ -40,10 +48,18 @@ _ENDINGS = (".csv", ".npz")
     help=".csv, or .npz with probabilities, label and classes [default: CSV, printed]",
 )
 @_FORCE
-def predict(state: Path, samples: Path, output: Path | None, force: bool) -> None:
+def predict(
+    client: str | None,
+    run: Path | None,
+    state: Path | None,
+    samples: Path,
+    output: Path | None,
+    force: bool,
+) -> None:
     """Say for each sample which class it is, with every class's probability.
 
-    Works on the device alone: needs its state folder, no server, and leaves the state as it is.
+    Takes a person's model where a simulation left it, or a device's state: then it needs no server,
+    and leaves the state as it is. Samples far from all that the model was trained on are said.
     """
     from fedsub_client.loaded_model import load_model
     from fedsub_client.new_samples import read_samples
@@ -54,19 +70,21 @@ def predict(state: Path, samples: Path, output: Path | None, force: bool) -> Non
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
-    loaded = load_model(state)
-    found = loaded.probabilities(read_samples(samples), str(samples))
-    classes = loaded.model.card.classes
+    model = load_model(_where(client, run, state))
+    found = model.probabilities(read_samples(samples), str(samples))
+    classes = model.card.classes
     if output is None:
         click.echo(_csv(found, classes), nl=False)
         return
     data = _npz(found, classes) if output.suffix == ".npz" else _csv(found, classes).encode()
     write_whole(output, data)
-    about = f"client {loaded.client}, model of round {loaded.round}"
+    about = f"client {model.client}, {model.method}'s model of round {model.round}"
     click.echo(f"{about}: {len(found):,} predictions: {output}")
 
 
 @click.command(short_help="Write a person's model for other programs.")
+@_CLIENT
+@_RUN
 @_STATE
 @click.option(
     "--format",
@@ -78,7 +96,14 @@ def predict(state: Path, samples: Path, output: Path | None, force: bool) -> Non
     "--output", type=click.Path(path_type=Path), required=True, help="the file to be written"
 )
 @_FORCE
-def export(state: Path, format: str, output: Path, force: bool) -> None:
+def export(
+    client: str | None,
+    run: Path | None,
+    state: Path | None,
+    format: str,
+    output: Path,
+    force: bool,
+) -> None:
     """Write a person's model as one file that needs nothing of FedSub.
 
     ONNX and TorchScript take x [batch, *features], float32 in the units of the training data,
@@ -88,16 +113,33 @@ def export(state: Path, format: str, output: Path, force: bool) -> None:
     from fedsub.export.formats import export as write_model
     from fedsub_client.loaded_model import load_model
 
-    loaded = load_model(state)
-    difference = write_model(loaded, format, output, force)
+    model = load_model(_where(client, run, state))
+    difference = write_model(model, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"
         if difference is None
         else f"read back, probabilities differ by {difference:.1g} at most"
     )
-    shape = ", ".join(map(str, loaded.model.shape))
-    about = f"client {loaded.client}, model of round {loaded.round}, x [batch, {shape}]"
-    click.echo(f"{about}: {checked}: {output}")
+    shape = ", ".join(map(str, model.shape))
+    about = f"client {model.client}, {model.method}'s model of round {model.round}"
+    click.echo(f"{about}, x [batch, {shape}]: {checked}: {output}")
+
+
+def _where(client: str | None, run: Path | None, state: Path | None) -> Path:
+    """Return where the model lies that the options mean; say it where it was looked for."""
+    from fedsub.commands.whose_model import find_model
+
+    if (client is None) == (state is None) or (state is not None and run is not None):
+        raise ConfigError(
+            "got " + ("--state with --client or --run" if state else "no --client") + ", expected "
+            "either --client ID, with --run FOLDER or the newest run, or --state PATH"
+        )
+    if state is not None:
+        return state
+    assert client is not None
+    found = find_model(client, run)
+    click.echo(f"Model: {found}", err=True)
+    return found
 
 
 def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -111,6 +112,9 @@ def run(
         )
     print_results(console, method_summaries(folder))
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+    person = next(iter(federation.clients))
+    use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
+    console.print(f"A person's model: {use}", soft_wrap=True, markup=False)
     if with_report:
         from fedsub.report.report import write_report
 

@@ -20,13 +20,13 @@ from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import SimulationGrid, by_size
 from fedsub_client.cohort import Cohort, make_cohort
 from fedsub_client.learners.base import State
+from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.cores import work_beside
 from fedsub_core.data.federation import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
-from fedsub_core.models.chain import Params
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
@@ -100,7 +100,7 @@ class CohortGrid(SimulationGrid):
 
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
-    ) -> Iterator[tuple[str, Params]]:
+    ) -> Iterator[PersonalModel]:
         """Yield every client's model as it is evaluated after what it `received`."""
         for cohort in self.cohorts:
             clients = [c.client for c in cohort.clients]
@@ -108,8 +108,8 @@ class CohortGrid(SimulationGrid):
             state = cohort.personalised(turn, scaling, range(len(clients)), bundles)
             params = cohort.learner.personal(state)
             cohort.data.forget()
-            for i, client in enumerate(clients):
-                yield client, {name: t[i].cpu().contiguous() for name, t in params.items()}
+            for i in range(len(clients)):
+                yield cohort.personal_model(i, params, turn.round, scaling)
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
         """Let the addressed clients work, those asked for the same together."""

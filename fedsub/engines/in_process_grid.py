@@ -16,9 +16,9 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client.learners.base import State
+from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.models.chain import Params
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
@@ -109,7 +109,7 @@ class SimulationGrid(InProcessGrid):
     @abstractmethod
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
-    ) -> Iterator[tuple[str, Params]]:
+    ) -> Iterator[PersonalModel]:
         """Yield every client's model as it is evaluated after what it `received`."""
 
     @abstractmethod

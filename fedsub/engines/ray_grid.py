@@ -20,12 +20,12 @@ from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.in_process_grid import SimulationGrid, by_size
 from fedsub.engines.ray_cluster import check_version, in_short
 from fedsub_client.learners.base import State
+from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
-from fedsub_core.models.chain import Params
 from fedsub_core.turn import Turn
 from fedsub_core.version import build
 from fedsub_core.wire.bundles import Bundle
@@ -102,9 +102,9 @@ class RayGrid(SimulationGrid):
 
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
-    ) -> Iterator[tuple[str, Params]]:
+    ) -> Iterator[PersonalModel]:
         """Yield every client's model as it is evaluated after what it `received`."""
-        asked: dict[int, Work[list[tuple[str, Params]]]] = {}
+        asked: dict[int, Work[list[PersonalModel]]] = {}
         for w, clients in enumerate(self._clients):
             own = {c.client: received[c.client] for c in clients}
             asked[w] = partial(_models, turn=turn, scaling=scaling, received=own)
@@ -195,5 +195,5 @@ def _answers(grid: CohortGrid, messages: Sequence[Message]) -> tuple[list[Messag
 
 def _models(
     grid: CohortGrid, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
-) -> list[tuple[str, Params]]:
+) -> list[PersonalModel]:
     return list(grid.personal_models(turn, scaling, received))

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from safetensors.torch import save
-
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
+from fedsub_client.model_file import model_bytes
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import DeviceSettings
@@ -148,5 +147,5 @@ def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Pa
     turn, agreed = strategy.turn(strategy.finished_rounds), strategy.population.agreed
     clients = [key.removeprefix("client/") for key in grid.state()]
     received = dict(zip(clients, strategy.evaluated_downloads(clients, turn), strict=True))
-    for client, tensors in grid.personal_models(turn, agreed.scaling, received):
-        write_whole(folder / f"{client}.safetensors", save(tensors))
+    for model in grid.personal_models(turn, agreed.scaling, received):
+        write_whole(folder / f"{model.client}.safetensors", model_bytes(model))

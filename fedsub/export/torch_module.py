@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
-from fedsub_client.loaded_model import LoadedModel
+from fedsub_client.model_file import scaling_tensors
+from fedsub_client.personal_model import PersonalModel
 from fedsub_core.models.chain import Params
 from fedsub_core.models.experts import HEAD
 from fedsub_core.models.mixture import Common, Mixture, finite, of_held, unit_length
@@ -20,19 +20,19 @@ class PersonalModule(nn.Module):
 
     Parameters
     ----------
-    loaded : the person's model; its parameters are copied.
+    model : the person's model; its parameters are copied.
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, model: PersonalModel) -> None:
         super().__init__()
-        mean, std = scaling_tensors(loaded)
-        axes = (1, -1) + (1,) * (len(loaded.model.shape) - 1)
+        mean, std = scaling_tensors(model)
+        axes = (1, -1) + (1,) * (len(model.shape) - 1)
         self.register_buffer("mean", mean.reshape(axes))
         self.register_buffer("std", std.reshape(axes))
-        predictor, params = loaded.predictor, loaded.model.params
+        predictor, params = model.predictor, model.params
         self.layers: nn.Module
         if isinstance(predictor, Mixture):
             self.layers = MixtureModule(predictor, params)
@@ -79,11 +79,3 @@ class MixtureModule(nn.Module):
             own[HEAD] = finite(of_held(gate, self.own_head(seen)[None]).softmax(2))
         each = self.mixture.stacked(gate, common, own)
         return self.mixture.mixed(gate, common, each)[0]
-
-
-def scaling_tensors(loaded: LoadedModel) -> tuple[Tensor, Tensor]:
-    """Return what features are standardised with, float32 [F]: 0 and 1 where they are not."""
-    scaling = loaded.model.scaling
-    if scaling is None:
-        return torch.zeros(loaded.model.shape[0]), torch.ones(loaded.model.shape[0])
-    return torch.from_numpy(scaling.mean.copy()), torch.from_numpy(scaling.std.copy())

@@ -117,6 +117,13 @@ class Learner(ABC):
         with torch.no_grad():
             return self.predictor.forward(self.personal(state), x)
 
+    def not_kept(self) -> str:
+        """Return what :meth:`predict` goes by beside the predictor and its parameters; "": nothing.
+
+        A model without it would answer otherwise than it was tested: it is not used.
+        """
+        return ""
+
     def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
         """Return logits of the models that clients have without others; None: it trains none.
 

@@ -38,3 +38,8 @@ class FedProtoLearner(PrototypeLearner):
         absent = ~held.unsqueeze(1)
         least = near.masked_fill(absent, torch.inf).amin(2, keepdim=True) - 1
         return torch.where(held.any(1)[:, None, None], near.where(~absent, least), logits)
+
+    def not_kept(self) -> str:
+        """Return that `nearest` goes by everybody's prototypes, which are no part of the model."""
+        nearest = self.hyper.predict == "nearest"
+        return "the prototypes of fedproto.predict=nearest" if nearest else ""

@@ -55,7 +55,7 @@ CARD = MethodCard(
         "predict = nearest: logits are minus the mean squared distance to each prototype; classes "
         "without one get the smallest logit minus 1; before there are any, the head predicts. "
         "Losses are then those of such logits, not to be compared with a head's. It is for testing "
-        "alone: models that are exported or used on a device use their head.",
+        "alone: such a model is not exported or used, as it lacks the prototypes.",
     ),
     errors=(
         "The paper's mean of prototypes divides by the number of clients and weighs by shares of "

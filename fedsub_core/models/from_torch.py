@@ -1,11 +1,10 @@
-"""Turn a trained ``torch.nn.Sequential`` into a Model and its parameters."""
+"""Turn a ``torch.nn.Sequential`` into a Model and its parameters: exactly, or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
@@ -13,11 +12,7 @@ from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.pooling import Pool
 
-SUPPORTED = (
-    "Linear, Conv1d, Conv2d, BatchNorm1d, BatchNorm2d, ReLU, MaxPool, AvgPool and "
-    "AdaptiveAvgPool (1d, 2d), Flatten, Dropout"
-)
-
+WITH_UNITS = (nn.Linear, nn.Conv1d, nn.Conv2d)
 WINDOWED = (
     nn.Conv1d,
     nn.Conv2d,
@@ -28,13 +23,23 @@ WINDOWED = (
     nn.AdaptiveAvgPool1d,
     nn.AdaptiveAvgPool2d,
 )
+LAYERS = (nn.Linear, nn.ReLU, nn.Flatten, *WINDOWED)
+SUPPORTED = ", ".join(layer.__name__ for layer in LAYERS)
+#: Why what people often use is refused.
+REASONS: dict[type[nn.Module], str] = {
+    nn.modules.batchnorm._NormBase: "normalisation is not trained here. Leave it out",
+    nn.modules.dropout._DropoutNd: "no unit is dropped in training here. Leave it out",
+    nn.Softmax: "the loss takes logits, and what predicts applies softmax. Leave it out",
+    nn.LogSoftmax: "the loss takes logits, and what predicts applies softmax. Leave it out",
+}
+#: What runs code beside a layer's own, by the attribute that holds it.
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
 def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Model, Params]:
     """Return the model and one client's parameters, ``[1, ...]``, copied.
 
-    The result computes what `module` computes in eval mode: batch normalisation is folded into
-    the layer before it, dropout is left out.
+    The result computes what `module` computes, in training as in tests, and has its parameters.
 
     Raises
     ------
@@ -43,29 +48,18 @@ def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Model, Params
     """
     layers: list[Layer | Affine] = []
     params: Params = {}
-    previous: nn.Module | None = None
     shape = input_shape
+    places: dict[int, str] = {}
     for where, layer in _flat(module):
-        if isinstance(layer, (nn.Dropout, nn.Dropout1d, nn.Dropout2d)):
+        made = _layer(where, layer, shape, len([x for x in layers if isinstance(x, Affine)]))
+        layers.append(made)
+        shape = made.output_shape(shape)
+        if not isinstance(made, Affine):
             continue
-        if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
-            if not isinstance(previous, (nn.Linear, nn.Conv1d, nn.Conv2d)):
-                raise _refused(where, layer, "not directly after a Linear or Conv layer")
-            _fold(where, layer, params, layers[-1])
-        else:
-            made = _layer(where, layer, shape, len([x for x in layers if isinstance(x, Affine)]))
-            layers.append(made)
-            shape = made.output_shape(shape)
-            if isinstance(layer, (nn.Linear, nn.Conv1d, nn.Conv2d)) and isinstance(made, Affine):
-                weight = layer.weight.detach().clone().unsqueeze(0)
-                bias = layer.bias
-                params[f"{made.name}.weight"] = weight
-                params[f"{made.name}.bias"] = (
-                    weight.new_zeros(1, made.units)
-                    if bias is None
-                    else bias.detach().clone().unsqueeze(0)
-                )
-        previous = layer
+        for name, tensor in layer.named_parameters():
+            if (first := places.setdefault(id(tensor), where)) != where:
+                raise _refused(where, layer, f"it shares its {name} with layer {first}")
+            params[f"{made.name}.{name}"] = tensor.detach().clone().unsqueeze(0)
     if not params:
         raise ConfigError("the model has no layer with parameters: expected Linear or Conv layers")
     return Model(tuple(layers), input_shape), params
@@ -74,12 +68,17 @@ def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Model, Params
 def _flat(module: nn.Sequential) -> Iterator[tuple[str, nn.Module]]:
     """Yield every layer and where it stands; one that stands in two places comes twice."""
     for where, layer in module.named_modules(remove_duplicate=False):
+        if "forward" in vars(layer) or any(getattr(layer, name) for name in HOOKS):
+            raise _refused(where, layer, "it has hooks or a forward of its own")
         if not isinstance(layer, nn.Sequential):
             yield where, layer
+        elif type(layer).forward is not nn.Sequential.forward:
+            raise _refused(where, layer, "it has a forward of its own")
 
 
 def _refused(where: str, layer: nn.Module, why: str) -> ConfigError:
-    return ConfigError(f"layer {where} ({type(layer).__name__}): {why}; supported: {SUPPORTED}")
+    at = f"layer {where}" if where else "the model"
+    return ConfigError(f"{at} ({type(layer).__name__}): {why}; supported: {SUPPORTED}")
 
 
 def _tuple(value: int | tuple[int | None, ...] | None, axes: int) -> Shape:
@@ -88,18 +87,22 @@ def _tuple(value: int | tuple[int | None, ...] | None, axes: int) -> Shape:
 
 
 def _layer(where: str, layer: nn.Module, shape: Shape, before: int) -> Layer | Affine:
+    if type(layer) not in LAYERS:  # a subclass may compute something else
+        reasons = (why for kind, why in REASONS.items() if isinstance(layer, kind))
+        raise _refused(where, layer, next(reasons, "unknown"))
     if isinstance(layer, nn.ReLU):
         return ReLU()
     if isinstance(layer, nn.Flatten):
         if (layer.start_dim, layer.end_dim) != (1, -1):
             raise _refused(where, layer, "flattens other axes than all features")
         return Flatten()
+    if isinstance(layer, WITH_UNITS) and layer.bias is None:
+        raise _refused(where, layer, "it has no bias, and every layer here trains one")
     if isinstance(layer, nn.Linear):
         if shape != (layer.in_features,):
             raise _refused(where, layer, f"its input has shape {shape}: put Flatten before it")
         return Linear(f"layer{before + 1}", layer.out_features, layer.in_features)
-    if not isinstance(layer, WINDOWED):
-        raise _refused(where, layer, "unknown")
+    assert isinstance(layer, WINDOWED)
     axes = 1 if type(layer).__name__.endswith("1d") else 2
     if len(shape) != axes + 1:
         raise _refused(where, layer, f"its input has shape {shape}, expected {axes + 1} axes")
@@ -140,20 +143,3 @@ def _convolution(where: str, layer: nn.Conv1d | nn.Conv2d, shape: Shape, before:
         tuple(layer.stride),
         tuple(layer.padding),
     )
-
-
-def _fold(
-    where: str, norm: nn.BatchNorm1d | nn.BatchNorm2d, params: Params, into: Layer | Affine
-) -> None:
-    """Scale and shift the rows of the layer before, as the normalisation would its outputs."""
-    if norm.running_mean is None or norm.running_var is None:
-        raise _refused(where, norm, "it keeps no running statistics")
-    assert isinstance(into, Affine)
-    weight, bias = f"{into.name}.weight", f"{into.name}.bias"
-    scale: Tensor = torch.rsqrt(norm.running_var + norm.eps)
-    if norm.affine:
-        scale = scale * norm.weight.detach()
-    params[weight] = params[weight] * scale.view(1, -1, *[1] * (params[weight].dim() - 2))
-    params[bias] = (params[bias] - norm.running_mean) * scale
-    if norm.affine:
-        params[bias] = params[bias] + norm.bias.detach()

@@ -1,7 +1,8 @@
 """Kinds of models, built: ours, and those of installed packages.
 
 What a package offers (:mod:`fedsub_core.models.names`) is a function of ``(input_shape, classes)``
-that returns a ``torch.nn.Sequential`` or a :class:`Model`.
+that returns a ``torch.nn.Sequential`` or a :class:`Model`. A module is trained exactly as it is
+given, or refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from torch import nn
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Model
+from fedsub_core.models.described import TYPES
 from fedsub_core.models.from_torch import from_torch
+from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.names import CNN1D, MLP, check_kind, installed, resolve_kind
 from fedsub_core.models.pooling import Pool
@@ -66,17 +69,26 @@ def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
     if kind in BUILDERS:
         return BUILDERS[kind](input_shape, classes)
     builder = installed()[kind].load()
-    # Without storage: nothing is drawn from PyTorch's global stream. What the module was
-    # initialised with does not count; all clients start from the run's seed.
-    with torch.device("meta"):
+    # Without storage: nothing is drawn from PyTorch's global stream.
+    with torch.device("meta"), Writes() as writes:
         built = builder(input_shape, classes)
     if isinstance(built, nn.Sequential):
-        built = from_torch(built, input_shape)[0]
-    if not isinstance(built, Model) or built.classes != classes:
-        got = f"{type(built).__name__} of {getattr(built, 'classes', 'unknown')} classes"
+        try:
+            module, built = built, from_torch(built, input_shape)[0]
+            check_initial(module, writes)
+        except ConfigError as error:
+            raise ConfigError(f"model {kind!r}: {error}") from error
+    shape = built.output_shape if isinstance(built, Model) else "unknown"
+    if shape != (classes,):
         raise ConfigError(
-            f"model {kind!r}: got {got}, expected a torch.nn.Sequential or a fedsub Model of "
-            f"{classes} classes"
+            f"model {kind!r}: got {type(built).__name__}, outputs of shape {shape}; expected a "
+            f"torch.nn.Sequential or a fedsub Model, outputs of shape {(classes,)}: a logit a class"
+        )
+    assert isinstance(built, Model)
+    if strange := [layer for layer in built.layers if type(layer) not in TYPES.values()]:
+        raise ConfigError(
+            f"model {kind!r}: got layer {strange[0]}, expected {', '.join(TYPES)}: a model's file "
+            "says how to compute with it"
         )
     return built
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from fedsub.engines.simulation import train_method
+from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import read_config
@@ -195,7 +195,7 @@ def test_nothing_is_lost(outcome: Outcome, undisturbed: Path) -> None:
         assert saved.round == rounds and saved.model is not None
         assert_equal(saved.state, expected[f"client/{client}"])
         assert_equal(
-            saved.model.params, load_file(undisturbed / "models" / f"{client}.safetensors")
+            saved.model.params, load_model(undisturbed / "models" / f"{client}.safetensors").params
         )
 
 

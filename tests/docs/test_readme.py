@@ -1,22 +1,29 @@
-"""README.md's commands, as they stand there: what they install, and what `flwr run` leaves."""
+"""README.md's commands, as they stand there: what they install, print and leave."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import shlex
 import signal
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from safetensors.torch import load_file
+import torch
+from click.testing import CliRunner
 
+from fedsub.cli import cli
 from fedsub.deploy.flower_process import flower_environment, flower_program, free_ports
+from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import read_config
+from fedsub_core.data.card import read_card
 from fedsub_server.rundb import RunDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +41,79 @@ def test_make_flower_installs_what_flwr_run_needs() -> None:
     assert any(
         need.startswith("flwr[simulation]") for need in project["optional-dependencies"][extra]
     )
+
+
+def blocks() -> list[list[str]]:
+    """Return the page's command lines, a list for each code block."""
+    section = PAGE[PAGE.index("## Two commands") : PAGE.index("## What comes out")]
+    return [
+        [line for line in block.splitlines() if line and not line.lstrip().startswith("(")]
+        for block in re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    ]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a folder that looks like this one after a clone, with what `make` installs."""
+    programs = Path(sys.executable).parent
+    if not (programs / "activate").is_file():
+        pytest.skip("needs a virtual environment")
+    for path in ROOT.iterdir():
+        if path.name not in ("runs", ".venv", ".git"):
+            (tmp_path / path.name).symlink_to(path)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "bin").symlink_to(programs)
+    (tmp_path / ".venv" / "run.installed").touch()
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_persons_model_is_used_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_run = ["run", str(ROOT / "datasets/watch/run.toml")]
+    lines = [[*make_run, "--rounds", "1", "--method", "local", "--beside", "", "--no-report"]]
+    lines += [shlex.split(line, comments=True)[1:] for line in blocks()[1] if "fedsub " in line[:7]]
+    assert [line[0] for line in lines] == ["run", "data", "predict", "export"]
+    for line in lines:
+        done = CliRunner().invoke(cli, line)
+        assert done.exit_code == 0, (line, done.output, done.exception)
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 434
+    assert (tmp_path / "model.pt").is_file()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.slow
+def test_the_pages_lines_do_what_they_say_one_after_another(checkout: Path) -> None:
+    """Pasted as they stand, each after what stands above it, but for the suite and the studies."""
+    first, use, other, flower, real = blocks()
+    assert [line.split("#")[0].strip() for line in first] == ["make run", "make test"]
+    assert flower[0].startswith("make flower")
+    (resume,) = (line for line in other if "<folder>" in line)
+    ditto = "$(ls -d runs/people-ditto-*)"
+    other = [line.replace("runs/<folder>", ditto) for line in other if "compare" not in line]
+    assert resume not in other
+    script = "\n".join([first[0], *use, *other, *real])
+    done = subprocess.run(
+        ["bash", "-euxc", script], cwd=checkout, capture_output=True, text=True, timeout=900
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-3000:]
+    (run,) = checkout.glob("runs/watch-fedsub-*")
+    assert f"Model: {run.relative_to(checkout)}/fedsub/models/01.safetensors" in said
+    assert re.search(r"Model: runs/deploy-[\d-]+/state/01\n", said)
+    predicted = list(csv.DictReader((checkout / "predictions.csv").open()))
+    with np.load(checkout / "people" / "clients" / "01.npz") as file:
+        x, y = file["x"], file["y"]
+    classes = read_card(checkout / "people").classes
+    right = [row["class"] == classes[label] for row, label in zip(predicted, y, strict=True)]
+    assert np.mean(right) > 0.8, "most of what it was trained on"
+    module = torch.jit.load(checkout / "model.pt")  # type: ignore[no-untyped-call]
+    answers = module(torch.from_numpy(x.astype(np.float32))).argmax(1)
+    assert [classes[i] for i in answers] == [row["class"] for row in predicted]
+    (resumed,) = checkout.glob("runs/people-ditto-*")
+    assert "rounds = 60" in (resumed / "run.toml").read_text()
 
 
 class LocalFlower:
@@ -112,7 +192,7 @@ def test_the_pages_command_trains_everybody_and_leaves_all_files(
         assert len((folder / name / "metrics.csv").read_text().splitlines()) > 2 * PEOPLE * 5
         models = sorted((folder / name / "models").glob("*.safetensors"))
         assert [path.stem for path in models] == [f"{i + 1:02d}" for i in range(PEOPLE)]
-        assert all(load_file(path) for path in models)
+        assert [load_model(path).client for path in models] == [path.stem for path in models]
         with RunDatabase(folder / name / "state.db") as database:
             assert database.last_round() == 2
         # The table stands in the log, one row a method.

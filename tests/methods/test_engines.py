@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
+from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE, beside
 from fedsub_core.config.run_config import from_flat
@@ -77,7 +77,9 @@ def by_deployment(keys: Keys, folder: Path) -> Path:
 def engine_models(folder: Path, name: str) -> dict[str, Mapping[str, Tensor]]:
     """Return the personal models that a run left: where it was simulated, or on the devices."""
     simulated = (folder / name / MODELS).glob("*.safetensors")
-    found: dict[str, Mapping[str, Tensor]] = {path.stem: load_file(path) for path in simulated}
+    found: dict[str, Mapping[str, Tensor]] = {
+        path.stem: load_model(path).params for path in simulated
+    }
     for path in folder.parent.glob(f"state/*/{beside(STATE_FILE, '' if name == MAIN else name)}"):
         saved = Saved.of_bytes(path.read_bytes())
         assert saved.method == name and saved.round == ROUNDS and saved.model is not None
@@ -144,6 +146,6 @@ def test_every_method_is_equal_in_every_engine(
         found = engine_models(folder, name)
         assert found.keys() == federation.clients.keys(), name
         for client, model in found.items():
-            expected = load_file(tmp_path / name / MODELS / f"{client}.safetensors")
+            expected = load_model(tmp_path / name / MODELS / f"{client}.safetensors").params
             compared += assert_close(model, expected, f"{name} of {client}")
     assert compared > 10_000 * len(names), "the comparison saw no models"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,9 @@ from fedsub.cli import cli
 from fedsub.commands.device import export, predict
 from fedsub_client.file_history import FileHistory
 from fedsub_client.loaded_model import load_model
-from fedsub_client.saved_state import PersonalModel, Saved
+from fedsub_client.model_file import model_bytes
+from fedsub_client.personal_model import PersonalModel
+from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
@@ -30,10 +34,11 @@ CARD = Card("toy", "test", ("row", "b, c", "class"), ("u", "v"))
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A device's folder, its model drawn large enough to say different things."""
-    drawn = build_model("auto", (2,), 3).init(1, seed=7)
+    chain = build_model("auto", (2,), 3)
+    drawn = chain.init(1, seed=7)
     params = {name: 4 * tensor[0] for name, tensor in drawn.items()}
     scaling = Scaling(np.array([20, -3], np.float32), np.array([4, 0.5], np.float32))
-    model = PersonalModel(params, "auto", (2,), CARD, scaling)
+    model = PersonalModel("p", "fedsub", 4, params, chain, "mlp", CARD, scaling)
     saved = Saved("p", "run", "fedsub", 4, FileHistory((60,), b"0"), model=model)
     folder = tmp_path / "state" / "p"
     folder.mkdir(parents=True)
@@ -67,7 +72,7 @@ def test_predictions_as_csv(state: Path, new: Path, tmp_path: Path) -> None:
     file = tmp_path / "predictions.csv"
     written = call(predict, "--state", state.parent, "--input", new, "--output", file)
     assert file.read_text("utf-8") == printed.stdout
-    assert written.stdout == f"client p, model of round 4: 12 predictions: {file}\n"
+    assert written.stdout == f"client p, fedsub's model of round 4: 12 predictions: {file}\n"
 
 
 def test_predictions_as_npz(state: Path, new: Path, tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_export_says_what_it_wrote(state: Path, tmp_path: Path) -> None:
     args = ("--state", state, "--format", "torchscript", "--output", file)
     done = call(export, *args)
     assert done.exit_code == 0, done.output
-    said = "client p, model of round 4, x [batch, 2]: read back, probabilities differ by "
+    said = "client p, fedsub's model of round 4, x [batch, 2]: read back, probabilities differ by "
     assert done.stdout.startswith(said) and done.stdout.endswith(f"{file}\n")
     x = np.array([[20, -3], [30, -2]], np.float32)
     module = torch.jit.load(file)  # type: ignore[no-untyped-call]
@@ -113,3 +118,72 @@ def test_export_says_what_it_wrote(state: Path, tmp_path: Path) -> None:
     again = call(export, *args)
     assert isinstance(again.exception, RunError) and "--force" in str(again.exception)
     assert call(export, *args, "--force").exit_code == 0
+
+
+def made_run(out: Path, name: str, client: str, method: str = "ditto") -> Path:
+    """Write a run's folder with a model of `client`, as a simulation leaves it."""
+    chain = build_model("mlp", (2,), 3)
+    params = {name: tensor[0] for name, tensor in chain.init(1, seed=len(name)).items()}
+    model = PersonalModel(client, method, 4, params, chain, "mlp", CARD, None)
+    models = out / name / method / "models"
+    models.mkdir(parents=True)
+    (out / name / "run.toml").write_text(f'method = "{method}"\nbeside = "local"\n')
+    (models / f"{client}.safetensors").write_bytes(model_bytes(model))
+    return out / name
+
+
+def test_a_simulated_persons_model_is_found_by_its_client(
+    new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nothing = call(predict, "--client", "a", "--input", new)
+    assert "got no run that left models" in str(nothing.exception)
+    old, newer = (made_run(Path("runs"), name, "a") for name in ("z-old", "a-newer"))
+    os.utime(old / "ditto" / "models", (1, 1))
+    for args, folder in (((), newer), (("--run", old), old)):
+        file = folder / "ditto" / "models" / "a.safetensors"
+        found = call(predict, "--client", "a", *args, "--input", new)
+        assert found.exit_code == 0 and found.stderr == f"Model: {file}\n"
+        by_file = call(predict, "--state", file, "--input", new)
+        assert by_file.stdout == found.stdout and by_file.stderr == ""
+        done = call(export, "--client", "a", *args, "--format", "safetensors", "--output", "m")
+        assert done.exit_code == 0 and Path("m").read_bytes() == file.read_bytes()
+        Path("m").unlink()
+    assert len({(f / "ditto/models/a.safetensors").read_bytes() for f in (old, newer)}) == 2
+
+
+def test_a_rehearsals_device_is_found_by_its_client(
+    state: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / "deploy-1"
+    folder.mkdir(parents=True)
+    state.parent.rename(folder / "state")
+    for args in ((), ("--run", folder)):
+        found = call(predict, "--client", "p", *args, "--input", new)
+        assert found.exit_code == 0 and "deploy-1/state/p" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "kind", "words"),
+    [
+        ((), ConfigError, "got no --client, expected either --client ID"),
+        (("--client", "a", "--state", "x"), ConfigError, "got --state with --client or --run"),
+        (("--run", "runs/one", "--state", "x"), ConfigError, "got --state with --client or --run"),
+        (("--client", "b", "--run", "runs/one"), RunError, "no model of client 'b', .* one of: a"),
+        (("--client", "a", "--run", "runs"), RunError, r"runs: no run\.toml there"),
+    ],
+)
+def test_whose_model_must_be_said(
+    args: tuple[str, ...],
+    kind: type[Exception],
+    words: str,
+    new: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made_run(Path("runs"), "one", "a")
+    result = call(predict, *args, "--input", new)
+    assert isinstance(result.exception, kind), result.output
+    assert re.search(words, str(result.exception))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 
+from fedsub_client.loaded_model import load_model
 from fedsub_server.rundb import RunDatabase
 
 from ...without_keys import without_keys
@@ -45,5 +45,5 @@ def assert_equal_devices(
         saved = deployment.saved(client)
         assert saved.round == round
         assert_equal(saved.state, expected[f"client/{client}"])
-        assert_equal(saved.model.params, load_file(models / f"{client}.safetensors"))
+        assert_equal(saved.model.params, load_model(models / f"{client}.safetensors").params)
         assert sum(tensor.numel() for tensor in saved.model.params.values()) > 10_000

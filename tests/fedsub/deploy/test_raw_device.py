@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from fedsub.engines.simulation import train_method
+from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -210,7 +210,9 @@ def test_the_honest_learn_what_they_learn_without_attackers(
         kept = attack.rehearsal.place.state / client / STATE_FILE
         model = Saved.of_bytes(kept.read_bytes()).model
         assert model is not None
-        for name, tensor in load_file(undisturbed / "models" / f"{client}.safetensors").items():
+        for name, tensor in load_model(
+            undisturbed / "models" / f"{client}.safetensors"
+        ).params.items():
             assert torch.equal(model.params[name], tensor), (client, name)
 
 

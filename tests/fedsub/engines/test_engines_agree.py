@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
+from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import from_flat
@@ -78,7 +78,7 @@ def models_of(engine: Path, own: Path) -> dict[str, Mapping[str, Tensor]]:
     """People's models: a simulation's run has them, a deployment's devices alone."""
     files = sorted(engine.glob(f"deploy-*/state/*/{STATE_FILE}"))
     if not files:
-        return {path.stem: load_file(path) for path in (own / "models").iterdir()}
+        return {path.stem: load_model(path).params for path in (own / "models").iterdir()}
     assert not (own / "models").exists(), "models left the devices"
     saved = [Saved.of_bytes(file.read_bytes()) for file in files]
     assert all(one.round == ROUNDS for one in saved)
@@ -132,7 +132,10 @@ def test_an_engine_and_cohort_grid_give_equal_models(
     models = models_of(tmp_path / "engine", theirs)
     assert len(models) == CLIENTS
     for client, model in models.items():
-        assert assert_equal(model, load_file(ours / "models" / f"{client}.safetensors")) > 10_000
+        assert (
+            assert_equal(model, load_model(ours / "models" / f"{client}.safetensors").params)
+            > 10_000
+        )
     for file in (tmp_path / "engine").glob(f"deploy-*/state/*/{STATE_FILE}"):
         saved = Saved.of_bytes(file.read_bytes())
         assert_equal(saved.state, our_state[f"client/{saved.client}"])

@@ -13,22 +13,23 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from fedsub.export import formats as exporting
 from fedsub.export import onnx_file
 from fedsub.export.formats import FORMATS, Format, export
 from fedsub.export.torch_module import PersonalModule
-from fedsub_client.loaded_model import LoadedModel, load_model
+from fedsub_client.loaded_model import load_model
+from fedsub_client.model_file import FACTS
+from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import ConfigError, RunError
 
 from .trained_devices import KINDS, device_state
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], PersonalModel]:
     """Train a device for a round, once for each kind, and load its model."""
-    made: dict[str, LoadedModel] = {}
+    made: dict[str, PersonalModel] = {}
 
-    def train(kind: str) -> LoadedModel:
+    def train(kind: str) -> PersonalModel:
         if kind not in made:
             made[kind] = load_model(device_state(tmp_path_factory.mktemp("device"), *KINDS[kind]))
         return made[kind]
@@ -36,33 +37,33 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedM
     return train
 
 
-def samples(loaded: LoadedModel, n: int) -> np.ndarray:
+def samples(loaded: PersonalModel, n: int) -> np.ndarray:
     """Samples like those of all classes, in turn."""
-    means = (5 + 3 * (np.arange(n) % 3)).reshape(-1, *[1] * len(loaded.model.shape))
-    noise = np.random.default_rng(n).normal(size=(n, *loaded.model.shape))
+    means = (5 + 3 * (np.arange(n) % 3)).reshape(-1, *[1] * len(loaded.shape))
+    noise = np.random.default_rng(n).normal(size=(n, *loaded.shape))
     return (means + 1.5 * noise).astype(np.float32)
 
 
-def by_pytorch(loaded: LoadedModel, x: np.ndarray) -> np.ndarray:
+def by_pytorch(loaded: PersonalModel, x: np.ndarray) -> np.ndarray:
     with torch.no_grad():
         return np.asarray(PersonalModule(loaded)(torch.from_numpy(x)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_module_is_the_model(trained: Callable[[str], LoadedModel], kind: str) -> None:
+def test_the_module_is_the_model(trained: Callable[[str], PersonalModel], kind: str) -> None:
     loaded = trained(kind)
     x = samples(loaded, 9)
     found = loaded.probabilities(x)
     assert np.ptp(found, axis=0).max() > 0.1, "a model that says the same of all proves nothing"
     np.testing.assert_allclose(by_pytorch(loaded, x), found, atol=1e-6)
-    assert (loaded.model.scaling is None) == kind.endswith("raw")
+    assert (loaded.scaling is None) == kind.endswith("raw")
 
 
 @pytest.mark.parametrize(
     "kind",
     [k if k in ("mlp", "cnn1d") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS],
 )
-def test_onnx(trained: Callable[[str], LoadedModel], kind: str, tmp_path: Path) -> None:
+def test_onnx(trained: Callable[[str], PersonalModel], kind: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     loaded, file = trained(kind), tmp_path / "model.onnx"
@@ -71,47 +72,47 @@ def test_onnx(trained: Callable[[str], LoadedModel], kind: str, tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
     session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     (put,), (got,) = session.get_inputs(), session.get_outputs()
-    assert (put.name, put.shape, put.type) == ("x", ["batch", *loaded.model.shape], "tensor(float)")
+    assert (put.name, put.shape, put.type) == ("x", ["batch", *loaded.shape], "tensor(float)")
     assert (got.name, got.shape) == ("probabilities", ["batch", 3])
     for n in (1, 2, 30):
         x = samples(loaded, n)
         (found,) = session.run(None, {"x": x})
         np.testing.assert_allclose(found, by_pytorch(loaded, x), atol=1e-5)
-    told = {p.key: p.value for p in onnx.load(file).metadata_props}
-    assert json.loads(told["classes"]) == ["a", "b, c", "d"]
-    assert json.loads(told["features"]) == ["u", "v"] and told["client"] == "p"
+    (told,) = (json.loads(p.value) for p in onnx.load(file).metadata_props if p.key == FACTS)
+    assert told["classes"] == ["a", "b, c", "d"]
+    assert told["features"] == ["u", "v"] and told["client"] == "p"
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("kind", KINDS)
-def test_torchscript(trained: Callable[[str], LoadedModel], kind: str, tmp_path: Path) -> None:
+def test_torchscript(trained: Callable[[str], PersonalModel], kind: str, tmp_path: Path) -> None:
     loaded, file = trained(kind), tmp_path / "model.pt"
     difference = export(loaded, "torchscript", file)
     assert difference is not None and difference < 1e-5
-    told = {exporting.FACTS: ""}
+    told = {FACTS: ""}
     module = torch.jit.load(file, _extra_files=told)  # type: ignore[no-untyped-call]
     for n in (1, 2, 30):
         x = samples(loaded, n)
         found = module(torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(found, by_pytorch(loaded, x), atol=1e-5)
-    assert json.loads(json.loads(told[exporting.FACTS])["classes"]) == ["a", "b, c", "d"]
+    assert json.loads(told[FACTS])["classes"] == ["a", "b, c", "d"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_safetensors_suffice_alone(
-    trained: Callable[[str], LoadedModel], kind: str, tmp_path: Path
+    trained: Callable[[str], PersonalModel], kind: str, tmp_path: Path
 ) -> None:
     loaded, file = trained(kind), tmp_path / "model.safetensors"
     assert export(loaded, "safetensors", file) == 0
     with safe_open(file, "np") as opened:
-        told = opened.metadata()
+        told = json.loads(opened.metadata()[FACTS])
         t = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    assert set(t) == {*loaded.model.params, "standardise.mean", "standardise.std"}
-    for name, tensor in loaded.model.params.items():
+    assert set(t) == {*loaded.params, "standardise.mean", "standardise.std"}
+    for name, tensor in loaded.params.items():
         assert np.array_equal(t[name], tensor.numpy())
     assert told["kind"] == kind.split()[0] and told["units"] == "m/s^2"
-    assert tuple(json.loads(told["shape"])) == loaded.model.shape
-    layers = json.loads(told["layers"])
+    assert tuple(told["shape"]) == loaded.shape
+    layers = told["layers"]
     units = {layer["name"]: layer["units"] for layer in layers if "units" in layer}
     assert units == {name[:-5]: len(bias) for name, bias in t.items() if name.endswith(".bias")}
     if kind == "mlp":
@@ -128,7 +129,7 @@ def test_safetensors_suffice_alone(
 
 @pytest.mark.parametrize("format", ["torchscript", "safetensors"])
 def test_a_file_that_is_there_is_kept(
-    trained: Callable[[str], LoadedModel], format: str, tmp_path: Path
+    trained: Callable[[str], PersonalModel], format: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "model"
     file.write_bytes(b"mine")
@@ -142,13 +143,13 @@ def test_a_file_that_is_there_is_kept(
 
 @pytest.mark.parametrize("wrong", [3e-4, np.nan])
 def test_a_file_that_computes_something_else_is_not_written(
-    trained: Callable[[str], LoadedModel],
+    trained: Callable[[str], PersonalModel],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     wrong: float,
 ) -> None:
     loaded, whole = trained("mlp"), FORMATS["safetensors"]
-    broken = Format(whole.encode, lambda path, _: lambda x: loaded.probabilities(x) + wrong)
+    broken = Format(whole.encode, lambda path: lambda x: loaded.probabilities(x) + wrong)
     monkeypatch.setitem(FORMATS, "safetensors", broken)
     file = tmp_path / "model.safetensors"
     with pytest.raises(RunError, match=r"client 'p': got probabilities that differ .* 0\.0001 at"):
@@ -161,13 +162,13 @@ def test_a_file_that_computes_something_else_is_not_written(
 
 
 def test_a_damaged_parameter_in_the_file_would_show(
-    trained: Callable[[str], LoadedModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    trained: Callable[[str], PersonalModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The check runs what was written: a file of another model is refused, in each format."""
     loaded = trained("mlp")
-    params = loaded.model.params | {"linear3.bias": loaded.model.params["linear3.bias"] + 1}
+    params = loaded.params | {"linear3.bias": loaded.params["linear3.bias"] + 1}
     params["linear3.bias"][0] += 1
-    other = replace(loaded, model=replace(loaded.model, params=params))
+    other = replace(loaded, params=params)
     for name in ("torchscript", "safetensors"):
         whole = FORMATS[name]
         swapped = Format(lambda _, whole=whole: whole.encode(other), whole.run)  # type: ignore[misc]
@@ -178,7 +179,7 @@ def test_a_damaged_parameter_in_the_file_would_show(
 
 
 def test_places_that_cannot_be_written(
-    trained: Callable[[str], LoadedModel], tmp_path: Path
+    trained: Callable[[str], PersonalModel], tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     for place, words in (
@@ -194,7 +195,7 @@ def test_places_that_cannot_be_written(
 
 
 def test_without_the_packages_of_onnx(
-    trained: Callable[[str], LoadedModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    trained: Callable[[str], PersonalModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         monkeypatch.setitem(sys.modules, package, None)

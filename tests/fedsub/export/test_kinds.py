@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors import safe_open
@@ -13,6 +14,7 @@ from torch import nn
 
 from fedsub.export.formats import export
 from fedsub_client.loaded_model import load_model
+from fedsub_client.model_file import FACTS
 from fedsub_core.models import names
 
 from .trained_devices import device_state
@@ -36,9 +38,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     names.installed.cache_clear()
 
 
-def metadata(file: Path) -> dict[str, str]:
+def metadata(file: Path) -> dict[str, Any]:
     with safe_open(file, "np") as opened:
-        told: dict[str, str] = opened.metadata()
+        told: dict[str, Any] = json.loads(opened.metadata()[FACTS])
     return told
 
 
@@ -48,7 +50,7 @@ def test_an_installed_model_goes_by_its_own_name(installed: str, tmp_path: Path)
     # Read back by what the file says: under another name it would compute something else.
     assert export(loaded, "safetensors", file) == 0
     told = metadata(file)
-    layers = json.loads(told["layers"])
+    layers = told["layers"]
     assert [layer["type"] for layer in layers].count("Conv") == 1
     assert told["kind"] == installed == "tiny-conv"
     (conv,) = (layer for layer in layers if layer["type"] == "Conv")

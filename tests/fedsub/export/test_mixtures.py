@@ -12,7 +12,9 @@ import torch
 from safetensors import safe_open
 
 from fedsub.export.formats import export
-from fedsub_client.loaded_model import LoadedModel, load_model
+from fedsub_client.loaded_model import load_model
+from fedsub_client.model_file import FACTS
+from fedsub_client.personal_model import PersonalModel
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.errors import RunError
@@ -23,7 +25,9 @@ MODELS = {"mlp": (2,), "cnn1d": (2, 77)}
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+def loaded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> PersonalModel:
     """The mixture of a person who lacks the last class, which is open."""
     settings = {
         "method": "fedsub-gated",
@@ -37,12 +41,12 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return load_model(state)
 
 
-def samples(loaded: LoadedModel, n: int) -> np.ndarray:
+def samples(loaded: PersonalModel, n: int) -> np.ndarray:
     stream = np.random.default_rng(n)
-    return stream.normal(5, 3, (n, *loaded.model.shape)).astype(np.float32)
+    return stream.normal(5, 3, (n, *loaded.shape)).astype(np.float32)
 
 
-def test_the_file_answers_as_the_device_does(loaded: LoadedModel, tmp_path: Path) -> None:
+def test_the_file_answers_as_the_device_does(loaded: PersonalModel, tmp_path: Path) -> None:
     file = tmp_path / "model.onnx"
     difference = export(loaded, "onnx", file)
     assert difference is not None and difference < 1e-5
@@ -56,18 +60,18 @@ def test_the_file_answers_as_the_device_does(loaded: LoadedModel, tmp_path: Path
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-def test_other_formats(loaded: LoadedModel, tmp_path: Path) -> None:
+def test_other_formats(loaded: PersonalModel, tmp_path: Path) -> None:
     difference = export(loaded, "safetensors", tmp_path / "model.safetensors")
     # The same numbers, but a processor may add them up by where they lie in memory.
     assert difference is not None and difference < 1e-6
     with safe_open(tmp_path / "model.safetensors", "np") as opened:
-        told = opened.metadata()
-        for name, tensor in loaded.model.params.items():
+        told = json.loads(opened.metadata()[FACTS])
+        for name, tensor in loaded.params.items():
             assert np.array_equal(opened.get_tensor(name), tensor.numpy()), name
         assert {*opened.keys()} >= {"gate.weights", "fused.linear1.bias", "nearest.means"} - {
-            "fused.linear1.bias" if loaded.model.kind == "cnn1d" else ""
+            "fused.linear1.bias" if loaded.kind == "cnn1d" else ""
         }
-    assert json.loads(told["experts"]) == ["local", "pulled", "fused", "nearest", "head"]
+    assert told["experts"] == ["local", "pulled", "fused", "nearest", "head"]
     for word in ("gate.weights mix them", "gate.temperature", "nearest.spread"):
         assert word in told["computes"]
     difference = export(loaded, "torchscript", tmp_path / "model.pt")
@@ -77,9 +81,9 @@ def test_other_formats(loaded: LoadedModel, tmp_path: Path) -> None:
     np.testing.assert_allclose(module(torch.from_numpy(x)), loaded.probabilities(x), atol=1e-5)
 
 
-def test_every_expert_counts(loaded: LoadedModel) -> None:
+def test_every_expert_counts(loaded: PersonalModel) -> None:
     """A file in which one of them were left out would be another."""
-    x, params = samples(loaded, 8), loaded.model.params
+    x, params = samples(loaded, 8), loaded.params
     before = loaded.probabilities(x)
     for name in ("local", "pulled", "fused", "head"):
         bias = next(n for n in reversed(params) if n.startswith(name) and n.endswith("bias"))

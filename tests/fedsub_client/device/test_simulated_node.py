@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from flwr.app import ConfigRecord, MessageType, RecordDict
-from safetensors.torch import load
 
+from fedsub_client import model_file
 from fedsub_client.store import RECORD
 from fedsub_core.errors import RunError
 from fedsub_core.wire import exchange
@@ -16,7 +16,7 @@ from fedsub_core.wire import exchange
 
 def model_of(node: Any, run: str = "run") -> dict[str, torch.Tensor]:
     question = RecordDict({exchange.MODEL: ConfigRecord({"run": run})})
-    return load(exchange.unpack(node.ask(MessageType.QUERY, question)))
+    return model_file.model_of(exchange.unpack(node.ask(MessageType.QUERY, question))).params
 
 
 def test_a_node_is_the_nth_client_and_keeps_its_state_in_the_context(

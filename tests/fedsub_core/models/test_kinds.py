@@ -13,11 +13,13 @@ from torch import nn
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import ConfigError
 from fedsub_core.models import kinds, names
+from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import build_model, cnn1d, mlp
+from fedsub_core.models.layers import Flatten, Linear, ReLU
 from fedsub_core.models.names import resolve_kind
 
 
-def two_layers(shape: tuple[int, ...], classes: int) -> nn.Module:
+def two_layers(shape: tuple[int, ...], classes: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv1d(shape[0], 4, 5), nn.ReLU(), nn.Flatten(), nn.Linear(4 * (shape[1] - 4), classes)
     )
@@ -29,6 +31,56 @@ def wrong_classes(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 def recurrent(shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(nn.LSTM(shape[0], classes))
+
+
+def unflattened(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Conv1d(shape[0], classes, 5))
+
+
+def normalised(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Conv1d(shape[0], 4, 5), nn.BatchNorm1d(4), nn.Flatten())
+
+
+def xavier(shape: tuple[int, ...], classes: int) -> nn.Module:
+    made = two_layers(shape, classes)
+    nn.init.xavier_uniform_(made.get_parameter("3.weight"))
+    return made
+
+
+def by_data(shape: tuple[int, ...], classes: int) -> nn.Module:
+    made = two_layers(shape, classes)
+    made.get_parameter("0.bias").data.zero_()
+    return made
+
+
+def trained_before(shape: tuple[int, ...], classes: int) -> nn.Module:
+    made = two_layers(shape, classes)
+    made.load_state_dict({name: torch.ones(t.shape) for name, t in made.state_dict().items()})
+    return made
+
+
+def replaced(shape: tuple[int, ...], classes: int) -> nn.Module:
+    made = two_layers(shape, classes)
+    made[3].weight = nn.Parameter(torch.ones(made.get_parameter("3.weight").shape, device="cpu"))
+    return made
+
+
+def frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
+    made = two_layers(shape, classes)
+    made[0].requires_grad_(False)
+    return made
+
+
+def double(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return two_layers(shape, classes).double()
+
+
+class Tanh(ReLU):
+    """A layer of one's own, which no file could name."""
+
+
+def own_layer(shape: tuple[int, ...], classes: int) -> Model:
+    return Model((Flatten(), Tanh(), Linear("last", classes, shape[0] * shape[1])), shape)
 
 
 def no_model(shape: tuple[int, ...], classes: int) -> str:
@@ -90,9 +142,21 @@ def test_a_torch_module_of_a_package_becomes_a_model(installed: Callable[..., No
 @pytest.mark.parametrize(
     ("builder", "words"),
     [
-        (wrong_classes, "of 6 classes, expected .* of 5 classes"),
+        (wrong_classes, r"outputs of shape \(6,\); expected .* outputs of shape \(5,\)"),
+        (unflattened, r"outputs of shape \(5, 16\); expected .* outputs of shape \(5,\)"),
+        (normalised, r"model 'mine': layer 1 \(BatchNorm1d\): normalisation is not trained here"),
+        (xavier, r"model 'mine': layer 3 \(Linear\): its weight was set by the model's builder"),
+        (by_data, r"layer 0 \(Conv1d\): its bias was set by the model's builder"),
+        (trained_before, r"layer 0 \(Conv1d\): its weight was set by the model's builder"),
+        (replaced, r"layer 3 \(Linear\): its weight was set by the model's builder"),
+        (
+            own_layer,
+            r"got layer .*Tanh\(\), expected Linear, Conv, Pool, ReLU, Flatten",
+        ),
+        (frozen, r"layer 0 \(Conv1d\): its weight is frozen"),
+        (double, r"layer 0 \(Conv1d\): its weight is torch.float64"),
         (recurrent, r"layer 0 \(LSTM\): unknown; supported: Linear"),
-        (no_model, "got str of unknown classes, expected a torch.nn.Sequential"),
+        (no_model, "got str, outputs of shape unknown; expected a torch.nn.Sequential"),
     ],
 )
 def test_what_is_no_model_is_refused(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 from flwr.app import Message, MessageType, RecordDict
-from safetensors.torch import load_file
 
+from fedsub_client.loaded_model import load_model
 from fedsub_core.wire import exchange
 from fedsub_core.wire.handshake import HANDSHAKE
 from fedsub_server import personal_models
@@ -28,10 +28,10 @@ def test_the_models_of_simulated_people_are_those_that_their_nodes_keep(
     folder = tmp_path / "run" / method / "models"
     assert sorted(p.name for p in folder.iterdir()) == [f"{name}.safetensors" for name in PEOPLE]
     for client, saved in grid.states().items():
-        found = load_file(folder / f"{client}.safetensors")
+        found = load_model(folder / f"{client}.safetensors").params
         assert found.keys() == saved.model.params.keys()
         assert all(torch.equal(found[name], t) for name, t in saved.model.params.items())
-    models = [load_file(folder / f"{name}.safetensors") for name in PEOPLE[:2]]
+    models = [load_model(folder / f"{name}.safetensors").params for name in PEOPLE[:2]]
     one, other = ([t for key, t in m.items() if "linear1.weight" in key] for m in models)
     alike = all(torch.equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
     assert one and alike == (method == "fedavg"), "the global one, or own ones"

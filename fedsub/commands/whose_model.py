@@ -1,0 +1,57 @@
+"""Where a person's model lies: in a run's folder, as simulations and rehearsals leave it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.toml import read_toml
+from fedsub_core.errors import RunError
+
+#: The devices' states, in the folder of a rehearsed deployment.
+STATES = "state"
+
+
+def find_model(client: str, folder: Path | None = None) -> Path:
+    """Return the file or the device's state that holds a client's model, by the main method.
+
+    Parameters
+    ----------
+    client : the client's id.
+    folder : a run's; None is the newest below ``runs`` that left models.
+
+    Raises
+    ------
+    RunError
+        Where there is no such run, or it left no model of that client.
+    """
+    from fedsub_server.results import MODELS, RUN_FILE
+
+    if folder is None:
+        folder = _newest(Path(RunConfig().out), MODELS)
+    if (folder / STATES).is_dir():
+        models, found = folder / STATES, folder / STATES / client
+    elif (folder / RUN_FILE).is_file():
+        method = str(read_toml(folder / RUN_FILE).get("method", RunConfig().method))
+        models = folder / method / MODELS
+        found = models / f"{client}.safetensors"
+    else:
+        raise RunError(f"{folder}: no {RUN_FILE} there; expected a run's folder. Check --run")
+    if not found.exists():
+        there = ", ".join(sorted(path.stem for path in models.glob("*"))) or "nobody"
+        raise RunError(
+            f"{models}: got no model of client {client!r}, expected one of: {there}. Models are "
+            "written at the end of a run"
+        )
+    return found
+
+
+def _newest(runs: Path, models: str) -> Path:
+    left = {path: path.parents[1] for path in runs.glob(f"*/*/{models}")}
+    left |= {path: path.parent for path in runs.glob(f"*/{STATES}")}
+    if not left:
+        raise RunError(
+            f"{runs.resolve()}: got no run that left models. Run `fedsub run` here, or say where "
+            "the model is with --run or --state"
+        )
+    return left[max(left, key=lambda path: path.stat().st_mtime_ns)]

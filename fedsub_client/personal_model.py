@@ -1,0 +1,107 @@
+"""A person's model with all that is needed to use it, and nothing else: no run, no server."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsub_client.new_samples import check_distances, check_samples
+from fedsub_core.data.card import Card
+from fedsub_core.data.standardise import Scaling, apply
+from fedsub_core.errors import DataError
+from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.mixture import Mixture
+
+log = logging.getLogger("fedsub")
+
+#: Samples in one forward pass: a convolution's patches are several times the size of its input.
+BATCH = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalModel:
+    """A person's model as it is evaluated, exported and used.
+
+    Parameters
+    ----------
+    client, method : whose it is, and how it was trained.
+    round : the last one that it was trained in.
+    params : without a client axis, by their names in the architecture.
+    architecture : the chain of layers of the model, or of each of a mixture's.
+    kind : what that architecture is called; never ``auto``.
+    card : classes, features and units of the data it was trained on.
+    scaling : what features are standardised with; None where they are not.
+    experts : of a mixture (:class:`fedsub_core.models.mixture.Mixture`); () is one model.
+    lacks : what it was tested with beside all this; such a model is not used.
+    """
+
+    client: str
+    method: str
+    round: int
+    params: Params
+    architecture: Model
+    kind: str
+    card: Card
+    scaling: Scaling | None
+    experts: tuple[str, ...] = ()
+    lacks: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return self.architecture.input_shape
+
+    @cached_property
+    def predictor(self) -> Model | Mixture:
+        """What the parameters belong to, and computes with them."""
+        return Mixture(self.architecture, self.experts) if self.experts else self.architecture
+
+    def probabilities(self, x: NDArray[Any], source: str = "x") -> NDArray[np.float32]:
+        """Return the probability of every class, ``[n, classes]``; each row sums to 1.
+
+        Rows that are far from all that the model was trained on are said in a warning of the
+        log ``fedsub``.
+
+        Parameters
+        ----------
+        x : float or integer [n, *features]
+            In the card's units, not standardised.
+        source : str
+            Where `x` comes from, for the messages.
+
+        Raises
+        ------
+        DataError
+            Where `x` does not fit the model: shape, type, a value that is not finite, or all rows
+            far from the training data.
+        """
+        where = f"{source}: client {self.client!r}"
+        x = check_samples(x, self.card, self.shape, where)
+        starts = range(0, len(x), BATCH)
+        found = np.concatenate([self._forward(x[i : i + BATCH]) for i in starts])
+        wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
+        if len(wrong):
+            raise DataError(
+                f"{where}: x, row {wrong[0]}: got values of up to {np.abs(x[wrong[0]]).max():g}, "
+                f"for which no probability is finite; expected {self.card.units or 'the units'} of "
+                "the training data. Check the units."
+            )
+        if self.scaling is not None and (far := check_distances(x, self.card, self.scaling, where)):
+            log.warning("%s", far)
+        return found
+
+    def _forward(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        # An overflow ends in a probability that is not finite, which is refused.
+        with np.errstate(over="ignore"):
+            scaled = x if self.scaling is None else apply(self.scaling, x)
+        params = {name: tensor.unsqueeze(0) for name, tensor in self.params.items()}
+        with torch.inference_mode():
+            logits = self.predictor.forward(params, torch.from_numpy(scaled).unsqueeze(0))
+            probabilities: NDArray[np.float32] = logits[0].softmax(1).numpy()
+        return probabilities

@@ -1,0 +1,126 @@
+"""A model's file says itself how to use it; what is damaged or of another kind is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from fedsub_client.loaded_model import load_model
+from fedsub_client.model_file import FACTS, checksum, facts, is_model_file, model_bytes, model_of
+from fedsub_client.personal_model import PersonalModel
+from fedsub_core.data.card import Card
+from fedsub_core.data.standardise import Scaling
+from fedsub_core.errors import RunError
+from fedsub_core.models.chain import Model
+from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
+from fedsub_core.models.pooling import Pool
+
+CARD = Card("toy", "test", ("a", "ß"), ("u", "v"), "m/s^2", 50.0, 2.0, 0.5, True)
+SCALING = Scaling(np.array([20, -3], np.float32), np.array([4, 0.5], np.float32))
+IMAGE = Model(
+    (
+        Conv("first", 3, 2, (3, 2), (1, 2), (1, 0)),
+        Pool("max", (2, 2), (1, 1), (1, 1)),
+        ReLU(),
+        Pool("avg", (2, 1)),
+        Pool("adaptive-avg", (2, 2)),
+        Flatten(),
+        Linear("last", 2, 12),
+    ),
+    (2, 9, 8),
+)
+CHAINS = {"mlp": mlp(2, 2, (5,)), "cnn1d": cnn1d(2, 40, 2), "an installed one": IMAGE}
+
+
+def model(kind: str = "mlp", scaling: Scaling | None = SCALING) -> PersonalModel:
+    chain = CHAINS[kind]
+    params = {name: tensor[0] for name, tensor in chain.init(1, seed=7).items()}
+    return PersonalModel("p", "fedsub", 4, params, chain, kind, CARD, scaling)
+
+
+@pytest.mark.parametrize("scaling", [SCALING, None])
+@pytest.mark.parametrize("kind", CHAINS)
+def test_the_file_alone_suffices(kind: str, scaling: Scaling | None, tmp_path: Path) -> None:
+    """Even where the package that brought the kind of model is not installed."""
+    before, file = model(kind, scaling), tmp_path / "model.safetensors"
+    file.write_bytes(model_bytes(before))
+    after = load_model(file)
+    assert facts(after) == facts(before) and after.architecture == before.architecture
+    x = np.random.default_rng(0).normal(size=(9, *before.shape))
+    x = (x.swapaxes(1, -1) * SCALING.std + SCALING.mean).swapaxes(1, -1)
+    found = after.probabilities(x)
+    assert np.array_equal(found, before.probabilities(x)) and np.ptp(found) > 0.01
+    assert model_bytes(after) == file.read_bytes()
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    whole = model_bytes(model())
+    stream = np.random.default_rng(0)
+    for i in stream.choice(8 * len(whole), 2000, replace=False):
+        data = bytearray(whole)
+        data[i // 8] ^= 1 << (i % 8)
+        try:
+            found = model_of(bytes(data))
+        except RunError:
+            continue
+        # Another way to write the same, such as a capital in an escape.
+        assert model_bytes(found) == whole, i
+
+
+def rewritten(**changes: Any) -> bytes:
+    """Return the file with other facts and a right checksum: another program's file."""
+    tensors, told = load_tensors(model_bytes(model())), facts(model()) | changes
+    told["digest"] = checksum(tensors, json.dumps(told)).hex()
+    return save_tensors(tensors, {FACTS: json.dumps(told)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format": "fedsub-model 1"}, "written as 'fedsub-model 1', expected 'fedsub-model 2'"),
+        ({"layers": [{"type": "GRU", "name": "g"}]}, "got layer .*GRU.*Use the version that wrote"),
+        ({"classes": ["a"]}, "damaged .*at least 2 names"),
+        ({"shape": 3}, "damaged"),
+    ],
+)
+def test_what_is_not_known_is_not_guessed(changes: dict[str, Any], words: str) -> None:
+    assert model_bytes(model()) == rewritten()
+    with pytest.raises(RunError, match=words):
+        model_of(rewritten(**changes))
+
+
+def test_parameters_alone_are_no_model(tmp_path: Path) -> None:
+    """As simulations wrote them once: what they are standardised with cannot be known."""
+    file = tmp_path / "01.safetensors"
+    file.write_bytes(save_tensors(model().params))
+    assert not is_model_file(file.read_bytes())
+    with pytest.raises(RunError, match="tensors alone, without a checksum and facts"):
+        load_model(file)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"linear2.bias": torch.full((2,), torch.nan)}, "linear2.bias: got numbers that are not"),
+        (
+            {"linear2.bias": torch.zeros(3)},
+            r"'linear2.bias': \(3,\).*expected .*bias': \(2,",
+        ),
+    ],
+)
+def test_what_cannot_compute_is_refused(
+    params: dict[str, torch.Tensor], words: str, tmp_path: Path
+) -> None:
+    broken = replace(model(), params=model().params | params)
+    (tmp_path / "m.safetensors").write_bytes(model_bytes(broken))
+    with pytest.raises(RunError, match=words):
+        load_model(tmp_path / "m.safetensors")
