@@ -74,7 +74,8 @@ def robust_mean(
     round, on weight and length together). ``multi-krum``: of n uploads, f of them malicious,
     the n - f are kept whose n - f - 2 nearest others are nearest (Blanchard et al., NeurIPS 2017).
     ``trimmed-mean``: of every number the f largest and f smallest are left out; ``median``: of
-    every number the one with half of the samples on either side (Yin et al., ICML 2018).
+    every number the one with half of the people on either side, however many samples they say that
+    they have (Yin et al., ICML 2018).
     """
     if not uploads or not start:  # nobody sent, or a method sends nothing, as local
         return dict(start)
@@ -153,14 +154,8 @@ def _trimmed(moves: Tensor, shares: Tensor, f: int) -> Tensor:
 
 
 def _median(moves: Tensor, shares: Tensor, f: int) -> Tensor:
-    """Take of every number the first at which half of the weight is reached."""
-    pieces = []
-    for columns in _columns(moves):
-        values, order = columns.sort(dim=0)
-        reached = shares[order].cumsum(0) >= 0.5 - 1e-12
-        first = reached.to(torch.uint8).argmax(0, keepdim=True)
-        pieces.append(values.gather(0, first).squeeze(0))
-    return torch.cat(pieces)
+    """Take of every number the lower median of those with a weight, each of whom counts alike."""
+    return torch.cat([columns.median(dim=0).values for columns in _columns(moves[shares > 0])])
 
 
 def _columns(moves: Tensor) -> Iterator[Tensor]:

@@ -1,7 +1,7 @@
 """A round after which most people's uploads can no longer be used is undone.
 
-A few who lead everybody astray are found out one round late, when what the others send is NaN or
-too large. The server then goes back to its state before that round, and leaves out who moved it.
+A few who lead everybody astray are found out late, when what the others send is NaN or too large.
+The server then goes back to its state before they moved it, and leaves them out.
 """
 
 from __future__ import annotations
@@ -20,18 +20,26 @@ from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, place
 from strategies.averaging import MOST_ADDED
 
 State = dict[str, Tensor]
-#: Rounds that can be undone one after the other, and the most bytes that their states may take: of
-#: large ones only the last is kept.
+#: Rounds that can be undone, and the most bytes that the states before them may take: of large ones
+#: only the last is kept.
 DEEPEST, MOST_BYTES = 8, 2**28
 #: Of fewer people nobody can say who led the others astray.
 FEWEST = 3
-#: Numbers of an upload that are compared at most, spread evenly.
-MOST_COMPARED = 2**14
+#: Numbers of a round's uploads that are compared at most, spread evenly over them.
+MOST_COMPARED = 2**24
+
+
+@dataclass(frozen=True)
+class Done:
+    """A round that can be undone: the state before it, and what each of its uploads did."""
+
+    state: State
+    moved: Mapping[str, float]
 
 
 @dataclass
 class Undoing:
-    """The states before the last rounds, and what the last one was made of.
+    """The last rounds, which can be undone.
 
     Parameters
     ----------
@@ -39,9 +47,7 @@ class Undoing:
     """
 
     robust: RobustSettings
-    _states: deque[State] = field(default_factory=lambda: deque(maxlen=DEEPEST))
-    _moves: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    _examples: Mapping[str, float] = field(default_factory=dict)
+    _done: deque[Done] = field(default_factory=lambda: deque(maxlen=DEEPEST))
 
     def note(
         self,
@@ -52,70 +58,67 @@ class Undoing:
     ) -> None:
         """Note the state before a round, its uploads as declared, and what they began from."""
         size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
-        while self._states and size * (len(self._states) + 1) > MOST_BYTES:
-            self._states.popleft()
-        self._states.append(state)
-        step = max(1, sum(prod(one.shape) for one in sends.values()) // MOST_COMPARED)
-        self._moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
-        self._examples = {client: float(one.examples) for client, one in uploads.items()}
+        while self._done and size * (len(self._done) + 1) > MOST_BYTES:
+            self._done.popleft()
+        compared = max(1, MOST_COMPARED // max(len(uploads), 2**10))
+        step = max(1, sum(prod(one.shape) for one in sends.values()) // compared)
+        moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
+        examples = {client: float(one.examples) for client, one in uploads.items()}
+        self._done.append(Done(state, parts_of_move(moves, examples, self.robust)))
 
     def broken(self, refused: Collection[str]) -> bool:
         """Whether more than half of those who made the last round are refused in this one."""
-        made = self._examples.keys()
-        return bool(
-            self._states and len(made) >= FEWEST and 2 * len(made & set(refused)) > len(made)
-        )
+        if not self._done:
+            return False
+        made = self._done[-1].moved.keys()
+        return len(made) >= FEWEST and 2 * len(made & set(refused)) > len(made)
 
     def undo(self, left_out: Collection[str]) -> tuple[State, list[str]] | None:
-        """Return the state before the last round, and who is to be left out beside `left_out`.
+        """Return a state to go back to, and who is to be left out beside `left_out`, ascending.
 
-        None where nobody stands out, or too many would be left out: then no few led the others
-        astray, and the fault is the run's settings'. Where the round before was undone, too, and
-        somebody left out then, nobody need stand out.
+        It is the state before the first of the last rounds that a few made, and these few
+        (:func:`made_by`) are left out: what the others did later, they may have been led to. None
+        where there is no such round: then the fault is the run's settings'.
         """
-        found = (
-            []
-            if not self._moves
-            else culprits(parts_of_move(self._moves, self._examples, self.robust))
-        )
-        people = len(self._examples.keys() | set(left_out))
-        most = max(1, int(self.robust.share * people))
-        if (self._moves and not found) or len(set(found) | set(left_out)) > most:
-            return None
-        self._moves = {}
-        return self._states.pop(), found
+        rounds = list(self._done)
+        people = {client for done in rounds for client in done.moved} | set(left_out)
+        most = max(1, int(self.robust.share * len(people))) - len(left_out)
+        for i, done in enumerate(rounds):
+            if found := made_by(done.moved, most):
+                self._done = deque(rounds[:i], maxlen=DEEPEST)
+                return done.state, found
+        return None
 
 
-def culprits(parts: Mapping[str, float]) -> list[str]:
-    """Return who made at least half as much of a move as who made most, ascending.
+def made_by(moved: Mapping[str, float], most: int) -> list[str]:
+    """Return the few who made more than half of a round's move, ascending; nobody if it was more.
 
-    Nobody, unless that is more than :data:`~strategies.averaging.MOST_ADDED` times what the median
-    client made.
+    They are those who made at least half as much as who made most, if they are at most `most`.
     """
-    made = sorted(parts.values())
-    if not made or not made[-1] > MOST_ADDED * max(made[(len(made) - 1) // 2], 0.0):
-        return []
-    return sorted(client for client, part in parts.items() if part >= made[-1] / 2)
+    least = max(moved.values(), default=0.0) / 2
+    found = sorted(client for client, part in moved.items() if part >= least > 0)
+    together = sum(moved[client] for client in found)
+    return found if len(found) <= most and together > sum(moved.values()) / 2 else []
 
 
 def parts_of_move(
     moves: Mapping[str, NDArray[np.float32]], examples: Mapping[str, float], robust: RobustSettings
 ) -> dict[str, float]:
-    """Return how much of a round's move each client made; the parts sum to 1.
+    """Return how much of a round's move each client made; the parts sum to its squared length.
 
     The round's move is the sum of everybody's [numbers], weighted by samples and bounded as in a
     mean (:func:`~strategies.averaging.robust_mean`); a client's part of it is its own move's
     projection on it.
     """
+    if not moves:
+        return {}
     share = np.array([examples[client] for client in moves])
     share = np.minimum(share / np.median(share), robust.most_examples or np.inf)
     own = np.stack(list(moves.values())).astype(np.float64) * share[:, None]
     if robust.clip:
         lengths = np.linalg.norm(own, axis=1).clip(1e-300)
         own *= np.minimum(1.0, MOST_ADDED * np.median(lengths) / lengths)[:, None]
-    whole = own.sum(0)
-    parts = own @ whole / max(float(whole @ whole), 1e-300)
-    return dict(zip(moves, parts.tolist(), strict=True))
+    return dict(zip(moves, (own @ own.sum(0)).tolist(), strict=True))
 
 
 def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> NDArray[np.float32]:

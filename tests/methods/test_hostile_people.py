@@ -78,10 +78,10 @@ def others_f1(run: Run) -> float:
 @every_method
 @pytest.mark.parametrize("factor", [1.0, 30.0])
 def test_the_others_learn_on(name: str, factor: float, run_method: RunMethod) -> None:
-    keys: dict[str, Any] = {"rounds": 6}
+    keys: dict[str, Any] = {"rounds": 10}
     honest = others_f1(run_method(name, SIX, **keys))
     run = run_method(name, SIX, prepare=infect(reversed_by(factor)), **keys)
-    assert run.strategy.finished_rounds == 6
+    assert run.strategy.finished_rounds == 10
     refused = {c for (_, c), n in run.metric("refused_replies").items() if n}
     assert refused <= {EVIL}
     assert others_f1(run) > honest - 0.1
@@ -92,14 +92,13 @@ def test_where_nothing_bounds_it_the_round_is_undone(run_method: RunMethod) -> N
     run = run_method("fedavg", SIX, prepare=infect(reversed_by(1e4)), **UNBOUND)
     assert run.strategy.memory.left_out == {EVIL}
     left = {client for (_, client) in run.metric("left_out")}
-    assert left == {EVIL} and run.metric("undone")
+    assert left == {EVIL} and len(run.metric("undone")) == 1
     assert others_f1(run) > others_f1(run_method("fedavg", SIX, **UNBOUND)) - 0.1
 
 
 def test_who_was_left_out_stays_so_when_the_run_goes_on(run_method: RunMethod) -> None:
     whole = run_method("fedavg", SIX, prepare=infect(reversed_by(1e4)), **UNBOUND)
-    (undone,) = {round for (round, _) in whole.metric("undone")}
-    until = undone + 2
+    until = max(round for (round, _) in whole.metric("undone")) + 2
     part = run_method("fedavg", SIX, prepare=infect(reversed_by(1e4)), until=until, **UNBOUND)
     again = run_method("fedavg", SIX, after=part, prepare=infect(reversed_by(1e4)), **UNBOUND)
     assert again.strategy.memory.left_out == {EVIL}

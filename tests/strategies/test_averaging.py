@@ -142,9 +142,9 @@ def test_trimming_leaves_the_ends_of_every_number_out() -> None:
     assert found["body"].tolist() == [2.0, -2.0]
 
 
-def test_the_median_has_half_of_the_samples_on_either_side() -> None:
+def test_the_median_has_half_of_the_people_on_either_side() -> None:
     assert mean_of(moved(5, 1, 1000), "median") == 5.0
-    assert mean_of(moved(5, 1, 1000) | {"c1": upload(9, body=[1.0])}, "median") == 1.0
+    assert mean_of(moved(5, 1, 1000) | {"c1": upload(9, body=[1.0])}, "median") == 5.0
     assert mean_of(moved(4, 1, 2, 3), "median") == 2.0
 
 

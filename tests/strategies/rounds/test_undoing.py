@@ -8,7 +8,7 @@ import torch
 
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bundle, Dense, dense
-from strategies.rounds.undoing import Undoing, culprits, parts_of_move
+from strategies.rounds.undoing import Undoing, made_by, parts_of_move
 
 SENDS = {"body": dense((2,))}
 START = {"body": torch.zeros(2)}
@@ -32,16 +32,17 @@ HONEST = {"a": sent(1, 0.5), "b": sent(1, -0.5), "c": sent(1, 0), "d": sent(0.9,
 
 
 def test_parts_are_projections_on_the_weighted_sum() -> None:
-    """Moves (1, 0), (1, 0), (0, 2) sum to (2, 2): parts 2/8, 2/8 and 4/8."""
+    """Moves (1, 0), (1, 0), (0, 2) sum to (2, 2): parts 2, 2 and 4 of its squared length."""
     moves = {"a": [1, 0], "b": [1, 0], "c": [0, 2]}
     arrays = {client: np.array(move, np.float32) for client, move in moves.items()}
     even, clip = dict.fromkeys(moves, 5.0), RobustSettings.parse("clip", 0.2)
-    assert parts_of_move(arrays, even, clip) == pytest.approx({"a": 0.25, "b": 0.25, "c": 0.5})
+    assert parts_of_move(arrays, even, clip) == pytest.approx({"a": 2, "b": 2, "c": 4})
     # As in a mean the weight is three times the median's at most, and so is what it adds: (0, 3).
     heavy = parts_of_move(arrays, even | {"c": 1e12}, clip)
-    assert heavy == pytest.approx({"a": 2 / 13, "b": 2 / 13, "c": 9 / 13})
+    assert heavy == pytest.approx({"a": 2, "b": 2, "c": 9})
     free = parts_of_move(arrays, even | {"c": 1e12}, RobustSettings.parse("none", 0.2))
-    assert free == pytest.approx({"a": 2 / 40, "b": 2 / 40, "c": 36 / 40})
+    assert free == pytest.approx({"a": 2, "b": 2, "c": 36})
+    assert parts_of_move({}, {}, clip) == {}
 
 
 def test_who_went_the_other_way_with_all_might_is_found() -> None:
@@ -72,23 +73,26 @@ def test_no_more_are_left_out_than_may_be_malicious() -> None:
     assert round_of(uploads, share=0.4).undo({"earlier"}) == (START, ["evil"])
 
 
-def test_rounds_are_undone_one_after_the_other() -> None:
-    """If it goes on, the state before the round before is tried, and nobody need stand out."""
+def test_who_did_it_is_found_rounds_later_and_all_of_it_is_undone() -> None:
+    """The others need not break at once; what was before the first such round stays."""
+    states = [{"body": torch.full((2,), float(i))} for i in range(4)]
     undoing = round_of(HONEST)
-    uploads = HONEST | {"evil": sent(-500, 0, examples=10**9)}
-    later = {"body": torch.ones(2)}
-    noted(undoing, later, uploads)
-    assert undoing.undo(()) == (later, ["evil"])
-    assert undoing.broken({"a", "b", "c"})
-    assert undoing.undo({"evil"}) == (START, [])
-    assert not undoing.broken({"a", "b", "c"})  # nothing is left to go back to
+    noted(undoing, states[1], HONEST | {"evil": sent(-500, 0)})
+    noted(undoing, states[2], HONEST)
+    noted(undoing, states[3], HONEST | {"evil": sent(-1, 0)})
+    assert undoing.undo(()) == (states[1], ["evil"])
+    assert undoing.broken({"a", "b", "c"})  # the round before theirs can still be
+    assert undoing.undo({"evil"}) is None
 
 
 def test_of_large_states_the_last_alone_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strategies.rounds.undoing.MOST_BYTES", 8)
     undoing = round_of(HONEST)
+    later = {"body": torch.ones(2)}
     noted(undoing, START, HONEST | {"evil": sent(-500, 0)})
-    assert undoing.undo(()) is not None
+    noted(undoing, later, HONEST)
+    noted(undoing, later, HONEST | {"evil": sent(-500, 0)})
+    assert undoing.undo(()) == (later, ["evil"])
     assert not undoing.broken(set("abcd"))
 
 
@@ -97,7 +101,10 @@ def test_two_people_cannot_tell() -> None:
     assert not undoing.broken({"a"})
 
 
-def test_who_made_half_as_much_as_who_made_most_is_left_out_with_it() -> None:
-    assert culprits({"a": 0.02, "b": 0.03, "c": -0.1, "d": 0.01, "x": 0.5, "y": 0.4}) == ["x", "y"]
-    assert culprits({"a": 0.3, "b": 0.3, "c": 0.4}) == []
-    assert culprits({}) == []
+def test_a_few_made_it_or_nobody_did() -> None:
+    parts = {"a": 0.02, "b": 0.03, "c": -0.1, "d": 0.01, "x": 0.5, "y": 0.4}
+    assert made_by(parts, 2) == ["x", "y"]
+    assert made_by(parts, 1) == []
+    assert made_by({"a": 0.3, "b": 0.3, "c": 0.4}, 2) == []
+    assert made_by({"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.25, "e": 0.1}, 2) == []  # not half of it
+    assert made_by({}, 2) == []
