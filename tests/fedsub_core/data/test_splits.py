@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
-from fedsub_core.data.splits import check_trainable, split, together, unseen_clients
+from fedsub_core.data.splits import check_trainable, split, unseen_clients
+from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
 
 CARD = Card("toy", "test", ("a", "b", "c"), ("u",), time_ordered=True)
@@ -21,7 +22,7 @@ CARD = Card("toy", "test", ("a", "b", "c"), ("u",), time_ordered=True)
 def client(y: object, t: object = None, name: str = "01") -> ClientData:
     labels = np.asarray(y, np.int64)
     seconds = None if t is None else np.asarray(t, np.float64)
-    return ClientData(name, np.zeros((len(labels), 1), np.float32), labels, seconds)
+    return ClientData(name, np.arange(len(labels), dtype=np.float32)[:, None], labels, seconds)
 
 
 def real(name: str) -> Federation:
