@@ -109,10 +109,10 @@ def split_clients(settings: SplitSettings, federation: Federation) -> list[Split
     if len(refused) == 1:
         raise next(iter(refused.values()))
     if refused:
-        reasons = "\n".join(map(str, list(refused.values())[:_EXPLAINED]))
+        reasons = " ".join(map(str, list(refused.values())[:_EXPLAINED]))
         raise DataError(
             f"{len(refused)} of {len(federation.clients)} clients cannot be split: "
-            f"{', '.join(refused)}.\n{reasons}"
+            f"{', '.join(refused)}. {reasons}"
         )
     return people
 

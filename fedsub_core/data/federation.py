@@ -142,14 +142,14 @@ def _checked(folder: Path, name: str, federation: Federation) -> ClientData:
 
 def _together(folder: Path, refused: Mapping[str, DataError], files: int) -> DataError:
     """Return one error of all files that cannot be used."""
-    reasons = [str(error) for error in refused.values()]
-    if len(reasons) == 1:
-        return DataError(reasons[0])
-    parts = [f"{folder}: {len(reasons)} of {files} clients' files cannot be used:"]
-    parts += reasons[:_EXPLAINED]
+    first, *others = refused.values()
+    if not others:
+        return first
+    parts = [f"{folder}: {len(refused)} of {files} clients' files cannot be used."]
+    parts += map(str, [first, *others][:_EXPLAINED])
     if more := list(refused)[_EXPLAINED:]:
         parts.append(f"Also refused: {', '.join(more)}.")
-    return DataError("\n".join(parts))
+    return DataError(" ".join(parts))
 
 
 def _check_together(folder: Path, federation: Federation) -> None:

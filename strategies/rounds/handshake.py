@@ -100,7 +100,7 @@ def _await_answers(
         enough = fitting >= settings.min_clients
         if (enough and not (all_answers and registry.waiting)) or time.monotonic() >= deadline:
             return
-        if link.in_process and not registry.waiting:
+        if link.closed and not registry.waiting:
             return  # nobody else will come
         time.sleep(POLL_SECONDS)
 
@@ -139,7 +139,7 @@ def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
 def _too_few(registry: NodeRegistry, settings: RoundSettings, link: Link) -> RunError:
     away = "; ".join(f"node {n}: {why}" for n, why in sorted(registry.turned_away.items()))
     silent = f"; {registry.waiting} connected but did not answer" if registry.waiting else ""
-    if link.in_process:
+    if link.closed:
         return RunError(
             f"{len(registry.online)} of at least {settings.min_clients} clients can take part "
             f"(turned away: {away or 'none'}). Correct their data, or lower min-clients"
