@@ -5,13 +5,24 @@ from __future__ import annotations
 import csv
 import json
 import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
+from rich.console import Console
 
-from fedsub.studies.run import load_data
+from fedsub.report.report import write_report
+from fedsub.report.tables import print_results
+from fedsub.studies.run import load_data, train_methods
 from fedsub_client.split_client import split_client
-from fedsub_core.config.run_config import read_config
+from fedsub_core.config.run_config import dump_toml, read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import RunError
+from fedsub_core.files import write_whole
+from fedsub_server.results import method_summaries
 
 from .calls import Call, assert_refused
 from .test_run_refusals import QUICK, spoil
@@ -106,6 +117,43 @@ def test_a_glitch_in_some_files_is_refused_before_the_run(fedsub: Call, town_fol
     words = ("p1.npz: client 'p1': x, row 0, feature 0 ('a'): got 3e+38", "p2.npz: client 'p2'")
     assert_refused(fedsub("run", "--data", town_folder, *QUICK), "2 of 4", *words)
     assert not Path("runs").exists()
+
+
+def glitching(federation: Federation, *who: str) -> Federation:
+    """Let people have values that no border has seen, as a mistake of ours would let through."""
+    clients = dict(federation.clients)
+    for name in who:
+        x = clients[name].x.copy()
+        x[::7, 0] = 3e38
+        clients[name] = replace(clients[name], x=x)
+    return Federation(federation.card, clients)
+
+
+def test_who_is_turned_away_is_named_in_tables_and_on_the_page(
+    town: Callable[..., Federation], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = read_config(None, {"rounds": 2, "beside": "local", "device": "cpu", "threads": 1})
+    train_methods(config, glitching(town(), "p2"), tmp_path, lambda name, round: None)
+    write_whole(tmp_path / "run.toml", dump_toml(config).encode())
+    said = "Not in the numbers of fedsub, local: p2 (never tested: turned away, or it did not"
+    print_results(Console(width=200), method_summaries(tmp_path))
+    assert said in capsys.readouterr().out
+    page = write_report(tmp_path)[0].read_text("utf-8")
+    assert said in page and "mean over 3 of 4 people" in page and ">3 of 4<" in page
+    with (tmp_path / "tables" / "methods.csv").open() as file:
+        assert [row["left_out"][:4] for row in csv.DictReader(file)] == ["p2 ("] * 2
+    assert summary(tmp_path)["local"]["people"] == 4
+
+
+def test_a_simulation_that_nobody_can_take_part_in_ends_at_once(
+    town: Callable[..., Federation], tmp_path: Path
+) -> None:
+    config = read_config(None, {"method": "local", "beside": "", "device": "cpu", "threads": 1})
+    everybody = glitching(town(), "p1", "p2", "p3", "p4")
+    begun = time.monotonic()
+    with pytest.raises(RunError, match=r"0 of at least 1 clients can take part .*Correct their da"):
+        train_methods(config, everybody, tmp_path, lambda name, round: None)
+    assert time.monotonic() - begun < 20 < config.join_timeout
 
 
 def test_more_a_round_than_there_are_people(fedsub: Call, town_folder: Path) -> None:
