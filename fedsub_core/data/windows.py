@@ -32,7 +32,7 @@ def window_seconds(client: ClientData, card: Card) -> float | None:
     The card's ``window_s``, else what follows from a raw window's samples and the sampling rate.
     """
     if card.window_s is None and client.x.ndim == 3 and card.sampling_rate_hz is not None:
-        return client.x.shape[2] / card.sampling_rate_hz
+        return int(client.x.shape[2]) / card.sampling_rate_hz
     return card.window_s
 
 

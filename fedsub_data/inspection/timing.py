@@ -66,7 +66,7 @@ def inspect_timing(federation: Federation) -> Timing:
     return Timing(known, length, card.overlap, measured, overlapping, auto, warnings)
 
 
-def counted(people: Mapping[str, int]) -> str:
+def counted(people: Mapping[Known, int] | Mapping[SplitKind, int]) -> str:
     """Return what holds of all people, or what of how many."""
     if len(people) == 1:
         return next(iter(people))

@@ -30,6 +30,10 @@ def client(which: object, y: object, name: str = "p") -> ClientData:
     return ClientData(name, x, np.asarray(y, np.int64))
 
 
+def columns(drawn: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [which for which, _ in drawn], [label for _, label in drawn]
+
+
 def test_the_first_that_is_the_same() -> None:
     x = np.array([[1, 2], [3, 4], [1, 2], [1, 2], [3, 5]], np.float32)
     found = first_copies(x)
@@ -42,7 +46,7 @@ def test_the_first_that_is_the_same() -> None:
 def test_no_copy_of_a_tested_sample_is_trained_on(
     drawn: list[tuple[int, int]], share: float, kind: SplitKind, seed: int
 ) -> None:
-    data = client(*zip(*drawn, strict=True))
+    data = client(*columns(drawn))
     try:
         train, test = split(data, CARD, kind, share, seed)
     except DataError:
@@ -56,9 +60,9 @@ def test_no_copy_of_a_tested_sample_is_trained_on(
 def test_nor_where_the_file_grew(
     first: list[tuple[int, int]], more: list[tuple[int, int]], kind: SplitKind, seed: int
 ) -> None:
-    data = client(*zip(*first, *more, strict=True))
+    data = client(*columns(first + more))
     try:
-        before, tested = split(client(*zip(*first, strict=True)), CARD, kind, 0.3, seed)
+        before, tested = split(client(*columns(first)), CARD, kind, 0.3, seed)
         train, test = split_grown(data, CARD, kind, 0.3, seed, (len(first), len(data.y)))
     except DataError:
         return
