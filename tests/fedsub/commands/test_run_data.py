@@ -79,7 +79,7 @@ def test_overlap_that_the_file_shows_does_not_leak(fedsub: Call, tmp_path: Path)
         assert {one["split"] for one in kept["splits"].values()} == {
             "auto": {"in time by t, gap 1.28 s"}, "stratified": {"at random in each class"}
         }[split]  # fmt: skip
-    assert found["auto"] < 0.38 < 0.5 < found["stratified"]
+    assert found["auto"] < 0.38 < 0.45 < found["stratified"]
 
 
 def test_the_page_says_which_split_everybody_got(fedsub: Call, tmp_path: Path) -> None:
