@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.windows import window_seconds
 
 
 @dataclass(frozen=True)
@@ -46,5 +47,5 @@ def _digest(client: ClientData, card: Card, n: int) -> bytes:
     digest.update(client.y[:n].tobytes())
     if client.t is not None:
         digest.update(client.t[:n].tobytes())
-    digest.update(repr((card.window_s, card.overlap, card.time_ordered)).encode())
+    digest.update(repr((window_seconds(client, card), card.overlap, card.time_ordered)).encode())
     return digest.digest()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fedsub_client.split_client import SplitClient
-from fedsub_core.data.stacks import Stack, stack
+from fedsub_core.data.stacks import Stack, stack, with_copies
 from fedsub_core.data.standardise import Scaling, apply, moments
 from fedsub_core.data.standardise import scaling as own_scaling
 
@@ -52,9 +52,10 @@ class ScaledData:
                 test.append(c.test_x if own is None else apply(own, c.test_x))
             ids, capacities = [c.client for c in held], [c.capacity for c in held]
             ys, test_ys = [c.train_y for c in held], [c.test_y for c in held]
+            trained = stack(ids, train, ys, self.device, capacities)
             self._made = (
                 key,
-                stack(ids, train, ys, self.device, capacities),
+                with_copies(trained, [c.train_copies for c in held]),
                 stack(ids, test, test_ys, self.device, capacities, self.tested_at_a_time),
             )
         return self._made[1], self._made[2]

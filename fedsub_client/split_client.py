@@ -16,7 +16,8 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Card
 from fedsub_core.data.grown_splits import split_grown
-from fedsub_core.data.splits import labelled, split, split_kind, thinned, together
+from fedsub_core.data.splits import SplitKind, labelled, split, split_kind, thinned
+from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
 
 
@@ -34,6 +35,8 @@ class SplitClient:
     capacity : share of each hidden layer's units that the device can hold, in (0, 1].
     together : how many successive samples hold much the same.
     t : float64 [samples], seconds; None where the file has none.
+    kind : how training and test part were divided.
+    copies : of each sample the first that is the same, int64 [samples]; None where all differ.
     """
 
     client: str
@@ -47,6 +50,8 @@ class SplitClient:
     capacity: float = 1.0
     together: int = 1
     t: NDArray[np.float64] | None = None
+    kind: SplitKind = "stratified"
+    copies: NDArray[np.int64] | None = None
 
     @property
     def train_x(self) -> NDArray[np.float32]:
@@ -57,6 +62,11 @@ class SplitClient:
     def test_x(self) -> NDArray[np.float32]:
         """Features of the test part, float32 [n, *features]; a copy."""
         return self.x[self.test]
+
+    @property
+    def train_copies(self) -> NDArray[np.int64] | None:
+        """`copies` of the training part, int64 [n]: samples are the same where it is."""
+        return None if self.copies is None else self.copies[self.train]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,6 +144,7 @@ def split_client(
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
     parts = replace(parts, capacity=capacity, together=together(client, card), t=client.t)
+    parts = replace(parts, kind=kind, copies=client.first_copies)
     if since is None or (since <= 1).all():
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.windows import window_seconds
 from fedsub_core.errors import DataError
 
 #: What becomes of each channel, in this order; all channels' means come first.
@@ -36,6 +37,8 @@ def statistics(federation: Federation) -> Federation:
         clients[name] = replace(data, x=_features(data.x))
     features = tuple(f"{channel}_{what}" for what in STATISTICS for channel in card.features)
     named = replace(card, name=f"{card.name}-stats", features=features, sampling_rate_hz=None)
+    # What followed from samples and rate can no longer be read off.
+    named = replace(named, window_s=window_seconds(next(iter(federation.clients.values())), card))
     return Federation(named, clients)
 
 

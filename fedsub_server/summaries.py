@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.rundb import RunDatabase
 
 _SPREAD = "over clients that have test samples, in evaluated_round"
@@ -50,6 +51,9 @@ class MethodSummary:
     rounds: int = _unit("last committed round")
     evaluated_round: int | None = _unit("last round with an evaluation")
     clients: int = _unit("clients that have test samples in evaluated_round")
+    people: int = _unit("these, and who is left out")
+    left_out: str = _unit("clients that are not in evaluated_round's numbers, and why")
+    diverged: str = _unit("clients whose loss is no number in evaluated_round")
     macro_f1: float | None = _unit(_CLIENTS)
     macro_f1_ci95: float | None = _unit("half-width of the 95 % interval of the mean, Student t")
     macro_f1_p10: float | None = _unit("10th percentile over clients")
@@ -137,6 +141,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         )
     )
     config = json.loads(db.meta().get("config", "{}"))
+    absent = left_out(db, config, macro_f1[last], last) if reached else {}
     return MethodSummary(
         method=method,
         tested=config.get(f"{method}.tested"),
@@ -144,6 +149,9 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         rounds=db.last_round(),
         evaluated_round=last if reached else None,
         clients=reached.n if reached else 0,
+        people=len(absent) + (reached.n if reached else 0),
+        left_out=by_reason(absent),
+        diverged=diverged(loss.get(last, {})),
         macro_f1=reached.mean if reached else None,
         macro_f1_ci95=reached.ci95 if reached else None,
         macro_f1_p10=reached.p10 if reached else None,

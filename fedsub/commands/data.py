@@ -22,7 +22,7 @@ from fedsub.commands.terminal import (
     print_options,
     settings_of,
 )
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.errors import ConfigError, DataError, FedSubError
 from fedsub_core.files import check_new_folder
 from fedsub_core.options import read_options
 
@@ -155,8 +155,11 @@ def prepare(
 def inspect(folder: str, out: Path | None, seed: int) -> None:
     """Draw the federation in FOLDER: who has what, how alike people are, whether classes cluster.
 
-    Writes PNGs, the numbers as JSON, and report.html with all of it.
+    Writes PNGs, the numbers as JSON, and report.html with all of it. Ends with an error where
+    `fedsub run` could not train on it.
     """
+    from fedsub.studies.run import check_data
+    from fedsub_core.config.run_config import read_config
     from fedsub_core.data.sources import load_federation
     from fedsub_data.inspection.inspection import inspect_federation
     from fedsub_data.inspection.page import write_inspection
@@ -169,6 +172,11 @@ def inspect(folder: str, out: Path | None, seed: int) -> None:
     write_inspection(inspection, target)
     console.print(tables(inspection))
     console.print(f"Page: {target / 'report.html'}", soft_wrap=True, markup=False)
+    # Last, for whoever looks at data that cannot be used wants to see what they are like.
+    try:
+        check_data(read_config(None, {"data": folder}), federation)
+    except FedSubError as error:
+        raise DataError(f"{folder}: `fedsub run` would refuse it. {error}") from error
 
 
 def _free(folder: Path) -> Path:

@@ -79,6 +79,7 @@ def run(
     from fedsub.engines.simulation import build_grid, ray_grids
     from fedsub.report.tables import print_results
     from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
+    from fedsub.studies.run_data import data_notes
     from fedsub_core.data.sources import absolute_source
     from fedsub_server.results import method_summaries
 
@@ -97,6 +98,8 @@ def run(
         resolved = read_config(config, overrides)
         resolved = replace(resolved, data=absolute_source(resolved.data))
     federation = load_data(resolved)
+    for text in data_notes(resolved, federation).warnings:
+        console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)
     if resume is not None:
         go_on(resume, resolved, federation)
     grids = ray_grids(ray_address) if engine == "ray" else nullcontext(build_grid)

@@ -92,6 +92,9 @@ class InProcessGrid(Grid):
 class SimulationGrid(InProcessGrid):
     """A federation whose clients' states can be asked for and set."""
 
+    #: Nobody joins later.
+    closed = True
+
     @abstractmethod
     def state(self) -> dict[str, State]:
         """Return every client's state, ``client/<id>`` to named tensors without a client axis."""

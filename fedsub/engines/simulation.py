@@ -15,10 +15,10 @@ from fedsub.engines.ray_grid import RayGrid
 from fedsub_client.model_file import model_bytes
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import remove_drafts, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
@@ -27,6 +27,9 @@ from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
+
+#: Of so many clients that cannot be split a message says why; it names all.
+_EXPLAINED = 5
 
 Progress = Callable[[int], None]
 #: Makes the federation that method `name` trains on.
@@ -61,7 +64,7 @@ class Checkpoints:
 def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGrid:
     """Return the in-process federation for method `name`, every client's data split."""
     settings = config.device_settings(name)
-    clients = split_clients(settings, federation)
+    clients = split_clients(settings.split, federation)
     return CohortGrid(settings, federation.card, clients, config.device, config.workers)
 
 
@@ -83,14 +86,35 @@ def ray_grids(address: str | None) -> Iterator[MakeGrid]:
                     "workers train on their CPUs"
                 )
             settings = config.device_settings(name)
-            return RayGrid(ray, settings, federation.card, split_clients(settings, federation))
+            people = split_clients(settings.split, federation)
+            return RayGrid(ray, settings, federation.card, people)
 
         yield make
 
 
-def split_clients(settings: DeviceSettings, federation: Federation) -> list[SplitClient]:
-    """Return every client's data, split."""
-    return [split_client(c, federation.card, settings.split) for c in federation.clients.values()]
+def split_clients(settings: SplitSettings, federation: Federation) -> list[SplitClient]:
+    """Return every client's data, split.
+
+    Raises
+    ------
+    DataError
+        Which clients cannot be split, all of them, and why the first few.
+    """
+    people, refused = [], dict[str, DataError]()
+    for name, data in federation.clients.items():
+        try:
+            people.append(split_client(data, federation.card, settings))
+        except DataError as error:
+            refused[name] = error
+    if len(refused) == 1:
+        raise next(iter(refused.values()))
+    if refused:
+        reasons = " ".join(map(str, list(refused.values())[:_EXPLAINED]))
+        raise DataError(
+            f"{len(refused)} of {len(federation.clients)} clients cannot be split: "
+            f"{', '.join(refused)}. {reasons}"
+        )
+    return people
 
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:

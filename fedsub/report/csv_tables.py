@@ -14,6 +14,7 @@ from fedsub.report.comparing import Pair, gains
 from fedsub.report.frame import Frame, Trace
 from fedsub.report.maps import class_means, experts, last_f1, people_scores
 from fedsub.report.recovery import Recovery
+from fedsub_server.data_notes import SplitNote
 
 
 def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) -> dict[str, str]:
@@ -43,6 +44,10 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     labels, means = class_means(frame)
     by_class = zip(map(frame.class_name, labels), means.tolist(), strict=True)
     files["classes.csv"] = _csv(("class", *frame.methods), ((n, *row) for n, row in by_class))
+    if frame.notes.splits:
+        head = ("person", *(f.name for f in fields(SplitNote)))
+        split = ((name, *astuple(note)) for name, note in frame.notes.splits.items())
+        files["splits.csv"] = _csv(head, split)
     believed = list(_experts(frame))
     if believed:
         files["experts.csv"] = _csv(("seed", "method", "person", "expert", "weight"), believed)

@@ -7,13 +7,14 @@ compared asks the frame for its units: people of one run, or seeds where there a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.options import Value
+from fedsub_server.data_notes import DataNotes
 from fedsub_server.summaries import MethodSummary
 
 Floats = NDArray[np.float64]
@@ -113,12 +114,14 @@ class Frame:
     classes : names, where the data's card could be read; else empty.
     missing : methods of the configuration that have not begun.
     key : what its figures' names begin with, where a page has several frames.
+    notes : what the run found in its data; empty where it has kept none.
     """
 
     traces: Sequence[Trace]
     classes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     key: str = ""
+    notes: DataNotes = field(default_factory=DataNotes)
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -35,9 +35,10 @@ def last_f1(trace: Trace) -> tuple[tuple[str, ...], list[int], Floats]:
 def class_means(frame: Frame) -> tuple[list[int], Floats]:
     """Return labels and mean F1 [classes, methods] over people who have or are given the class.
 
-    Of several seeds, the mean of these.
+    Of several seeds, the mean of these. A class of the card that nobody was tested on has nan.
     """
-    labels = sorted({label for trace in frame.traces for label in trace.f1})
+    tested = {label for trace in frame.traces for label in trace.f1}
+    labels = sorted(tested.union(range(len(frame.classes)))) if tested else []
     values = np.full((len(labels), len(frame.methods)), np.nan)
     for column, name in enumerate(frame.methods):
         found: dict[int, list[float]] = {}

@@ -13,6 +13,7 @@ from fedsub.report.protocol import Fact
 from fedsub.report.rows import Rows
 from fedsub.report.svg import Drawn
 from fedsub_data.inspection.html import document, table
+from fedsub_server.remarks import remarks
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,10 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
     if not tested:
         return [text for text in (state, "Nothing has been evaluated yet.") if text]
     scores = ", ".join(f"{t.method} {t.summary.macro_f1:.3f}" for t in tested)
-    people = max(t.summary.clients for t in tested)
-    said = [f"Macro F1, mean over {people} {'person' if people == 1 else 'people'}: {scores}."]
+    people, all_there = (max(getattr(t.summary, n) for t in tested) for n in ("clients", "people"))
+    who = "1 person" if all_there == 1 else f"{all_there} people"
+    of = "" if people == all_there else f"{people} of "
+    said = [f"Macro F1, mean over {of}{who}: {scores}."]
     shown = [
         f"{pair.better} is better than {pair.second if pair.better == pair.first else pair.first} "
         f"by {abs(pair.difference):.3f}"
@@ -93,6 +96,7 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
         said.append(f"The intervals show that {'; '.join(shown)}.")
     elif any(pair.judged for pair in pairs):
         said.append("No difference between methods is shown: every interval holds 0.")
+    said += [*remarks([t.summary for t in tested]), *frame.notes.warnings]
     return [text for text in (state, *said) if text]
 
 

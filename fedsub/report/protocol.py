@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -34,7 +35,7 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
     flat: dict[str, Any] = dict(frame.traces[0].config) | (to_flat(config) if config else {})
     return [
         ("data", _data(frame, flat)),
-        ("split", _split(flat)),
+        ("split", _split(flat) + _got(frame)),
         ("tested", _tested(frame)),
         ("average", "macro F1 is the mean over the classes in a person's test samples or "
          "predictions; means over people count everybody alike; people without test samples "
@@ -68,6 +69,13 @@ def _split(flat: dict[str, Any]) -> str:
     if lacking := flat.get("unlabelled", 0.0):
         rest += f"; {lacking} of the people have no labels of some classes, which are tested, too"
     return f"{kind}: {_SPLITS.get(kind, kind)}; {share} of each class is tested{rest}"
+
+
+def _got(frame: Frame) -> str:
+    """Return how many people got which split; "" where the run does not say."""
+    kinds = Counter(note.split for note in frame.notes.splits.values())
+    said = ", ".join(f"{n} {how}" for how, n in kinds.items())
+    return f". Of {kinds.total()} people: {said}" if said else ""
 
 
 def _tested(frame: Frame) -> str:

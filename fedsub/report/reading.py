@@ -16,6 +16,7 @@ from fedsub_core.data.sources import WATCH
 from fedsub_core.data.watch import CARD
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import Value
+from fedsub_server.data_notes import read_notes
 from fedsub_server.results import DATABASE_FILE, RUN_FILE, method_summaries
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary
@@ -43,7 +44,7 @@ def read_run(folder: Path) -> Frame:
         }
         traces = [_trace(folder, dbs[name], one, config) for name, one in summaries.items()]
     missing = tuple(name for name in wanted if name not in summaries)
-    return Frame(traces, _classes(config, traces), missing)
+    return Frame(traces, _classes(config, traces), missing, notes=read_notes(folder))
 
 
 def run_config(folder: Path) -> RunConfig | None:

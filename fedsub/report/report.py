@@ -169,5 +169,10 @@ def _sections(
                  "was."),
             [rows.recovered(came, frame.of_seed)] if came else [],
         ),
-        Section("protocol", "How it was done", facts=protocol(frame, config)),
+        Section(
+            "protocol",
+            "How it was done",
+            folded=[split] if (split := rows.splits(frame)) else [],
+            facts=protocol(frame, config),
+        ),
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ def reached(frame: Frame) -> Rows:
                 *(number(getattr(one, name)) for name in (*names, "accuracy", "loss")),
                 one.tested or _NONE,
                 _NONE if one.evaluated_round is None else str(one.evaluated_round),
-                str(one.clients),
+                str(one.clients) + (f" of {one.people}" if one.people > one.clients else ""),
             )
         )
     head = ("method", "macro F1 ± 95 %", "worst decile", "std", "min", "max", "weighted F1",
@@ -166,16 +167,31 @@ def people(frame: Frame) -> Rows:
     )
 
 
+def splits(frame: Frame) -> Rows | None:
+    """Return how everybody's samples were divided; None where the run does not say."""
+    rows = [
+        (name, one.split, *(f"{n:,}" for n in (one.training, one.testing, one.neither)),
+         f"{one.repeated:,}")
+        for name, one in frame.notes.splits.items()
+    ]  # fmt: skip
+    head = ("person", "split", "training", "testing", "neither", "repeated")
+    caption = (
+        "How every person's samples were divided: those in neither part lie in the gap around "
+        "tested windows or were left out; repeated are the same as an earlier one"
+    )
+    return Rows(caption, head, rows, (1,)) if rows else None
+
+
 def classes(frame: Frame) -> Rows:
     """Return F1 of every class by method."""
     labels, means = class_means(frame)
     rows = [
-        (frame.class_name(label), *map(number, row))
+        (frame.class_name(label), *(number(None if math.isnan(f1) else f1) for f1 in row))
         for label, row in zip(labels, means.tolist(), strict=True)
     ]
     caption = (
         "F1 of every class in the last evaluated round, mean over people in whose test or "
-        "predictions it is"
+        f"predictions it is; {_NONE} where it is in nobody's"
     )
     return Rows(caption, ("class", *frame.methods), rows)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from fedsub.studies.run import train_methods
+from fedsub.studies.run import check_data, train_methods
 from fedsub.studies.study import Task
 from fedsub.studies.tuning import tuning_run
 from fedsub_core.config.run_config import dump_toml
@@ -27,6 +27,8 @@ def train_run(task: Task, federation: Federation, folder: Path) -> None:
     config = task.config
     if task.tuning:
         federation, config = tuning_run(federation, config)
+    else:
+        check_data(config, federation)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     begun = time.monotonic()

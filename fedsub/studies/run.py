@@ -7,9 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsub.engines.simulation import MakeGrid, build_grid, open_database, train_method
+from fedsub.engines.simulation import (
+    MakeGrid,
+    build_grid,
+    open_database,
+    split_clients,
+    train_method,
+)
+from fedsub.studies.run_data import data_notes
 from fedsub_client.cohort import make_cohort
-from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
@@ -17,6 +23,7 @@ from fedsub_core.data.sources import load_federation
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
+from fedsub_server.data_notes import write_notes
 from fedsub_server.results import (
     DATABASE_FILE,
     METRICS_FILE,
@@ -38,18 +45,26 @@ def load_data(config: RunConfig) -> Federation:
     To be called before the run's folder is made, so that bad data leave none behind.
     """
     federation = load_federation(config.data)
+    check_data(config, federation)
+    return federation
+
+
+def check_data(config: RunConfig, federation: Federation) -> None:
+    """Raise what would stop a run on a federation before its first round."""
     if config.split == "unseen":
         unseen_clients(federation.clients, config.unseen_share, config.seed)
-    if config.min_clients > (most := len(federation.clients)):
-        raise ConfigError(
-            f"min-clients: got {config.min_clients}, expected at most {most}: as many people as "
-            f"{config.data} has"
-        )
-    settings = config.split_settings
-    people = [split_client(c, federation.card, settings) for c in federation.clients.values()]
+    most = len(federation.clients)
+    for key, asked in (
+        ("min-clients", config.min_clients),
+        ("clients-per-round", config.clients_per_round),
+    ):
+        if asked > most:
+            raise ConfigError(
+                f"{key}: got {asked}, expected at most {most}: as many people as {config.data} has"
+            )
+    people = split_clients(config.split_settings, federation)
     for name in config.methods:
         make_cohort(config.device_settings(name), federation.card, people[:1])
-    return federation
 
 
 def new_folder(config: RunConfig) -> Path:
@@ -129,8 +144,10 @@ def train_methods(
     """Train every method of the run, one after another, and return the summary.
 
     Methods that had finished are left as they are. Writes, for each method, ``<method>/state.db``,
-    ``metrics.csv`` and ``models/``, and ``summary.json`` for all.
+    ``metrics.csv`` and ``models/``, and for all ``summary.json`` and ``data.json``, how everybody's
+    samples were split and what bends the results.
     """
+    write_notes(folder, data_notes(config, federation))
     for name in config.methods:
         own = folder / name
         train_method(config, name, federation, own, partial(progress, name), make_grid)

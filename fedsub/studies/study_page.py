@@ -24,9 +24,10 @@ from fedsub.studies.runner import RUNS, choose
 from fedsub.studies.study import INDIFFERENT, Cell, Study, name_of
 from fedsub.studies.study_file import kept_study
 from fedsub.studies.study_results import Row, Run, finished, tables
-from fedsub.studies.study_tables import how_measured, table
+from fedsub.studies.study_tables import how_measured, of_runs, table
 from fedsub_core.config.run_config import to_flat
 from fedsub_core.errors import RunError
+from fedsub_server.data_notes import DataNotes
 
 _NAMED = 3  # people whom a row names who are worse off; all stand in a folded table
 #: How a run was done, in which a study's tables differ; and what only one run of a study has.
@@ -105,13 +106,15 @@ def _frame(folder: Path, runs: Sequence[Run], key: str) -> Frame:
     """Return the runs of a table as a frame, methods called as the study's file calls them."""
     traces = []
     classes: tuple[str, ...] = ()
+    notes: DataNotes | None = None
     for run in runs:
         read = read_run(folder / RUNS / run.task.name)
         traces.append(
             replace(read.traces[0], method=run.task.entry.label, seed=run.task.config.seed)
         )
         classes = classes or read.classes
-    return Frame(traces, classes, key=key)
+        notes = notes or read.notes
+    return Frame(traces, classes, key=key, notes=notes or DataNotes())
 
 
 def _part(
@@ -155,7 +158,7 @@ def _part(
     return Section(
         f"{frame.key}results",
         name_of(cell) or "Results",
-        [*how_compared(compared), *texts],
+        [*of_runs(runs), *frame.notes.warnings, *how_compared(compared), *texts],
         [one for one in shown if one],
         [one for one in drawn if one],
         [one for one in folded if one and one.rows],
@@ -164,7 +167,9 @@ def _part(
 
 def _whose(runs: Sequence[Run]) -> str:
     seeds, people = {run.task.config.seed for run in runs}, max(len(run.people) for run in runs)
-    return f"{people} people, {len(seeds)} seed{'s' * (len(seeds) > 1)}, the best first"
+    known = max(run.summary.people for run in runs)
+    of = f" of {known}" if known > people else ""
+    return f"{people}{of} people, {len(seeds)} seed{'s' * (len(seeds) > 1)}, the best first"
 
 
 def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:

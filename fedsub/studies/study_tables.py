@@ -11,7 +11,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from fedsub.report.comparing import RESAMPLES
@@ -20,6 +20,7 @@ from fedsub.studies.study import Cell, Study, name_of, shown
 from fedsub.studies.study_file import SUMMARY
 from fedsub.studies.study_results import Row, Run, tables
 from fedsub_core.files import write_whole
+from fedsub_server.remarks import remarks
 
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
 #: What is left out of ``runs.csv``: what depends on the machine.
@@ -49,7 +50,13 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Se
             parts.append(f"## {name_of(cell)}")
         titles, lines = table(study, cell, rows)
         parts.append("\n".join(markdown_table(titles, lines)))
+        parts += of_runs([run for run in runs if run.task.cell == cell])
     return "\n\n".join(parts) + "\n"
+
+
+def of_runs(runs: Sequence[Run]) -> list[str]:
+    """Return in sentences who is left out of runs' numbers, and whose loss is no number."""
+    return remarks([replace(run.summary, method=run.task.entry.label) for run in runs])
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
-
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
@@ -64,10 +62,7 @@ def _training_part(federation: Federation, config: RunConfig) -> dict[str, Clien
     for name, data in federation.clients.items():
         if name in out:
             continue
-        # Split places instead of samples, to know which are kept; float32 holds 16 million.
-        places = np.arange(len(data.y), dtype=np.float32).reshape(-1, 1)
-        split = split_client(replace(data, x=places), federation.card, config.split_settings)
-        own = split.train_x.ravel().astype(np.int64)
+        own = split_client(data, federation.card, config.split_settings).train
         t = None if data.t is None else data.t[own]
         since = None if data.since is None else data.since[own]
         kept[name] = ClientData(name, data.x[own], data.y[own], t, since)

@@ -14,7 +14,7 @@ from fedsub_core.methods.table import METHODS
 def read_toml(path: Path) -> dict[str, Any]:
     """Return a file's tables, or raise ConfigError where it cannot be read as TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path}: cannot be read as TOML: {error}. Check the path, or correct the file."

@@ -30,9 +30,11 @@ class Card:
     sampling_rate_hz : float or None
         Of the signal inside a window; None where windows are already features.
     window_s : float or None
-        Length of one window in seconds.
+        Length of one window in seconds; None where not known. Of raw windows it then follows from
+        their samples and the rate.
     overlap : float
-        Share of a window that its successor repeats, in [0, 1).
+        Share of a window that its successor repeats, in [0, 1); 0 is also what is not said. Times
+        ``t`` that show overlap are then believed.
     time_ordered : bool
         True where the order of a client's file is the order in time.
     """
@@ -70,7 +72,7 @@ def read_card(folder: Path | str) -> Card:
             f"{', '.join(_known())}, or choose a folder that has it."
         )
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as TOML: {error}. Correct the file.") from error
     return parse_card(table, path)

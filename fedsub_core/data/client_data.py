@@ -7,8 +7,9 @@ a run (a scenario) also has ``since [n]``, the round from which on it has each s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
+from fedsub_core.data.copies import first_copies
 from fedsub_core.data.npz import read_npz
+from fedsub_core.data.standardise import LARGEST_VALUE
+from fedsub_core.data.window_check import check_windows
 from fedsub_core.errors import DataError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 
@@ -51,6 +55,11 @@ class ClientData:
     t: NDArray[np.float64] | None = None
     since: NDArray[np.int64] | None = None
 
+    @cached_property
+    def first_copies(self) -> NDArray[np.int64] | None:
+        """Of each sample the first that is the same, int64 [n]; None where all differ."""
+        return first_copies(self.x)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what the client's file holds, by name."""
         every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since]
@@ -71,16 +80,22 @@ def read_client(path: Path | str, card: Card) -> ClientData:
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected a client's data. Check the path.")
     try:
-        arrays, _ = read_npz(path, ARRAYS)
+        arrays, names = read_npz(path, ARRAYS)
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}); it is "
             "damaged, truncated or holds Python objects. Fetch or write the file again."
         ) from error
-    return check_client(path, path.stem, arrays, card)
+    return check_client(path, path.stem, arrays, card, names)
 
 
-def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card) -> ClientData:
+def check_client(
+    path: Path,
+    client: str,
+    arrays: Mapping[str, Any],
+    card: Card,
+    names: Collection[str] | None = None,
+) -> ClientData:
     """Return the arrays as a client of the federation that `card` describes, or refuse them.
 
     Parameters
@@ -93,6 +108,7 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
         ``x``, ``y`` and optionally ``t`` and ``since``, of any type.
     card : Card
         The federation's card.
+    names : of all arrays that there are, for the message; None: of `arrays`.
 
     Raises
     ------
@@ -107,14 +123,19 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
         raise refused("client id", repr(client), CLIENT_ID_RULE, "Rename the file.")
     for name in ("x", "y"):
         if name not in arrays:
+            found = sorted(arrays if names is None else names)
+            other = next((one for one in found if one.lower() == name), None)
+            got = f"arrays {', '.join(found)}" if found else "no array"
+            do = f"Rename {other} to {name}." if other else f"Write the file again with {name}."
             expected = "x, y and optionally t and since"
-            do = f"Write the file again with {name}."
-            raise refused(f"array {name!r} is missing", sorted(arrays), expected, do)
+            raise refused(f"array {name!r} is missing", got, expected, do)
     x, y = _shaped(arrays["x"], arrays["y"], len(card.features), refused)
-    if not np.isfinite(x).all():
-        at = tuple(np.argwhere(~np.isfinite(x))[0])
+    # Negated, for NaN compares as False. Of larger values no sums of squares are sent.
+    if not (x.min() >= -LARGEST_VALUE and x.max() <= LARGEST_VALUE):
+        at = tuple(np.argwhere(~(np.abs(x) <= LARGEST_VALUE))[0])
         what = f"x, row {at[0]}, feature {at[1]} ({card.features[at[1]]!r})"
-        raise refused(what, x[at], "a finite number", "Drop or fill such samples before.")
+        expected = f"a finite number of {LARGEST_VALUE:g} at most"
+        raise refused(what, arrays["x"][at], expected, "Drop or fill such samples before.")
     wrong = np.flatnonzero((y < 0) | (y >= len(card.classes)))
     if len(wrong):
         expected = f"0 to {len(card.classes) - 1}, the card's {len(card.classes)} classes"
@@ -122,6 +143,7 @@ def check_client(path: Path, client: str, arrays: Mapping[str, Any], card: Card)
         raise refused(f"y, row {wrong[0]}", f"label {y[wrong[0]]}", expected, do)
     t = _seconds(arrays["t"], len(y), refused) if "t" in arrays else None
     since = _rounds(arrays["since"], len(y), refused) if "since" in arrays else None
+    check_windows(x.shape, t, card, refused)
     return ClientData(client, x, y.astype(np.int64), t, since)
 
 

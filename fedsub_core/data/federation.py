@@ -6,6 +6,7 @@ The card and the clients' files are checked where they enter (:mod:`fedsub_core.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,13 +24,18 @@ __all__ = [
     "Card",
     "ClientData",
     "Federation",
+    "client_files",
     "read_card",
     "read_client",
     "read_federation",
     "write_federation",
 ]
 
+log = logging.getLogger("fedsub")
+
 _NOTHING = np.zeros(0, np.float32)
+#: Of so many files that cannot be used a message says why; the others it names.
+_EXPLAINED = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +57,51 @@ def read_federation(folder: Path | str) -> Federation:
     Raises
     ------
     DataError
-        As :func:`read_card` and :func:`read_client`, and where there is no client or where
-        clients differ in the shape of their features.
+        As :func:`read_card`, :func:`client_files` and :func:`read_client`, with what is wrong with
+        every client's file; and where there is no client or where clients differ in the shape of
+        their features.
     """
     folder = Path(folder)
     card = read_card(folder)
     shelf, clients = Shelf(), list[ClientData]()
-    for path in sorted((folder / "clients").glob("*.npz")):
-        data = read_client(path, card)
+    refused: dict[str, DataError] = {}
+    for path in client_files(folder):
+        try:
+            data = read_client(path, card)
+        except DataError as error:
+            refused[path.name] = error
+            continue
         shelf.put(data.x)
         clients.append(replace(data, x=_NOTHING))  # the shelf alone keeps them
+    if refused:
+        raise _together(folder, refused, len(refused) + len(clients))
     shelved = zip(clients, shelf.arrays(), strict=True)
     federation = Federation(card, {data.client: replace(data, x=x) for data, x in shelved})
     _check_together(folder, federation)
     return federation
+
+
+def client_files(folder: Path | str) -> list[Path]:
+    """Return the files ``clients/<id>.npz`` of a federation's folder, by name.
+
+    What macOS keeps beside files, ``._<id>.npz``, is passed over; what else lies there is named in
+    the log.
+
+    Raises
+    ------
+    DataError
+        Where a file's ending differs from .npz in its case: it would be left out.
+    """
+    place = Path(folder) / "clients"
+    there = sorted(place.iterdir()) if place.is_dir() else []
+    seen = [path for path in there if not path.name.startswith("._")]
+    odd = [path.name for path in seen if path.suffix != ".npz" and path.suffix.lower() == ".npz"]
+    if odd:
+        raise DataError(f"{place}: got {', '.join(odd)}, expected names that end in .npz. Rename.")
+    others = [path.name for path in seen if path.suffix != ".npz" and path.name[0] != "."]
+    if others:
+        log.warning("%s: not read: %s; clients are <id>.npz", place, ", ".join(others[:_EXPLAINED]))
+    return [path for path in seen if path.suffix == ".npz"]
 
 
 def write_federation(
@@ -101,6 +138,18 @@ def write_federation(
 def _checked(folder: Path, name: str, federation: Federation) -> ClientData:
     arrays = federation.clients[name].arrays()
     return check_client(folder / "clients" / f"{name}.npz", name, arrays, federation.card)
+
+
+def _together(folder: Path, refused: Mapping[str, DataError], files: int) -> DataError:
+    """Return one error of all files that cannot be used."""
+    first, *others = refused.values()
+    if not others:
+        return first
+    parts = [f"{folder}: {len(refused)} of {files} clients' files cannot be used."]
+    parts += map(str, [first, *others][:_EXPLAINED])
+    if more := list(refused)[_EXPLAINED:]:
+        parts.append(f"Also refused: {', '.join(more)}.")
+    return DataError(" ".join(parts))
 
 
 def _check_together(folder: Path, federation: Federation) -> None:

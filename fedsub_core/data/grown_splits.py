@@ -14,17 +14,17 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.copies import different, same_as
 from fedsub_core.data.splits import (
     BoolArray,
     IntArray,
     SplitKind,
-    clear_of,
     split,
     split_kind,
     split_rng,
     tested_count,
-    window_places,
 )
+from fedsub_core.data.windows import clear_of, window_places
 
 
 def split_grown(
@@ -52,7 +52,9 @@ def split_grown(
     -----
     Of the new samples of a class, as many are tested as bring the class to `test_share`: drawn at
     random (``stratified``) or the last in time (``blocked``). New test windows that overlap one
-    trained on before, and new training windows that overlap a test window, are dropped.
+    trained on before, and new training windows that overlap a test window, are dropped. So are,
+    where the file is cut in time, new samples that are the same as one of the other part; else they
+    go where that is.
 
     Raises
     ------
@@ -69,15 +71,19 @@ def split_grown(
         head = _head(client, new)
         kind = split_kind(wanted, head, card)
         added = _added_tests(head, test[:new], old, kind, test_share, seed, card)
-        fresh = np.arange(new) >= old
+        fresh, copies = np.arange(new) >= old, head.first_copies
         if kind == "blocked":
             place, width = window_places(head, card)
-            added &= clear_of(place, place[train[:new]], width)
+            added &= clear_of(place, place[train[:new]], width) & ~same_as(copies, train[:new])
             test[:new] |= added
-            train[:new] |= fresh & ~added & clear_of(place, place[test[:new]], width)
+            apart = clear_of(place, place[test[:new]], width) & ~same_as(copies, test[:new])
+            train[:new] |= fresh & ~added & apart
         else:
             test[:new] |= added
             train[:new] |= fresh & ~added
+            if copies is not None:
+                train[:new] = np.where(fresh, train[copies], train[:new])
+                test[:new] = np.where(fresh, test[copies], test[:new])
     return np.flatnonzero(train), np.flatnonzero(test)
 
 
@@ -94,8 +100,11 @@ def _added_tests(
     rng = split_rng(seed, head.client, f"split from sample {old}")
     place, _ = window_places(head, card)
     added = np.zeros(len(head.y), np.bool_)
-    for label in np.unique(head.y[old:]):
-        rows = old + np.flatnonzero(head.y[old:] == label)
+    drawn = np.arange(len(head.y)) >= old
+    if kind == "stratified":
+        drawn &= different(head.first_copies, len(head.y))
+    for label in np.unique(head.y[drawn]):
+        rows = np.flatnonzero(drawn & (head.y == label))
         of_class = head.y == label
         wanted = tested_count(int(of_class.sum()), share) - int((tested & of_class).sum())
         count = min(max(wanted, 0), len(rows))

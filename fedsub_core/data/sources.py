@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedsub_core.data.card import Card, read_card
 from fedsub_core.data.client_data import ClientData, read_client
-from fedsub_core.data.federation import Federation, read_federation
+from fedsub_core.data.federation import Federation, client_files, read_federation
 from fedsub_core.data.splits import check_trainable
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.errors import DataError
@@ -31,7 +31,7 @@ def client_ids(source: str) -> list[str]:
     """Return the clients of `source`, ascending, without reading their data."""
     if source == WATCH:
         return list(_watch().clients)
-    return sorted(path.stem for path in Path(source, "clients").glob("*.npz"))
+    return [path.stem for path in client_files(source)]
 
 
 def load_client(source: str, client: str) -> tuple[Card, ClientData]:

@@ -16,19 +16,22 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.copies import different, same_as
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.windows import (
+    clear_of,
+    far_apart,
+    overlaps,
+    time_known,
+    window_places,
+    window_seconds,
+)
 from fedsub_core.errors import DataError
 from fedsub_core.seeds import derive_seed
 
 SplitKind = Literal["stratified", "blocked"]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-
-#: Windows that only touch must not count as overlapping because of a rounding error.
-_TOUCHING = 1e-6
-#: In lengths of a window. No choice of a person's windows leaves half of them so far apart.
-_SURELY_APART = 100.0
 
 
 def split(
@@ -62,7 +65,11 @@ def split(
     gap) goes into training: a class that is tested is one the client could learn, unless the
     gaps around other classes' test windows took every training sample of it.
 
-    Where the file has no ``t``, or none in seconds, or the card no window length, ``blocked``
+    Samples that are the same are on one side, whatever their labels: ``stratified`` draws of each
+    class among the first of its copies, and the others go where that goes; ``blocked`` drops
+    training samples that are the same as a tested one.
+
+    Where the file has no ``t``, or none in seconds, or no window length is known, ``blocked``
     counts windows instead of seconds: ``ceil(overlap / (1 - overlap))`` are dropped at a boundary,
     across classes where the order is known to be that in time, within each class elsewhere.
     ``blocked`` is then only as good as the order of the file.
@@ -82,7 +89,8 @@ def split(
         raise DataError(
             f"client {client.client!r}: a {kind} split of its {len(client.y)} samples leaves "
             f"{int(train.sum())} for training and {int(test.sum())} for testing; expected one of "
-            "each at least. Leave this client out, give it more samples or change test-share."
+            f"each at least{_why(client, card, kind)}. Leave this client out, give it more samples "
+            "or change test-share."
         )
     return np.flatnonzero(train), np.flatnonzero(test)
 
@@ -90,38 +98,18 @@ def split(
 def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     """Return how a client's samples are split where the run's ``split`` is `wanted`.
 
-    ``auto``, and ``unseen`` for whoever has joined, cut in time where the order in time is known
-    or windows overlap, by the card or by the client's own ``t``.
+    ``auto``, and ``unseen`` for whoever has joined, cut in time where the card says that files are
+    in order of time or that windows overlap, or the client's own ``t`` shows that they do. Where
+    there is ``t`` but it cannot show that, for want of a window's length or of seconds, the order
+    is known and the cut is in time, too.
     """
     if wanted in ("stratified", "blocked"):
         return "stratified" if wanted == "stratified" else "blocked"
-    in_time = card.time_ordered or card.overlap > 0 or bool(overlaps(client, card).any())
+    in_time = card.time_ordered or card.overlap > 0
+    if not in_time and client.t is not None:
+        unknown = window_seconds(client, card) is None or far_apart(client, card)
+        in_time = unknown or bool(overlaps(client, card).any())
     return "blocked" if in_time else "stratified"
-
-
-def overlaps(client: ClientData, card: Card) -> FloatArray:
-    """Return the overlaps of windows with their successors in time, as ``t`` shows, float64 [k].
-
-    Shares of a window, above 0; none where ``t`` or the card's window length is missing.
-    """
-    if client.t is None or card.window_s is None:
-        return np.zeros(0)
-    shared = 1 - np.diff(np.sort(client.t)) / card.window_s
-    return shared[shared > _TOUCHING]
-
-
-def together(client: ClientData, card: Card) -> int:
-    """Return how many windows start within a window's length, by the card or by ``t``.
-
-    They hold much the same: of windows of 60 s every 5 s 12, of windows that do not overlap 1, of
-    two devices that record at once twice as many.
-    """
-    said, seen = round(1 / max(1 - card.overlap, 1 / len(client.y))), 1
-    if client.t is not None and card.window_s is not None:
-        t = np.sort(client.t)
-        ends = np.searchsorted(t, t + card.window_s * (1 - _TOUCHING))
-        seen = round(float(np.median(ends - np.searchsorted(t, t))))
-    return max(said, seen)
 
 
 def unseen_clients(ids: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
@@ -203,61 +191,40 @@ def labelled(
 
 def _stratified(client: ClientData, share: float, seed: int) -> tuple[BoolArray, BoolArray]:
     rng = split_rng(seed, client.client, "split")
-    test = np.zeros(len(client.y), np.bool_)
-    for label in np.unique(client.y):
-        rows = rng.permutation(np.flatnonzero(client.y == label))
+    test, first = np.zeros(len(client.y), np.bool_), client.first_copies
+    own = different(first, len(client.y))
+    for label in np.unique(client.y[own]):
+        rows = rng.permutation(np.flatnonzero(own & (client.y == label)))
         test[rows[: tested_count(len(rows), share)]] = True
+    test = same_as(first, test)
     return ~test, test
 
 
 def _blocked(client: ClientData, card: Card, share: float) -> tuple[BoolArray, BoolArray]:
     when, width = window_places(client, card)
-    order = np.argsort(when, kind="stable")
+    order, first = np.argsort(when, kind="stable"), client.first_copies
     test = np.zeros(len(client.y), np.bool_)
     for label in np.unique(client.y):
         rows = order[client.y[order] == label]
         head, tail = np.split(rows, [len(rows) - tested_count(len(rows), share)])
+        apart = clear_of(when[head], when[tail], width)
+        if first is not None:
+            apart &= ~np.isin(first[head], first[tail])
         # Where the gap would eat all of a short class, the class is trained and not tested.
-        if clear_of(when[head], when[tail], width).any():
+        if apart.any():
             test[tail] = True
-    return ~test & clear_of(when, when[test], width), test
+    return ~same_as(first, test) & clear_of(when, when[test], width), test
 
 
-def in_seconds(client: ClientData, card: Card) -> bool:
-    """Return whether ``t`` and the card's window length are there, and can be of one unit.
-
-    Not where windows overlap by the card and by ``t`` lie a hundred lengths apart: milliseconds.
-    """
-    if client.t is None or card.window_s is None:
-        return False
-    far = _SURELY_APART * card.window_s
-    return (
-        card.overlap == 0 or len(client.t) < 2 or bool(np.median(np.diff(np.sort(client.t))) < far)
-    )
-
-
-def window_places(client: ClientData, card: Card) -> tuple[FloatArray, float]:
-    """Return each window's place in time, and the distance below which two windows overlap."""
-    n = len(client.y)
-    if client.t is not None and card.window_s is not None and in_seconds(client, card):
-        return client.t, card.window_s * (1 - _TOUCHING)
-    # 0.9 / (1 - 0.9) is 9.000000000000002 in floating point, and must not become 10.
-    gap = math.ceil(card.overlap / (1 - card.overlap) - 1e-9)
-    place = np.arange(n, dtype=np.float64)
-    if client.t is not None:
-        place[np.argsort(client.t, kind="stable")] = np.arange(n)
-    elif not card.time_ordered:
-        # Neighbours in the file need not be neighbours in time: keep the classes far apart.
-        for label in np.unique(client.y):
-            rows = np.flatnonzero(client.y == label)
-            place[rows] = label * float(n + gap + 1) + np.arange(len(rows))
-    return place, gap + 0.5
-
-
-def clear_of(times: FloatArray, others: FloatArray, width: float) -> BoolArray:
-    """Return bool [times]: which lie `width` or more from every one of `others`."""
-    if len(others) == 0:
-        return np.ones(len(times), np.bool_)
-    fence = np.concatenate(([-np.inf], np.sort(others), [np.inf]))
-    after = np.searchsorted(fence, times)
-    return np.minimum(fence[after] - times, times - fence[after - 1]) >= width
+def _why(client: ClientData, card: Card, kind: SplitKind) -> str:
+    """Return why a client cannot be split, as a clause; "" where its few samples say it."""
+    if len(client.y) > 1 and client.first_copies is not None and not client.first_copies.any():
+        return ", but all its samples are the same"
+    if kind == "blocked" and client.t is not None and len(client.t) > 1:
+        lasts, length = float(np.ptp(client.t)), window_seconds(client, card)
+        if lasts == 0:
+            return f", but all its t are {client.t[0]:g}, as if all windows were one"
+        if time_known(client, card) == "seconds from t" and length is not None:
+            return f", but by t it lasts {lasts:g} s and a window {length:g} s"
+    most = np.bincount(client.y).max()
+    return "" if most > 1 else ", but no class has two"

@@ -25,6 +25,8 @@ class Stack:
     y : int64 [clients, samples]
     counts : samples each client really has; the rest is padding (zeros).
     capacities : share of each hidden layer's units that each client can hold, in (0, 1]; () is 1.
+    copies : int64 [clients, samples], equal where two samples of a client are the same; None where
+        all differ.
     """
 
     clients: tuple[str, ...]
@@ -32,6 +34,7 @@ class Stack:
     y: Tensor
     counts: tuple[int, ...]
     capacities: tuple[float, ...] = ()
+    copies: Tensor | None = None
 
     @property
     def valid(self) -> Tensor:
@@ -66,7 +69,20 @@ class Stack:
             self.y.index_select(0, rows),
             tuple(self.counts[i] for i in index),
             tuple(self.capacities[i] for i in index) if self.capacities else (),
+            None if self.copies is None else self.copies.index_select(0, rows),
         )
+
+    def first_copies(self) -> Tensor:
+        """Return where the first sample that is the same stands, int64 ``[clients, samples]``."""
+        places = torch.arange(self.y.shape[1], device=self.y.device).expand_as(self.y)
+        if self.copies is None:
+            return places
+        beyond = int(self.copies.max()) + 1  # padding is like nothing else
+        same, order = self.copies.where(self.valid, beyond + places).sort(dim=1, stable=True)
+        begins = torch.ones_like(same, dtype=torch.bool)
+        begins[:, 1:] = same[:, 1:] != same[:, :-1]
+        first = order.gather(1, torch.where(begins, places, 0).cummax(1).values)
+        return torch.empty_like(first).scatter_(1, order, first)
 
     def part(self, chosen: Tensor) -> Stack:
         """Return the samples of each client that are `chosen`, bool [clients, samples], in order.
@@ -79,7 +95,9 @@ class Stack:
         real = torch.arange(order.shape[1], device=order.device) < counts.unsqueeze(1)
         x = taken(self.x, order)
         x *= real.view(*real.shape, *[1] * (x.ndim - 2))
-        return replace(self, x=x, y=taken(self.y, order) * real, counts=tuple(counts.tolist()))
+        copies = None if self.copies is None else taken(self.copies, order)
+        y, counted = taken(self.y, order) * real, tuple(counts.tolist())
+        return replace(self, x=x, y=y, counts=counted, copies=copies)
 
 
 def stack(
@@ -99,6 +117,17 @@ def stack(
         x[i, : counts[i]] = torch.from_numpy(one_x)
         y[i, : counts[i]] = torch.from_numpy(one_y)
     return Stack(tuple(clients), x.to(device), y.to(device), counts, tuple(capacities))
+
+
+def with_copies(data: Stack, copies: Sequence[NDArray[np.int64] | None]) -> Stack:
+    """Return the stack with what of each client is the same, int64 [n]; None where all differ."""
+    if all(one is None for one in copies):
+        return data
+    marked = torch.arange(data.y.shape[1]).repeat(len(data.y), 1)
+    for row, one in enumerate(copies):
+        if one is not None:
+            marked[row, : len(one)] = torch.from_numpy(one)
+    return replace(data, copies=marked.to(data.y.device))
 
 
 def select_params(params: Params, index: Sequence[int]) -> Params:

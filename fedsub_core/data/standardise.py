@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 
+#: The largest size of a value that sums, and sums of squares, are taken of.
+LARGEST_VALUE = 1e15
 # A spread below this share of the mean is rounding noise of float32 itself (2**-24 = 6e-8), and
 # about where sums of squares in float64 stop resolving a variance (1e-14 of the squared mean).
 _NOISE = 1e-7

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 from flwr.app import ConfigRecord
 
-from fedsub_core.data.standardise import Moments
+from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.version import VERSION
@@ -19,8 +19,8 @@ from fedsub_core.wire.exchange import STYPE
 HANDSHAKE = "handshake"
 #: What a device may say of itself at most: a server counts and sums it, and builds a model of it.
 MOST_AXES, MOST_CLASSES, MOST_NUMBERS, LONGEST_TEXT = 4, 10_000, 2**40, 200
-#: The largest size of a feature that sums are taken of, and by how much sums of squares may err.
-LARGEST_VALUE, ROUNDING = 1e15, 1e-9
+#: By how much sums of squares may err.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import card_table
 from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.data.findings import findings, how_split, repeats
+from fedsub_core.data.splits import split_kind
 from fedsub_core.data.standardise import apply, moments, pool, scaling
 from fedsub_core.seeds import derive_seed
 from fedsub_data.inspection.hopkins import hopkins
@@ -55,6 +57,12 @@ class Inspection:
         Windows in time, and what would leak.
     arrivals : tuple of Arrival
         By round; empty where every client has all its samples from the start.
+    repeated : int64 [clients]
+        Samples that are the same as an earlier one of the client.
+    splits : tuple of str
+        In words how ``split = "auto"`` divides each client's samples.
+    warnings : tuple of str
+        What would leak, and what else bends the results of a run.
     """
 
     card: Card
@@ -67,6 +75,9 @@ class Inspection:
     hopkins: tuple[float | None, ...]
     timing: Timing
     arrivals: tuple[Arrival, ...]
+    repeated: NDArray[np.int64]
+    splits: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @property
     def shares(self) -> FloatArray:
@@ -102,6 +113,9 @@ class Inspection:
             "similarity": _plain(self.similarity.round(4).tolist()),
             "timing": asdict(self.timing) | {"warnings": list(self.timing.warnings)},
             "arrivals": [asdict(arrival) for arrival in self.arrivals],
+            "repeated": self.repeated.tolist(),
+            "splits": list(self.splits),
+            "warnings": list(self.warnings),
         }
 
 
@@ -115,6 +129,7 @@ def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
         [_prototypes(x, c.y, len(card.classes)) for x, c in zip(scaled, clients, strict=True)]
     )
     every, labels = np.concatenate(scaled), np.concatenate([c.y for c in clients])
+    timing = inspect_timing(federation)
     return Inspection(
         card=card,
         seed=seed,
@@ -127,8 +142,11 @@ def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
             hopkins(every[labels == label], derive_seed(seed, "", 0, f"hopkins {label}"))
             for label in range(len(card.classes))
         ),
-        timing=inspect_timing(federation),
+        timing=timing,
         arrivals=_arrivals(clients),
+        repeated=np.array([repeats(data) for data in clients], np.int64),
+        splits=tuple(how_split(data, card, split_kind("auto", data, card)) for data in clients),
+        warnings=(*timing.warnings, *findings(federation, "auto")),
     )
 
 

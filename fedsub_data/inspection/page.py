@@ -77,12 +77,12 @@ def write_inspection(inspection: Inspection, folder: Path | str) -> None:
 def page(inspection: Inspection, images: Mapping[str, bytes]) -> str:
     """Return the page as HTML, with `images` (PNG by file name) inside."""
     card = inspection.card
-    warnings = "".join(f"<p>{escape(text)}</p>" for text in inspection.timing.warnings)
+    warnings = "".join(f"<p>{escape(text)}</p>" for text in inspection.warnings)
     parts = [
         f"<h1>{escape(card.name)}</h1>",
         f"<p>{escape(card.task)}: {len(inspection.clients)} clients, "
         f"{inspection.counts.sum():,} samples, {len(card.classes)} classes.</p>",
-        f'<div class="warning"><h2>Mind the split</h2>{warnings}</div>' if warnings else "",
+        f'<div class="warning"><h2>Mind before a run</h2>{warnings}</div>' if warnings else "",
         "<h2>The federation</h2>",
         table((), fact_rows(inspection)),
         "<h2>Classes</h2>",
@@ -90,7 +90,7 @@ def page(inspection: Inspection, images: Mapping[str, bytes]) -> str:
         *_arrivals(inspection),
         *(_figure(name, image, inspection) for name, image in images.items()),
         "<details><summary>Samples of each client and class, as a table</summary>",
-        table(("client", *card.classes, "all"), _clients(inspection)),
+        table(("client", *card.classes, "all", "repeated", "split"), _clients(inspection)),
         "</details>",
     ]
     body = "\n".join(part for part in parts if part)
@@ -98,8 +98,15 @@ def page(inspection: Inspection, images: Mapping[str, bytes]) -> str:
 
 
 def _clients(inspection: Inspection) -> Iterable[tuple[str, ...]]:
-    for client, counts in zip(inspection.clients, inspection.counts, strict=True):
-        yield (client, *(f"{n:,}" for n in counts), f"{counts.sum():,}")
+    found = zip(
+        inspection.clients,
+        inspection.counts,
+        inspection.repeated.tolist(),
+        inspection.splits,
+        strict=True,
+    )
+    for client, counts, repeated, split in found:
+        yield (client, *(f"{n:,}" for n in counts), f"{counts.sum():,}", f"{repeated:,}", split)
 
 
 def _arrivals(inspection: Inspection) -> list[str]:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsub_data.inspection.inspection import Inspection
+from fedsub_data.inspection.timing import counted
 
 Row = tuple[str, ...]
 CLASS_HEAD = ("class", "samples", "share", "people", "similarity of people", "Hopkins")
@@ -22,16 +23,19 @@ def fact_rows(inspection: Inspection) -> list[Row]:
     kind = "channels x time" if raw else "features"
     rate = "" if card.sampling_rate_hz is None else f" at {card.sampling_rate_hz:g} Hz"
     reduced = "; compared by each channel's mean and standard deviation" if raw else ""
-    measured = timing.measured_overlap
+    measured, length = timing.measured_overlap, timing.window_s
+    derived = "" if card.window_s is not None else ", by its samples and the rate"
+    repeated, people = int(inspection.repeated.sum()), int((inspection.repeated > 0).sum())
     shown = "" if measured is None else f", their times show {measured:.0%}"
     return [
         ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
         ("channels" if raw else "features", ", ".join(card.features)),
         ("units", card.units or "not said"),
-        ("window", "length unknown" if card.window_s is None else f"{card.window_s:g} s"),
+        ("window", "length unknown" if length is None else f"{length:g} s{derived}"),
         ("overlap of windows", f"the card says {timing.card_overlap:.0%}{shown}"),
-        ("time is known as", timing.known),
-        ('split = "auto" chooses', timing.auto_split),
+        ("time is known as", counted(timing.known)),
+        ('split = "auto" chooses', counted(timing.auto_split)),
+        ("samples that repeat another", f"{repeated:,} of {people} people" if repeated else "none"),
     ]
 
 
@@ -64,7 +68,7 @@ def tables(inspection: Inspection) -> Group:
     if inspection.arrivals:
         parts.append(_table(ARRIVAL_HEAD, arrival_rows(inspection)))
     parts.extend(Text(f"{name}: {value}") for name, value in fact_rows(inspection)[3:])
-    parts.extend(Text(f"Warning: {text}", style="yellow") for text in inspection.timing.warnings)
+    parts.extend(Text(f"Warning: {text}", style="yellow") for text in inspection.warnings)
     return Group(*parts)
 
 

@@ -1,17 +1,20 @@
-"""Windows in time: whether they overlap, which split ``auto`` chooses, and what would leak."""
+"""Windows in time: whether they overlap, which split ``auto`` chooses, and what would leak.
+
+Each is said of every person: one file with times, or without, hides nothing of the others.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.splits import SplitKind, in_seconds, overlaps, split_kind
-
-Known = Literal["seconds from t", "order of t", "order of the file", "unknown"]
+from fedsub_core.data.splits import SplitKind, split_kind
+from fedsub_core.data.windows import Known, overlaps, time_known, window_seconds
 
 
 @dataclass(frozen=True)
@@ -20,27 +23,30 @@ class Timing:
 
     Parameters
     ----------
-    known : str
-        How a split can know: ``seconds from t`` (and the card's window length), ``order of t``,
-        ``order of the file`` (the card's time_ordered) or ``unknown``.
+    known : mapping of str to int
+        How a split can know, and of how many people: ``seconds from t`` (and a window's length),
+        ``order of t``, ``order of the file`` (the card's time_ordered) or ``unknown``.
+    window_s : float or None
+        Length of a window, by the card or by the samples of a raw window and the rate.
     card_overlap : float
         Share of a window that its successor repeats, as the card says.
     measured_overlap : float or None
         The same as t shows: median over the windows that overlap their successor, 0 where none
-        does. None where t or the window length is missing.
+        does. None where nobody has t in seconds and the window length.
     overlapping_windows : float or None
-        Share of the windows that overlap their successor, as t shows.
-    auto_split : {'blocked', 'stratified'}
-        What ``split = "auto"`` chooses for this federation, for some client at least.
+        Share of the windows that overlap their successor, as t shows, of those people.
+    auto_split : mapping of {'blocked', 'stratified'} to int
+        What ``split = "auto"`` chooses, and for how many people.
     warnings : tuple of str
         What would leak, and what to do.
     """
 
-    known: Known
+    known: Mapping[Known, int]
+    window_s: float | None
     card_overlap: float
     measured_overlap: float | None
     overlapping_windows: float | None
-    auto_split: SplitKind
+    auto_split: Mapping[SplitKind, int]
     warnings: tuple[str, ...]
 
     @property
@@ -51,32 +57,36 @@ class Timing:
 
 def inspect_timing(federation: Federation) -> Timing:
     """Return how the windows of `federation` lie in time, with warnings of leaks."""
-    card = federation.card
-    known = _known(federation)
-    measured, overlapping = _measured(federation) if known == "seconds from t" else (None, None)
-    kinds = {split_kind("auto", client, card) for client in federation.clients.values()}
-    auto: SplitKind = "blocked" if "blocked" in kinds else "stratified"
-    warnings = tuple(_warnings(card, known, measured))
-    return Timing(known, card.overlap, measured, overlapping, auto, warnings)
+    card, clients = federation.card, list(federation.clients.values())
+    known = dict(Counter(time_known(client, card) for client in clients))
+    length = window_seconds(clients[0], card)
+    measured, overlapping = _measured(federation)
+    auto = dict(Counter(split_kind("auto", client, card) for client in clients))
+    warnings = tuple(_warnings(card, length, known, measured))
+    return Timing(known, length, card.overlap, measured, overlapping, auto, warnings)
 
 
-def _known(federation: Federation) -> Known:
-    clients = federation.clients.values()
-    if all(data.t is not None for data in clients):
-        seconds = all(in_seconds(data, federation.card) for data in clients)
-        return "seconds from t" if seconds else "order of t"
-    return "order of the file" if federation.card.time_ordered else "unknown"
+def counted(people: Mapping[Known, int] | Mapping[SplitKind, int]) -> str:
+    """Return what holds of all people, or what of how many."""
+    if len(people) == 1:
+        return next(iter(people))
+    return ", ".join(f"{what} for {n} of {sum(people.values())}" for what, n in people.items())
 
 
-def _measured(federation: Federation) -> tuple[float, float]:
+def _measured(federation: Federation) -> tuple[float | None, float | None]:
     """Return the median overlap of windows that overlap their successor, and their share."""
-    clients = federation.clients.values()
-    shared = np.concatenate([overlaps(client, federation.card) for client in clients])
-    windows = sum(len(client.y) for client in clients)
+    card = federation.card
+    timed = [c for c in federation.clients.values() if time_known(c, card) == "seconds from t"]
+    if not timed:
+        return None, None
+    shared = np.concatenate([overlaps(client, card) for client in timed])
+    windows = sum(len(client.y) for client in timed)
     return (float(np.median(shared)) if len(shared) else 0.0), len(shared) / windows
 
 
-def _warnings(card: Card, known: Known, measured: float | None) -> list[str]:
+def _warnings(
+    card: Card, length: float | None, known: Mapping[Known, int], measured: float | None
+) -> list[str]:
     overlap = max(card.overlap, measured or 0.0)
     found = []
     if overlap > 0:
@@ -90,14 +100,21 @@ def _warnings(card: Card, known: Known, measured: float | None) -> list[str]:
             f"The card says overlap = {card.overlap:g}, but the times t of the windows show "
             f"{measured:.2f}. Correct overlap in federation.toml."
         )
-    if known == "order of t" and card.window_s is not None:
+    if "order of t" in known and length is not None:
         found.append(
-            f"Windows of {card.window_s:g} s overlap by the card, and start over a hundred windows "
-            "apart by their times t: t is taken for an order alone. Give t in seconds."
+            f"Windows of {length:g} s overlap by the card, and start over a hundred windows apart "
+            f"by the times t of {_people(known, 'order of t')}: t is taken for an order alone. "
+            "Give t in seconds."
         )
-    if overlap > 0 and known == "unknown":
+    if overlap > 0 and "unknown" in known:
         found.append(
-            "No client's order in time is known (no t for all, and time_ordered is false): a "
-            "blocked split is only as good as the order of the files. Prefer unseen."
+            f"The order in time is not known of {_people(known, 'unknown')} (no t, and "
+            "time_ordered is false): a blocked split is only as good as the order of the files. "
+            "Prefer unseen."
         )
     return found
+
+
+def _people(known: Mapping[Known, int], which: Known) -> str:
+    n, of = known[which], sum(known.values())
+    return f"all {of} people" if n == of else f"{n} of {of} people"

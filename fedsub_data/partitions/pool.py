@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.copies import different
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.windows import window_seconds
 from fedsub_core.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -145,13 +147,13 @@ def check_splittable(clients: Iterable[ClientData], name: str) -> None:
         The partition's, for the message.
     """
     for data in clients:
-        counts = np.bincount(data.y, minlength=1)
+        counts = np.bincount(data.y[different(data.first_copies, len(data.y))], minlength=1)
         if counts.max() < 2:
             raise DataError(
                 f"{name}: client {data.client!r} has {len(data.y)} samples and at most "
-                f"{counts.max()} of a class; expected a class with 2 at least, one to train on and "
-                "one to test. Choose fewer clients, more samples or classes for each, or another "
-                "seed."
+                f"{counts.max()} different of a class; expected a class with 2 at least, one to "
+                "train on and one to test. Choose fewer clients, more samples or classes for each, "
+                "or another seed."
             )
         if data.since is not None and (data.since > 1).all():
             raise DataError(
@@ -165,8 +167,9 @@ def _clock(person: ClientData, card: Card) -> FloatArray | None:
     """Return when each window starts: as measured, as follows from the order, or None."""
     if person.t is not None:
         return person.t
-    if card.window_s is not None and card.overlap > 0 and card.time_ordered:
-        step = card.window_s * (1 - card.overlap)
+    length = window_seconds(person, card)
+    if length is not None and card.overlap > 0 and card.time_ordered:
+        step = length * (1 - card.overlap)
         return np.arange(len(person.y), dtype=np.float64) * step
     return None
 
@@ -185,10 +188,10 @@ def _one_axis(
     if not known:
         return None
     axis: list[FloatArray] = []
-    end = 0.0
+    end, length = 0.0, window_seconds(people[0], card)
     for clock in known:
         shifted: FloatArray = clock - clock[0] + end
         axis.append(shifted)
         # The window's own length, and as much again; only the order counts where it is unknown.
-        end = float(shifted[-1]) + 2 * (card.window_s or 1.0)
+        end = float(shifted[-1]) + 2 * (length or 1.0)
     return np.concatenate(axis)

@@ -41,12 +41,12 @@ def agree(
     """
     _await_answers(registry, link, settings, all_answers=True)
     if not registry.online:
-        raise _too_few(registry, settings)
+        raise _too_few(registry, settings, link)
     _refuse_half_a_federation(registry)
     classes, shape = _votes(registry).most_common(1)[0][0]
     _turn_away_misfits(registry, (classes, shape))
     if len(registry.online) < settings.min_clients:
-        raise _too_few(registry, settings)
+        raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
     if settings.unseen is not None:
         drawn = unseen_clients(registry.nodes, settings.unseen.share, settings.seed)
@@ -78,7 +78,7 @@ def gather(
     _await_answers(registry, link, settings, all_answers, kind)
     _turn_away_misfits(registry, kind)
     if len(registry.online) < settings.min_clients:
-        raise _too_few(registry, settings)
+        raise _too_few(registry, settings, link)
 
 
 def _await_answers(
@@ -100,6 +100,8 @@ def _await_answers(
         enough = fitting >= settings.min_clients
         if (enough and not (all_answers and registry.waiting)) or time.monotonic() >= deadline:
             return
+        if link.closed and not registry.waiting:
+            return  # nobody else will come
         time.sleep(POLL_SECONDS)
 
 
@@ -134,9 +136,14 @@ def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
                 break
 
 
-def _too_few(registry: NodeRegistry, settings: RoundSettings) -> RunError:
+def _too_few(registry: NodeRegistry, settings: RoundSettings, link: Link) -> RunError:
     away = "; ".join(f"node {n}: {why}" for n, why in sorted(registry.turned_away.items()))
     silent = f"; {registry.waiting} connected but did not answer" if registry.waiting else ""
+    if link.closed:
+        return RunError(
+            f"{len(registry.online)} of at least {settings.min_clients} clients can take part "
+            f"(turned away: {away or 'none'}). Correct their data, or lower min-clients"
+        )
     return RunError(
         f"{len(registry.online)} of at least {settings.min_clients} clients after "
         f"{settings.join_timeout:g} s (turned away: {away or 'none'}{silent}). Start more devices, "

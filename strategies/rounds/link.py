@@ -56,6 +56,8 @@ class Link:
         #: Bytes that a reply's arrays may hold though fewer came: equal chunks are sent once.
         self.most_bytes = 0
         self._in_process = bool(getattr(grid, "in_process", False))
+        #: Whether all who will ever be there are there from the start, and answer at once.
+        self.closed = bool(getattr(grid, "closed", False))
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()

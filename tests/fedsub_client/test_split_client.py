@@ -103,7 +103,7 @@ def test_classes_that_came_with_the_newest_samples() -> None:
     """Class 2 comes in round 5; in round 9 more of class 0 and the first of class 1."""
     y = np.repeat([0, 2, 0, 1], 20)
     since = np.repeat([0, 5, 9, 9], 20)
-    client = ClientData("p", np.zeros((80, 2), np.float32), y, None, since)
+    client = ClientData("p", np.arange(160, dtype=np.float32).reshape(80, 2), y, None, since)
     parts = split_client(client, CARD, SETTINGS)
     assert {r: parts.new_classes(r) for r in (0, 1, 4, 5, 8, 9, 20)} == (
         {0: [], 1: [], 4: [], 5: [2], 8: [2], 9: [1], 20: [1]}

@@ -71,7 +71,7 @@ def test_a_single_class_stays() -> None:
 
 def test_the_class_that_stays_can_be_tested() -> None:
     y = np.array([0, 1, 2, 3] + [4] * 20)
-    data = ClientData("p", np.zeros((24, 1), np.float32), y)
+    data = ClientData("p", np.arange(24, dtype=np.float32)[:, None], y)
     for seed in range(20):
         options = EvolutionOptions(clients=1.0)
         made = evolve(Federation(CARD, {"p": data}), options, seed).clients["p"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedsub_core.data.splits import unseen_clients
 from fedsub_core.metrics import MetricRow
+from fedsub_server.remarks import remarks
 from fedsub_server.results import method_summaries
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import OverClients, summarise, summarise_method
@@ -129,7 +132,50 @@ def test_a_client_without_test_samples_is_left_out(tmp_path: Path) -> None:
         db.commit(1, {}, rows)
         found = summarise_method(db, None)
     assert (found.clients, found.macro_f1, found.loss) == (2, 0.625, 0.625)
+    assert (found.people, found.left_out, found.diverged) == (3, "b (no test samples)", "")
     assert (found.macro_f1_std, found.accuracy_std, found.accuracy_min) == (0.125, 0.125, 0.5)
+
+
+def test_whoever_is_not_in_the_numbers_is_named_with_the_reason(tmp_path: Path) -> None:
+    """`d` never answered; `c` did in round 1 alone; the loss of `b` is no number."""
+    path = tmp_path / "fedsub" / "state.db"
+    path.parent.mkdir()
+    with RunDatabase(path, {f"data: client {name}": "00" for name in "abcd"}) as db:
+        for round, people in ((1, "abc"), (2, "ab")):
+            rows = [
+                MetricRow(round, client, None, metric, value)
+                for client in people
+                for metric, value in (
+                    ("macro_f1", 0.5),
+                    ("loss", math.nan if client == "b" else 1.0),
+                    ("examples", 3),
+                )
+            ]
+            db.commit(round, {}, rows)
+        found = summarise_method(db, None)
+    assert (found.clients, found.people, found.diverged) == (2, 4, "b")
+    assert found.left_out == (
+        "c (did not answer in round 2, last tested in round 1); "
+        "d (never tested: turned away, or it did not answer)"
+    )
+    assert remarks([found, replace(found, method="local")]) == [
+        f"Not in the numbers of fedsub, local: {found.left_out}.",
+        "The loss of fedsub, local is not a number for b: training diverged, and scores of such "
+        "models mean nothing. Lower lr.",
+    ]
+
+
+def test_with_people_held_out_only_they_can_be_missing(tmp_path: Path) -> None:
+    people = [f"p{i}" for i in range(10)]
+    (first, second) = unseen_clients(people, 0.2, 7)
+    path = tmp_path / "fedsub" / "state.db"
+    path.parent.mkdir()
+    told = {"split": "unseen", "unseen-share": 0.2, "seed": 7}
+    with RunDatabase(path, told | {f"data: client {name}": "00" for name in people}) as db:
+        rows = [MetricRow(1, first, None, m, v) for m, v in (("macro_f1", 0.5), ("examples", 3))]
+        db.commit(1, {}, rows)
+        found = summarise_method(db, None)
+    assert (found.clients, found.people) == (1, 2) and found.left_out.startswith(f"{second} (never")
 
 
 def test_sparsity_is_the_newest_that_the_server_reports(tmp_path: Path) -> None:

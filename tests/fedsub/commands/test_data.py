@@ -91,11 +91,12 @@ def test_statistics_of_windows(tmp_path: Path) -> None:
     out, windows = tmp_path / "features", tmp_path / "windows"
     x = np.arange(48, dtype=np.float32).reshape(4, 2, 6)
     person = ClientData("p", x, np.array([0, 0, 1, 1]))
-    card = Card("toy", "t", ("a", "b"), ("u", "v"), "g", 50.0, 1.0)
+    card = Card("toy", "t", ("a", "b"), ("u", "v"), "g", 6.0, None)
     write_federation(windows, Federation(card, {"p": person}))
     result = fedsub("statistics", windows, "--out", out)
     assert result.exit_code == 0 and "windows" in result.output
     made = read_federation(out)
+    assert made.card.window_s == 1.0, "as windows of 6 samples at 6 Hz had"
     assert made.card.features[:3] == ("u_mean", "v_mean", "u_std")
     assert made.clients["p"].x[0].tolist()[:2] == [2.5, 8.5]
     assert "already holds something" in error("statistics", windows, "--out", out)

@@ -53,7 +53,7 @@ def holding(folder: Path, name: str) -> list[str]:
 
 
 def test_nothing_of_a_forgotten_person_is_left(fedsub: Call, folder: Path) -> None:
-    assert len(holding(folder, GONE)) == 3 * len(METHODS)  # state, metrics and model
+    assert len(holding(folder, GONE)) == 3 * len(METHODS) + 1  # state, metrics, model; data.json
     with RunDatabase(folder / "fedsub" / "state.db") as database:
         before, rows = database.load()[1]["server"], list(database.metrics())
     code, out, err = fedsub("forget", folder, GONE, "--yes")
@@ -100,7 +100,7 @@ def test_nothing_is_left_of_a_method_that_the_run_has_no_longer(fedsub: Call, fo
     """A deployed run may go on with other methods; what the first ones kept is in its folder."""
     local = read_config(None, {"method": "local", "beside": "", "data": "data"})
     (folder / "run.toml").write_text(dump_toml(local))
-    assert len(holding(folder, GONE)) == 3 * len(METHODS)
+    assert len(holding(folder, GONE)) == 3 * len(METHODS) + 1
     assert fedsub("forget", folder, GONE, "--yes")[0] == 0
     assert holding(folder, GONE) == []
 

@@ -92,7 +92,7 @@ def test_the_folder_says_how_it_came_about(run: Callable[..., Path], town_folder
     assert (config.seed, config.rounds, config.methods) == (8, 2, ("fedsub", "local"))
     assert config.hyper["fedsub"].fusion == "avg" and config.hyper["fedsub"].depth == 1
     assert {path.name for path in folder.iterdir()} == {
-        *("run.toml", "summary.json", "fedsub", "local"),
+        *("run.toml", "summary.json", "data.json", "fedsub", "local"),
     }
     models = {path.stem for path in (folder / "local" / "models").iterdir()}
     assert models == {"p1", "p2", "p3", "p4"}

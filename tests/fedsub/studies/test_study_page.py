@@ -34,6 +34,28 @@ def study(tmp_path: Path) -> Study:
     return read_study(tmp_path / "two.toml")
 
 
+def test_whoever_is_left_out_is_named(study: Study, tmp_path: Path) -> None:
+    """The last of four people has no test samples, in all runs but those of FedAvg."""
+    made(study, tmp_path)
+    for task in final_tasks(study, nothing_tuned(study)):
+        if task.method != "fedavg":
+            run = tmp_path / RUNS / task.name
+            (run / task.method / "state.db").unlink()
+            make_run(
+                run,
+                {task.method: lambda r, i: 0.5},
+                rounds=task.config.rounds,
+                examples=lambda r, i: 10 * (i < len(PEOPLE) - 1),
+            )
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    said = f"Not in the numbers of local, fedsub mixing: {PEOPLE[-1]} (no test samples)."
+    assert write_tables(study, tmp_path, runs).count(said) == 2
+    assert write_study_page(study, tmp_path, runs).read_text("utf-8").count(said) == 2
+    with (tmp_path / "runs.csv").open() as file:
+        found = {row["label"]: (row["clients"], row["people"]) for row in csv.DictReader(file)}
+    assert found == {"local": ("3", "4"), "fedsub mixing": ("3", "4"), "fedavg": ("4", "4")}
+
+
 def test_the_page_has_a_part_for_each_table(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from fedsub_client.learners.validation import held_back, share_held_back
 from fedsub_core.data import splits
-from fedsub_core.data.stacks import Stack, stack
+from fedsub_core.data.stacks import Stack, stack, with_copies
 
 
 def numbered(*labels: list[int]) -> Stack:
@@ -96,3 +96,23 @@ def test_every_class_keeps_a_sample_and_who_has_few_may_hold_back_none() -> None
     assert numbers(judged)[1] == [5, 6, 7, 8]
     _, nobody = share_held_back(numbered([0], [1]), 0.5, seed=0)
     assert nobody.counts == (0, 0) and nobody.x.shape == (2, 1, 1)
+
+
+@pytest.mark.parametrize("hold", [held_back, lambda data, share: share_held_back(data, share, 0)])
+def test_samples_that_are_the_same_are_on_one_side(hold: object) -> None:
+    """Each stands twice, in a row or the second half again; another client has no copies."""
+    ids = [np.repeat(np.arange(20), 2), np.tile(np.arange(20), 2), np.arange(40)]
+    data = with_copies(
+        stack("abc", [i[:, None].astype(np.float32) for i in ids], [i % 2 for i in ids]),
+        [2 * ids[0], ids[1], None],
+    )
+    train, judged = hold(data, 0.2)  # type: ignore[operator]
+    for row, counts in enumerate(zip(train.counts, judged.counts, strict=True)):
+        trained, held = (
+            set(part.x[row, :count, 0].tolist())
+            for part, count in zip((train, judged), counts, strict=True)
+        )
+        assert not trained & held and len(trained | held) == (40 if row == 2 else 20)
+        assert len(held) == pytest.approx(0.2 * len(trained | held), abs=1)
+    alone = hold(data.select([0]), 0.2)[1]  # type: ignore[operator]
+    assert alone.x[0, : alone.counts[0]].equal(judged.x[0, : judged.counts[0]])

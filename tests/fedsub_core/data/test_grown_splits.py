@@ -20,7 +20,7 @@ CARD = Card("toy", "t", ("a", "b", "c"), ("u",), window_s=2.0, overlap=0.5, time
 def person(y: np.ndarray, with_time: bool = True) -> ClientData:
     n = len(y)
     t = np.arange(n, dtype=np.float64) if with_time else None
-    return ClientData("p", np.zeros((n, 1), np.float32), y, t)
+    return ClientData("p", np.arange(n, dtype=np.float32)[:, None], y, t)
 
 
 def labels(n: int, seed: int = 0) -> np.ndarray:
@@ -96,7 +96,7 @@ def test_overlaps_that_come_later_change_nothing_of_what_was_split() -> None:
     card = Card("toy", "t", ("a", "b"), ("u",), window_s=2.0)
     y = np.arange(120) % 2
     t = np.concatenate([np.arange(80) * 2.0, 300 + np.arange(40)])  # the last overlap by half
-    one = ClientData("p", np.zeros((120, 1), np.float32), y, t)
+    one = ClientData("p", np.arange(120, dtype=np.float32)[:, None], y, t)
     first = ClientData("p", one.x[:80], y[:80], t[:80])
     before = split_grown(first, card, "auto", 0.3, 0, [80])
     for old, drawn in zip(before, split(first, card, "stratified", 0.3, 0), strict=True):

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
-from fedsub_core.data.splits import check_trainable, split, together, unseen_clients
+from fedsub_core.data.splits import check_trainable, split, unseen_clients
+from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
 
 CARD = Card("toy", "test", ("a", "b", "c"), ("u",), time_ordered=True)
@@ -21,7 +22,7 @@ CARD = Card("toy", "test", ("a", "b", "c"), ("u",), time_ordered=True)
 def client(y: object, t: object = None, name: str = "01") -> ClientData:
     labels = np.asarray(y, np.int64)
     seconds = None if t is None else np.asarray(t, np.float64)
-    return ClientData(name, np.zeros((len(labels), 1), np.float32), labels, seconds)
+    return ClientData(name, np.arange(len(labels), dtype=np.float32)[:, None], labels, seconds)
 
 
 def real(name: str) -> Federation:
@@ -257,3 +258,16 @@ def test_times_in_milliseconds_do_not_switch_the_gap_off() -> None:
         np.testing.assert_array_equal(ms, seconds)
     train, test = mine
     assert np.abs(order[train][:, None] - order[test][None, :]).min() >= 2
+
+
+@pytest.mark.parametrize(
+    ("t", "why"),
+    [
+        (np.full(60, 7.0), "but all its t are 7, as if all windows were one"),
+        (np.arange(60) / 100, "but by t it lasts 0.59 s and a window 2 s"),
+    ],
+)
+def test_times_that_leave_nothing_to_test_are_the_reason(t: object, why: str) -> None:
+    card = replace(CARD, window_s=2.0)
+    with pytest.raises(DataError, match=f"60 for training and 0 for testing; .*{why}. Leave"):
+        split(client([0, 1] * 30, t), card, "blocked", 0.3, 0)

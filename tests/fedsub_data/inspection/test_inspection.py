@@ -107,7 +107,7 @@ def test_the_plain_form_is_strict_json(awkward: Federation) -> None:
     assert plain["people_per_class"] == (seen.counts > 0).sum(0).tolist()
     assert plain["similarity"][1][1] == [None] * 5  # p001 has class 0 alone
     assert plain["arrivals"][1] == {"round": 10, "samples": 10, "clients": 1}
-    assert plain["timing"]["auto_split"] == "blocked" and plain["card"]["overlap"] == 0.5
+    assert plain["timing"]["auto_split"] == {"blocked": 5} and plain["card"]["overlap"] == 0.5
 
 
 def test_wisdm(real_data: Path) -> None:

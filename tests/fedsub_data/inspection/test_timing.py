@@ -28,17 +28,17 @@ def federation(
 
 def test_overlap_is_measured_from_times() -> None:
     timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=60.0, overlap=0.92))
-    assert timing.known == "seconds from t"
+    assert timing.known == {"seconds from t": 2}
     assert timing.measured_overlap == pytest.approx(11 / 12)
     assert timing.overlapping_windows == pytest.approx(39 / 40)
-    assert timing.auto_split == "blocked"
+    assert timing.auto_split == {"blocked": 2}
     assert len(timing.warnings) == 1 and "stratified split leaks" in timing.warnings[0]
 
 
 def test_windows_that_only_touch_do_not_overlap() -> None:
     timing = inspect_timing(federation(np.arange(40) * 0.1, window_s=0.1))
     assert (timing.measured_overlap, timing.overlapping_windows) == (0.0, 0.0)
-    assert timing.warnings == () and timing.auto_split == "stratified"
+    assert timing.warnings == () and timing.auto_split == {"stratified": 2}
 
 
 def test_the_order_of_times_in_the_file_does_not_matter() -> None:
@@ -49,7 +49,7 @@ def test_the_order_of_times_in_the_file_does_not_matter() -> None:
 
 def test_a_card_that_forgets_its_overlap_is_told_and_auto_is_not_fooled() -> None:
     timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=10.0))
-    assert timing.auto_split == "blocked" and timing.overlap == pytest.approx(0.5)
+    assert timing.auto_split == {"blocked": 2} and timing.overlap == pytest.approx(0.5)
     text = " ".join(timing.warnings)
     assert len(timing.warnings) == 2
     assert "The card says overlap = 0, but the times t of the windows show 0.50" in text
@@ -67,14 +67,14 @@ def test_without_times_or_a_length_nothing_is_measured(
     t: ArrayLike | None, card: dict[str, Any], known: str
 ) -> None:
     timing = inspect_timing(federation(t, **card))
-    assert timing.known == known
+    assert timing.known == {known: 2}
     assert timing.measured_overlap is None and timing.overlapping_windows is None
 
 
 def test_times_in_milliseconds_are_an_order_alone() -> None:
     """Windows of 2 s every second; by their times they would lie 1,000 s apart."""
     timing = inspect_timing(federation(np.arange(40) * 1000.0, window_s=2.0, overlap=0.5))
-    assert timing.known == "order of t" and timing.auto_split == "blocked"
+    assert timing.known == {"order of t": 2} and timing.auto_split == {"blocked": 2}
     assert "Give t in seconds" in timing.warnings[-1] and len(timing.warnings) == 2
 
 
@@ -82,8 +82,9 @@ def test_times_that_one_client_lacks_are_not_known() -> None:
     both = federation(np.arange(40) * 5.0, window_s=60.0, overlap=0.9)
     one = ClientData("c", both.clients["a"].x, both.clients["a"].y)
     timing = inspect_timing(Federation(both.card, {**both.clients, "c": one}))
-    assert timing.known == "unknown"
-    assert "only as good as the order of the files" in timing.warnings[-1]
+    assert timing.known == {"seconds from t": 2, "unknown": 1}
+    assert timing.measured_overlap == pytest.approx(11 / 12), "of those who have times"
+    assert "1 of 3 people (no t" in timing.warnings[-1]
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
@@ -91,7 +92,7 @@ def test_times_that_one_client_lacks_are_not_known() -> None:
 def test_auto_is_what_a_run_does(overlap: float, ordered: bool) -> None:
     made = federation(window_s=1.0, overlap=overlap, time_ordered=ordered)
     client, config = made.clients["a"], RunConfig(split="auto")
-    kind = inspect_timing(made).auto_split
+    (kind,) = inspect_timing(made).auto_split
     train, test = split(client, made.card, kind, config.test_share, config.seed)
     ran = split_client(client, made.card, config.split_settings)
     assert np.array_equal(ran.train_x, client.x[train])
@@ -100,5 +101,5 @@ def test_auto_is_what_a_run_does(overlap: float, ordered: bool) -> None:
 
 def test_real_federations(real_data: Path) -> None:
     wesad = inspect_timing(read_federation(real_data / "wesad"))
-    assert wesad.measured_overlap == pytest.approx(11 / 12) and wesad.auto_split == "blocked"
+    assert wesad.measured_overlap == pytest.approx(11 / 12) and wesad.auto_split == {"blocked": 15}
     assert inspect_timing(read_federation(real_data / "wisdm")).warnings == ()

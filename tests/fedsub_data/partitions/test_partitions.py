@@ -130,7 +130,7 @@ def test_natural_is_the_federation_as_it_is() -> None:
 def test_clients_that_only_a_random_split_can_test_are_counted() -> None:
     # Ten windows of one stretch that overlap by 90 %: no gap fits in between.
     card = replace(CARD, overlap=0.9)
-    data = ClientData("1", np.zeros((10, 2), np.float32), np.zeros(10, np.int64))
+    data = ClientData("1", np.arange(20, dtype=np.float32).reshape(10, 2), np.zeros(10, np.int64))
     other = replace(data, client="2", y=np.ones(10, np.int64))
     federation = Federation(card, {"1": data, "2": other})
     made = counted_partition(federation, "pathological", PathologicalOptions(2, 1), 0)

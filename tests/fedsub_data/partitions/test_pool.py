@@ -109,7 +109,11 @@ def test_draw_shared_gives_what_is_wanted_from_all_rows_to_each() -> None:
 @pytest.mark.parametrize(
     ("y", "since", "message"),
     [
-        ([0, 1], None, r"half: client '1' has 2 samples and at most 1 of a class; expected"),
+        (
+            [0, 1],
+            None,
+            r"half: client '1' has 2 samples and at most 1 different of a class",
+        ),
         ([0, 0], [2, 3], r"half: client '1' would have its first sample in round 2"),
     ],
 )

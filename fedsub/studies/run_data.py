@@ -1,0 +1,46 @@
+"""What a run finds in its data before its first round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedsub.engines.simulation import split_clients
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.findings import findings, how_split, repeats
+from fedsub_core.data.splits import unseen_clients
+from fedsub_server.data_notes import DataNotes, SplitNote
+
+
+def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
+    """Return how everybody's samples are split in a run, and what bends its results.
+
+    Raises
+    ------
+    DataError
+        Where somebody's cannot be split.
+    """
+    card, data = federation.card, federation.clients
+    people = {one.client: one for one in split_clients(config.split_settings, federation)}
+    splits = {
+        name: SplitNote(
+            how_split(data[name], card, one.kind),
+            len(one.train),
+            len(one.test),
+            len(data[name].y) - len(one.train) - len(one.test),
+            repeats(data[name]),
+        )
+        for name, one in people.items()
+    }
+    tested = list(people)
+    if config.split == "unseen":
+        tested = list(unseen_clients(people, config.unseen_share, config.seed))
+    trained = {int(label) for one in people.values() for label in np.unique(one.train_y)}
+    seen = {int(label) for name in tested for label in np.unique(people[name].test_y)}
+    found = findings(federation, config.split)
+    if untested := [card.classes[label] for label in sorted(trained - seen)]:
+        found.append(
+            f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score tells "
+            "how well it is recognised: it needs two samples that can be told apart in time."
+        )
+    return DataNotes(splits, tuple(found))

@@ -1,0 +1,30 @@
+"""Samples that are the same: a model that trained on one must not be tested on another."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def first_copies(x: NDArray[np.float32]) -> NDArray[np.int64] | None:
+    """Return of each sample of ``x [n, *features]`` the first that has the same bytes, int64 [n].
+
+    A sample that stands alone is its own first. None where all do.
+    """
+    seen: dict[bytes, int] = {}
+    # Digests instead of sorted rows: features may lie in a file that is larger than memory.
+    keys = (blake2b(row.tobytes(), digest_size=16).digest() for row in x)
+    first = np.array([seen.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
+    return first if len(seen) < len(x) else None
+
+
+def same_as(first: NDArray[np.int64] | None, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which samples are `chosen` ones or their copies, bool [n]; `first` as above."""
+    return chosen if first is None else np.isin(first, first[chosen])
+
+
+def different(first: NDArray[np.int64] | None, n: int) -> NDArray[np.bool_]:
+    """Return which of `n` samples are no copies of an earlier one, bool [n]; `first` as above."""
+    return np.ones(n, np.bool_) if first is None else first == np.arange(n)

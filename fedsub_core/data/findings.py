@@ -1,0 +1,114 @@
+"""What of a federation bends a run's results without an error: leaks, repeats, twins.
+
+Nothing here refuses anything; it is said by `fedsub data inspect`, by a run and on its page.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.copies import different
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.splits import SplitKind, split_kind
+from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_known, window_seconds
+
+#: So many people are named; the others are counted.
+_NAMED = 10
+
+
+def findings(federation: Federation, wanted: str) -> list[str]:
+    """Return in words what bends the results of a run whose ``split`` is `wanted`."""
+    return [*_leaks(federation, wanted), *_repeats(federation), *_twins(federation)]
+
+
+def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
+    """Return in words how one client's samples are divided, and with which gap."""
+    if kind == "stratified":
+        return "at random in each class"
+    known, length = time_known(client, card), window_seconds(client, card)
+    if known == "seconds from t" and length is not None:
+        return f"in time by t, gap {length:g} s"
+    order = {"order of t": "by the order of t", "order of the file": "by the order of the file"}
+    unknown = length is None and card.overlap == 0
+    gap = "gap not known" if unknown else f"gap {gap_windows(card)} windows"
+    return f"in time {order.get(known, 'by the order of the file in each class')}, {gap}"
+
+
+def repeats(client: ClientData) -> int:
+    """Return how many samples are the same as an earlier one."""
+    return int((~different(client.first_copies, len(client.y))).sum())
+
+
+def named(clients: Sequence[str], of: int) -> str:
+    """Return clients by name, the first of many, or that it is all of them."""
+    if len(clients) == of > 1:
+        return f"all {of} clients"
+    more = len(clients) - _NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{len(clients)} of {of} clients ({', '.join(clients[:_NAMED])}{rest})"
+
+
+def _leaks(federation: Federation, wanted: str) -> Iterable[str]:
+    card, clients = federation.card, list(federation.clients.values())
+    kinds = {data.client: split_kind(wanted, data, card) for data in clients}
+    shown = {data.client: bool(overlaps(data, card).any()) for data in clients}
+    random = [name for name, kind in kinds.items() if kind == "stratified"]
+    if leaking := [name for name in random if card.overlap > 0 or any(shown.values())]:
+        yield (
+            f"Windows overlap, and those of {named(leaking, len(clients))} are divided at random: "
+            "tested windows share signal with windows that are trained on, and scores look better "
+            'than they are. Use split = "blocked" or "unseen", and give t or overlap.'
+        )
+    unknown = [
+        data.client
+        for data in clients
+        if kinds[data.client] == "blocked"
+        and card.overlap == 0
+        and window_seconds(data, card) is None
+    ]
+    if unknown:
+        yield (
+            f"How long a window of {named(unknown, len(clients))} is, is not known: where windows "
+            "overlap, those beside a cut share signal. Give window_s in federation.toml."
+        )
+    apart = [d.client for d in clients if card.overlap == 0 and far_apart(d, card)]
+    if apart:
+        yield (
+            f"By the times t of {named(apart, len(clients))} windows start over a hundred of their "
+            "lengths apart: if t is not in seconds, overlap cannot be seen. Give t in seconds."
+        )
+
+
+def _repeats(federation: Federation) -> Iterable[str]:
+    found, total, relabelled = list[str](), 0, 0
+    for name, data in federation.clients.items():
+        first = data.first_copies
+        if first is not None:
+            found.append(name)
+            total += repeats(data)
+            relabelled += int((data.y != data.y[first]).sum())
+    if found:
+        labels = f", {relabelled} of them with another label" if relabelled else ""
+        yield (
+            f"{total:,} samples of {named(found, len(federation.clients))} repeat an earlier one "
+            f"exactly{labels}: samples that are the same stay on one side of every split."
+        )
+
+
+def _twins(federation: Federation) -> Iterable[str]:
+    """Yield who have the same samples and labels: one file under several ids."""
+    same = defaultdict[bytes, list[str]](list)
+    for name, data in federation.clients.items():
+        digest = blake2b(data.y.tobytes(), digest_size=16)
+        digest.update(data.x.tobytes())
+        same[digest.digest()].append(name)
+    for names in same.values():
+        if len(names) > 1:
+            yield (
+                f"Clients {', '.join(names)} hold the same samples: one is tested on what another "
+                "trains on, and each counts as a person. Keep one of the files."
+            )

@@ -1,0 +1,90 @@
+"""What a reader must know of a method's numbers: who is not in them, and whose are none."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fedsub_core.data.fingerprint import fingerprint_key
+from fedsub_core.data.splits import unseen_clients
+from fedsub_server.rundb import RunDatabase
+
+if TYPE_CHECKING:
+    from fedsub_server.summaries import MethodSummary
+
+_FORGOTTEN = re.compile(r"\(forgotten \d+\)")
+
+
+def left_out(
+    db: RunDatabase, config: Mapping[str, Any], tested: Collection[str], round: int
+) -> dict[str, str]:
+    """Return who is not in the numbers of `round`, and why.
+
+    Parameters
+    ----------
+    config : of the run's start, flat; in a simulation with a digest of everybody's data.
+    tested : who is in them.
+    """
+    prefix = fingerprint_key("")
+    known = {key.removeprefix(prefix) for key in config if key.startswith(prefix)}
+    known |= {name for name in db.clients() if not _FORGOTTEN.fullmatch(name)}
+    if config.get("split") == "unseen":
+        known = _held_out(known, config)
+    absent = sorted(known.difference(tested))
+    if not absent:
+        return {}
+    rows = {client: (r, value) for r, client, _, _, value in db.metrics("examples")}
+    return {client: _why(client, rows, round) for client in absent}
+
+
+def _why(client: str, rows: Mapping[str, tuple[int, float]], round: int) -> str:
+    if client not in rows:
+        return "never tested: turned away, or it did not answer"
+    last, examples = rows[client]
+    if last == round and examples == 0:
+        return "no test samples"
+    return f"did not answer in round {round}, last tested in round {last}"
+
+
+def _held_out(known: Collection[str], config: Mapping[str, Any]) -> set[str]:
+    """Return whom a run with split=unseen tests at its end: only who was held out."""
+    if not {"unseen-share", "seed"} <= config.keys() or len(known) < 2:
+        return set()
+    return set(unseen_clients(known, float(config["unseen-share"]), int(config["seed"])))
+
+
+def by_reason(absent: Mapping[str, str]) -> str:
+    """Return who is left out in one text, together who are for the same reason."""
+    groups = defaultdict[str, list[str]](list)
+    for client, why in absent.items():
+        groups[why].append(client)
+    return "; ".join(f"{', '.join(names)} ({why})" for why, names in groups.items())
+
+
+def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
+    """Return in sentences who is left out of methods' numbers, and whose loss is no number."""
+    absent = _methods_by((s.left_out, s.method) for s in summaries)
+    found = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
+    wrong = _methods_by((s.diverged, s.method) for s in summaries)
+    found += [
+        f"The loss of {', '.join(m)} is not a number for {who}: training diverged, and scores of "
+        "such models mean nothing. Lower lr."
+        for who, m in wrong.items()
+    ]
+    return found
+
+
+def diverged(losses: Mapping[str, float]) -> str:
+    """Return whose loss is no number, by name."""
+    return ", ".join(client for client, loss in losses.items() if not math.isfinite(loss))
+
+
+def _methods_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found = defaultdict[str, list[str]](list)
+    for said, method in pairs:
+        if said and method not in found[said]:
+            found[said].append(method)
+    return {said: methods for said, methods in found.items() if methods}
