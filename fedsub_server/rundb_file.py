@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedsub_core.errors import ConfigError, RunError, cut
+from fedsub_core.files import PRIVATE
 from fedsub_core.version import VERSION, code_digest
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
@@ -52,6 +54,9 @@ def connect(path: Path, config: Mapping[str, object] | None) -> sqlite3.Connecti
     if wanted is None and not path.is_file():
         raise RunError(f"{path}: there is no run's database here; check the run folder's name")
     with database_errors(path, "opened"):
+        if wanted is not None:
+            with suppress(OSError):  # SQLite says it better; its -wal and -shm get the file's mode
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
         connection = sqlite3.connect(path, timeout=10, isolation_level=None)
         try:
             _open(connection, path, wanted)

@@ -17,6 +17,7 @@ from fedsub_core.data.sources import load_federation
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
+from fedsub_core.methods.table import method
 from fedsub_server.results import (
     DATABASE_FILE,
     METRICS_FILE,
@@ -27,8 +28,11 @@ from fedsub_server.results import (
 from fedsub_server.resuming import may_change, why_rounds_stay
 from fedsub_server.rundb import RunDatabase
 
-#: What `fedsub run --resume` may change: how long and on what a run computes.
-RESUMABLE = frozenset({"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds"})
+#: What `fedsub run --resume` may change: how long and on what a run computes, and where the data
+#: lie, which are known by what they hold (:func:`go_on`).
+RESUMABLE = frozenset(
+    {"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds", "data"}
+)
 MethodProgress = Callable[[str, int], None]
 
 
@@ -49,6 +53,7 @@ def load_data(config: RunConfig) -> Federation:
     people = [split_client(c, federation.card, settings) for c in federation.clients.values()]
     for name in config.methods:
         make_cohort(config.device_settings(name), federation.card, people[:1])
+        method(name).load_strategy()
     return federation
 
 
