@@ -69,7 +69,7 @@ def metrics_checksum(rows: Iterator[Row]) -> int:
             real = array("d", [math.nan if value is None else value for value in values])
         except (TypeError, OverflowError) as error:
             raise sqlite3.DatabaseError(f"metrics are of another kind: {error}") from error
-        for part in (*texts, whole, real):
+        for part in (*texts, whole.tobytes(), real.tobytes()):
             crc = zlib.crc32(part, crc)
     return crc
 

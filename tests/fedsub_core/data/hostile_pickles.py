@@ -59,8 +59,8 @@ def _dtypes() -> Iterator[tuple[str, bytes]]:
         (2, ("f8", (2**40,))), (3, ("a",)), (3, ()), (4, fields), (4, {}), (5, 0), (5, 2**40),
         (5, -8), (6, 0), (6, 2**31), (7, 63), (7, 1), (7, 8), (7, 255), (7, -1), (7, 2**64),
     ]:  # fmt: skip
-        state = (*plain[:at], odd, *plain[at + 1 :])
-        yield f"dtype state {at} {odd!r}", array(dtype("f8", state), POINTER)
+        other = (*plain[:at], odd, *plain[at + 1 :])
+        yield f"dtype state {at} {odd!r}", array(dtype("f8", other), POINTER)
     for size in range(10):
         if size != len(plain):
             yield f"dtype state of {size}", array(dtype("f8", (*plain, None, None)[:size]), POINTER)
@@ -88,9 +88,12 @@ def _arrays() -> Iterator[tuple[str, bytes]]:
         (2**31, 2**31, 4),
     ]:  # fmt: skip
         yield f"shape {shape!r:.40}", array(F8, POINTER, shape)
-    for raw in [b"", b"1234567", POINTER * 2, None, 8, ["a"], ("a",), {}, "\u1234" * 8, 2.5]:
+    raws: list[Any] = [b"", b"1234567", POINTER * 2, None, 8, ["a"], ("a",), {}, "\u1234" * 8, 2.5]
+    for raw in raws:
         yield f"raw {raw!r}", array(F8, raw)
-    for state in [(), (1,), (1, (1,)), (0, (1,), None, False, b""), None, {}, [], "x", (2,) * 5]:
+    states: list[Any] = [(), (1,), (1, (1,)), None, {}, [], "x", (2,) * 5]
+    states.append((0, (1,), None, False, b""))
+    for state in states:
         yield f"array state {state!r}", NEW + value(state) + b"b"
     for made in [(), (1,), ((0,), b"b"), (None, (0,), b"b"), (1, 2, 3, 4)]:
         yield f"begins as {made!r}", RECONSTRUCT + value(made) + b"R"
@@ -138,7 +141,7 @@ def _calls() -> Iterator[tuple[str, bytes]]:
         stacked = value(module) + value(function) + b"\x93" + value(arguments) + b"R"
         yield f"calls {name} by the stack", stacked
     for text, encoding in [("x", "zlib"), ("x", "idna"), ("x", None), (1, "latin1"), (b"", b"")]:
-        yield f"encodes {text!r} as {encoding}", call("_codecs.encode", text, encoding)
+        yield f"encodes {text!r} as {encoding!r}", call("_codecs.encode", text, encoding)
     yield "encodes what latin1 lacks", call("_codecs.encode", "\u1234", "latin1")
     yield "a class of one's own", NDARRAY + value((2**40,)) + b"\x81"
     yield "an object of Python 1", b"(" + NDARRAY + value(9) + b"o"
@@ -155,7 +158,8 @@ def _changes() -> Iterator[tuple[str, bytes]]:
         for state in ({"x": 1}, (None, {"__defaults__": (1,)}), (None, {"_call": 1})):
             yield f"changes {name} by {state}", named + value(state) + b"b"
         yield f"an item of {name}", named + value("x") + value(1) + b"s"
-    for one in ({}, [], (), "x", 1, None):
+    plain: list[Any] = [{}, [], (), "x", 1, None]
+    for one in plain:
         yield f"changes {one!r}", value(one) + value({"x": 1}) + b"b"
     yield "an item of an array", array(F8, POINTER) + value(0) + value(1) + b"s"
     yield "an item of a list", value([1]) + value(0) + value(1) + b"s"

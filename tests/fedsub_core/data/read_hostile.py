@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hostile_pickles import changed, crafted, valid
 
 from fedsub_core.data.unpickling import ArraysOnly
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.wesad.pickled import Person, read_recording
+from tests.fedsub_core.data.hostile_pickles import changed, crafted, valid
 
 #: What reading a pickle has no business with, by CPython's audit events.
 FORBIDDEN = ("os.", "subprocess.", "exec", "ctypes.", "socket.", "pickle.find_class", "import")

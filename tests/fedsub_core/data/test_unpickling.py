@@ -60,7 +60,7 @@ def test_arrays_of_numbers_come_as_they_were(code: str, protocol: int) -> None:
 
 
 def test_plain_values_come_as_they_were() -> None:
-    values = {
+    values: dict[str, Any] = {
         "a": [1, -(2**40), 2.5, None, True, "ü", b"x", (), (1,), {"b": []}],
         "c": (1, 2, 3, 4),
     }
