@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import tempfile
+import traceback
 
 import click
 from rich.console import Console
@@ -17,7 +19,8 @@ from fedsub.commands.forget import forget
 from fedsub.commands.methods import methods
 from fedsub.commands.report import report
 from fedsub.commands.run import run
-from fedsub_core.errors import FedSubError
+from fedsub_core.errors import FedSubError, cut
+from fedsub_core.extras import EXTRAS, lacking
 from fedsub_core.version import VERSION
 
 
@@ -41,9 +44,25 @@ for command in (run, compare, report, methods, data, deploy, forget, predict, ex
 
 
 def main() -> None:
-    """Run the command line; errors on purpose are one line, not a traceback."""
+    """Run the command line; whatever goes wrong is said in words, and never by a traceback."""
     try:
         cli()
-    except FedSubError as error:
-        click.echo(f"fedsub: {error}", err=True)
+    except Exception as error:
+        click.echo(f"fedsub: {_in_words(error)}", err=True)
         sys.exit(2)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, FedSubError):
+        return str(error)
+    module = (getattr(error, "name", None) or "").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and module in EXTRAS:
+        return str(lacking("this command", module))
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else cut(error)
+    with tempfile.NamedTemporaryFile("w", prefix="fedsub-", suffix=".log", delete=False) as file:
+        traceback.print_exception(error, file=file)
+    return (
+        f"stopped by a fault ({type(error).__name__}: {cut(error)}). Either a file that it reads "
+        f"was changed, or the fault is its own: please report it, with {file.name}"
+    )

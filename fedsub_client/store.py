@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_client.saved_state import Saved
 from fedsub_core.errors import RunError
-from fedsub_core.files import lock, remove_drafts, replace_file
+from fedsub_core.files import PRIVATE_FOLDER, lock, private, remove_drafts, replace_file
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
@@ -99,8 +99,8 @@ class FolderStore:
             Where the folder cannot be made or written.
         """
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = (self.folder / "lock").open("w")
+            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            file = os.fdopen(private(self.folder / "lock", os.O_WRONLY | os.O_CREAT), "w")
         except OSError as error:
             raise RunError(
                 f"client {self.client!r}: no state can be kept in {self.folder} ({error}); choose "
@@ -163,7 +163,7 @@ class FolderStore:
                     log.warning("client %s: new run; kept the last as %s", self.client, kept)
 
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             remove_drafts(self.folder)
             replace_file(self.path, saved.to_bytes(), keep_previous)
         except OSError as error:

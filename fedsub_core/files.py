@@ -1,4 +1,8 @@
-"""Writing files and folders new and whole, or not at all: the one place that does it."""
+"""Writing files and folders new and whole, or not at all: the one place that does it.
+
+What is written tells of people. Whatever the umask, only its owner can read it, unless it is made
+to be shown, as a certificate is.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ from fedsub_core.errors import FedSubError, RunError
 
 #: How a file's name begins before it is whole.
 DRAFT = ".new-"
+#: Modes of what only its owner may read, a file and a folder; the umask that keeps others out.
+PRIVATE, PRIVATE_FOLDER, UMASK = 0o600, 0o700, 0o077
 
 
 def check_new(path: Path, force: bool) -> None:
@@ -26,6 +32,25 @@ def check_new(path: Path, force: bool) -> None:
         raise RunError(f"{path}: got a folder, expected the name of a file. Add a name")
     if path.exists() and not force:
         raise RunError(f"{path}: already exists; it is kept. Choose another name, or add --force")
+
+
+def private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file that, if it is made, only its owner can read: an ``opener`` of :func:`open`."""
+    return os.open(path, flags, PRIVATE)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where there is none; only their owner can read them.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be made.
+    """
+    if not folder.is_dir():
+        if folder.parent != folder:
+            make_folder(folder.parent)
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
 
 
 def replace_file(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
@@ -42,7 +67,7 @@ def replace_file(path: Path, data: bytes, check: Callable[[Path], object] | None
     new = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
     try:
         new.unlink(missing_ok=True)  # of a process that was killed and had the same number
-        with new.open("xb") as file:
+        with open(new, "xb", opener=private) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -136,13 +161,14 @@ def whole_folder(folder: Path, refusal: type[FedSubError]) -> Iterator[Path]:
     """
     check_new_folder(folder, refusal)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise refusal(f"{folder}: cannot be made ({error}). Choose another place.") from error
     try:
         yield draft
-        draft.chmod(0o755)  # mkdtemp's folders are its owner's alone
+        for path in draft.rglob("*"):  # mkdtemp's own folder is its owner's alone
+            path.chmod(PRIVATE_FOLDER if path.is_dir() else PRIVATE)
         if folder.exists():
             folder.rmdir()  # only some systems let os.replace take an empty folder's place
         os.replace(draft, folder)
@@ -167,7 +193,8 @@ def stamped_folder(out: Path, name: str) -> Path:
     for attempt in range(100):
         folder = out / (stem if attempt == 0 else f"{stem}-{attempt}")
         try:
-            folder.mkdir(parents=True)
+            make_folder(out)
+            folder.mkdir(PRIVATE_FOLDER)
         except FileExistsError:
             continue
         except OSError as error:

@@ -10,7 +10,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
-from fedsub_core.files import stamped_folder, write_whole
+from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_server.personal_models import collect_models
@@ -68,7 +68,7 @@ def main(grid: Grid, context: Context) -> None:
 
 def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
     """Run the rounds of method `name` that are left, and write what they leave into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     strategy: PersonalizedStrategy = method(name).load_strategy()(config.server_settings(name))
     with RunDatabase(folder / DATABASE_FILE, decisive(config, name)) as database:
         finished, state = database.load()
@@ -95,5 +95,5 @@ def run_folder(config: RunConfig) -> Path:
     if not config.folder:
         return stamped_folder(Path(config.out), "flower")
     folder = Path(config.folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder

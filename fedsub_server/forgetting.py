@@ -78,8 +78,9 @@ def _told(folder: Path, names: Sequence[str], client: str) -> bool:
     """
     for path in (folder / name / METRICS_FILE for name in names):
         if path.is_file():
-            with path.open(encoding="utf-8", newline="") as file:
-                if any(row["client"] == client for row in csv.DictReader(file)):
+            # What is damaged is made anew; it is only asked whether it names somebody.
+            with path.open(encoding="utf-8", errors="replace", newline="") as file:
+                if any(row.get("client") == client for row in csv.DictReader(file)):
                     return True
     return False
 

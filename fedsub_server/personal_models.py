@@ -12,7 +12,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fedsub_core.errors import cut
-from fedsub_core.files import remove_drafts, write_whole
+from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.wire import exchange
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
@@ -36,7 +36,7 @@ def collect_models(link: Link, population: Population, most: int, folder: Path, 
     simulated = sorted(population.registry.online)
     if not simulated or not all(said[client].people for client in simulated):
         return
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     remove_drafts(folder)
     question = RecordDict({exchange.MODEL: ConfigRecord({"run": run})})
     asked = [

@@ -7,10 +7,12 @@ loses power at any moment reopens exactly at its last committed round.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors.torch import load as load_tensors
@@ -19,8 +21,16 @@ from torch import Tensor
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_server.rundb_bytes import checksum, to_bytes
-from fedsub_server.rundb_file import connect, database_errors, transaction
+from fedsub_server.rundb_bytes import to_bytes
+from fedsub_server.rundb_file import connect, database_errors
+from fedsub_server.rundb_seal import (
+    Checked,
+    Row,
+    committed_metrics,
+    metrics_checksum,
+    sealed,
+    transaction,
+)
 
 State = dict[str, dict[str, Tensor]]
 #: In `meta`: how many clients were forgotten.
@@ -51,6 +61,7 @@ class RunDatabase:
     def __init__(self, path: Path, config: Mapping[str, object] | None = None) -> None:
         self.path = path
         self._connection = connect(path, config)
+        self._check = Checked(self._connection)
         self._forgotten = self.forgotten()
         self._since = time.monotonic()
 
@@ -74,7 +85,7 @@ class RunDatabase:
             was forgotten meanwhile, or the file cannot be written. Whatever is raised, the
             database is as it was before.
         """
-        with database_errors(self.path, "written"), transaction(self._connection):
+        with self._writing():
             if self.forgotten() != self._forgotten:
                 raise RunError(
                     f"{self.path}: a client was forgotten while this run was going on; start it "
@@ -86,28 +97,29 @@ class RunDatabase:
                     f"{self.path}: got round {round} to commit, expected one after {last}; go on "
                     "from the round that load() returns, and run one process per run folder"
                 )
-            rows = [self._columns(row, last, round) for row in metrics]
+            rows = sorted(
+                (self._columns(row, last, round) for row in metrics), key=lambda row: row[:4]
+            )
             self._connection.execute(
                 "INSERT INTO rounds VALUES (?, ?, ?)",
-                (round, time.monotonic() - self._since, checksum(rows)),
+                (round, time.monotonic() - self._since, metrics_checksum(iter(rows))),
             )
             self._replace_state(state)
             self._connection.executemany(
-                "INSERT INTO metrics (round, client, class, metric, value) VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
                 rows,
             )
         self._since = time.monotonic()
 
     def clients(self) -> list[str]:
         """Return the clients that have metrics, ascending."""
-        with database_errors(self.path, "read"):
+        with self._reading(metrics=True):
             found = self._connection.execute("SELECT DISTINCT client FROM metrics ORDER BY client")
             return [client for (client,) in found if client]
 
     def forgotten(self) -> int:
         """Return how many clients were forgotten."""
-        with database_errors(self.path, "read"):
-            return int(self.meta().get(_FORGOTTEN, 0))
+        return int(self.meta().get(_FORGOTTEN, 0))
 
     def forget(
         self, client: str, alias: str, round: int, state: Mapping[str, Mapping[str, Tensor]]
@@ -123,17 +135,21 @@ class RunDatabase:
         """
         with database_errors(self.path, "written"):
             self._connection.execute("PRAGMA secure_delete=ON")
-            with transaction(self._connection):
-                if (now := self._last_round() or 0) != round:
+            with self._writing():
+                self._check(metrics=True)
+                if (last := self._last_round() or 0) != round:
                     raise RunError(
-                        f"{self.path}: round {now} was committed meanwhile, expected the state of "
+                        f"{self.path}: round {last} was committed meanwhile, expected the state of "
                         f"round {round} to be the last: nothing was changed. Try again"
                     )
                 self._replace_state(state)
                 self._connection.execute(
                     "UPDATE metrics SET client = ? WHERE client = ?", (alias, client)
                 )
-                self._renew_checksums()
+                now = [(crc, one) for one, _, crc in committed_metrics(self._connection)]
+                self._connection.executemany(
+                    "UPDATE rounds SET metrics_crc = ? WHERE round = ?", now
+                )
                 meta = self.meta()
                 config = json.loads(meta["config"])
                 config.pop(fingerprint_key(client), None)
@@ -160,10 +176,7 @@ class RunDatabase:
             If a stored group of tensors is damaged, or the metrics of a round.
         """
         state: State = {}
-        with (
-            database_errors(self.path, "read"),
-            transaction(self._connection, "DEFERRED"),
-        ):
+        with self._reading(metrics=True):
             for name, keys, crc, blob in self._connection.execute(
                 "SELECT name, keys, crc, tensors FROM state ORDER BY rowid"
             ):
@@ -171,19 +184,20 @@ class RunDatabase:
                     raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")
                 tensors = load_tensors(blob)
                 state[name] = {key: tensors[key] for key in json.loads(keys)}
-            self._check_metrics()
             return self._last_round() or 0, state
 
     def last_round(self) -> int:
         """Return the last committed round, 0 if there is none."""
-        with database_errors(self.path, "read"):
+        with self._reading():
             return self._last_round() or 0
 
     def metrics(self, metric: str | None = None) -> Iterator[MetricRow]:
         """Iterate over all metrics, or those called `metric`, by round, client, name and class."""
+        with self._reading(metrics=True):
+            pass  # not for as long as somebody reads on: a run could not write its log back
         with database_errors(self.path, "read"):
-            for round, client, label, name, value in self._connection.execute(
-                "SELECT round, client, class, metric, value FROM metrics "
+            for round, client, name, label, value in self._connection.execute(
+                "SELECT round, client, metric, class, value FROM metrics "
                 "WHERE :metric IS NULL OR metric = :metric ORDER BY round, client, metric, class",
                 {"metric": metric},
             ):
@@ -201,14 +215,14 @@ class RunDatabase:
 
     def seconds_by_round(self) -> dict[int, float]:
         """Return each commit's time, s, by the last round in it, ascending."""
-        with database_errors(self.path, "read"):
+        with self._reading():
             found = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
             return dict(found.fetchall())
 
     def note_memory(self, peak: int) -> None:
         """Keep the most memory that the process held, bytes, if it is more than was kept."""
         most = max(peak, self.memory() or 0)
-        with database_errors(self.path, "written"), transaction(self._connection):
+        with self._writing():
             self._connection.execute(
                 "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MEMORY, str(most))
             )
@@ -221,16 +235,17 @@ class RunDatabase:
     def trained_by(self) -> str:
         """Return the version and code by which the run was begun, and code by which it went on."""
         meta = self.meta()
-        return f"{meta.get('version', 'unknown')} (code {meta.get('code', 'unknown')})"
+        return f"{meta['version']} (code {meta['code']})"
 
     def meta(self) -> dict[str, str]:
         """Return ``schema``, package ``version``, ``config`` (JSON) of the run's start, ``run``.
 
         ``run`` is a name drawn for the run, by which devices tell it from others. ``code`` has the
         digests of the code that trained it, in order, with commas between. ``forgotten``
-        and ``peak_memory`` are there once there is something to count.
+        and ``peak_memory`` are there once there is something to count. ``seal`` is
+        :mod:`fedsub_server.rundb_seal`'s.
         """
-        with database_errors(self.path, "read"):
+        with self._reading():
             return dict(self._connection.execute("SELECT key, value FROM meta").fetchall())
 
     def close(self) -> None:
@@ -242,6 +257,25 @@ class RunDatabase:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def _reading(self, metrics: bool = False) -> Iterator[None]:
+        """Read one moment of what was found to be as it was written, `metrics` only if wanted."""
+        with database_errors(self.path, "read"):
+            if self._connection.in_transaction:
+                self._check(metrics)
+                yield
+            else:
+                with transaction(self._connection, "DEFERRED"):
+                    self._check(metrics)
+                    yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write in one transaction, on top of what was found to be as it was written."""
+        with database_errors(self.path, "written"), sealed(self._connection):
+            self._check()
+            yield
 
     def _last_round(self) -> int | None:
         row = self._connection.execute("SELECT max(round) FROM rounds").fetchone()
@@ -256,38 +290,8 @@ class RunDatabase:
                 "INSERT INTO state VALUES (?, ?, ?, ?)", (name, keys, zlib.crc32(blob), blob)
             )
 
-    def _committed(self) -> Iterator[tuple[int, int, int]]:
-        """Yield each commit's round, its checksum of metrics, and the one that they have now."""
-        before = -1
-        for round, crc in self._connection.execute(
-            "SELECT round, metrics_crc FROM rounds ORDER BY round"
-        ).fetchall():
-            rows = self._connection.execute(
-                "SELECT round, client, class, metric, value FROM metrics "
-                "WHERE round > ? AND round <= ?",
-                (before, round),
-            )
-            yield round, crc, checksum(rows)
-            before = round
-
-    def _renew_checksums(self) -> None:
-        found = [(now, round) for round, _, now in self._committed()]
-        self._connection.executemany("UPDATE rounds SET metrics_crc = ? WHERE round = ?", found)
-
-    def _check_metrics(self) -> None:
-        """Raise sqlite3.DatabaseError if metrics are not those that were committed."""
-        before = -1
-        for round, crc, now in self._committed():
-            if now != crc:
-                raise sqlite3.DatabaseError(f"the checksum of round {round}'s metrics is wrong")
-            before = round
-        beyond = self._connection.execute("SELECT 1 FROM metrics WHERE round > ?", (before,))
-        if beyond.fetchone():
-            raise sqlite3.DatabaseError(f"there are metrics of rounds after {before}, the last one")
-
-    def _columns(
-        self, row: MetricRow, last: int | None, round: int
-    ) -> tuple[int, str, int, str, float]:
+    def _columns(self, row: MetricRow, last: int | None, round: int) -> Row:
+        """Return a metric as SQLite gives it back: nan as None, and no zero below 0."""
         first = 0 if last is None else last + 1
         if not first <= row.round <= round or (row.label is not None and row.label < 0):
             raise RunError(
@@ -295,4 +299,5 @@ class RunDatabase:
                 f"to {round} and None or a class from 0 as label; commit a round's rows once"
             )
         label = -1 if row.label is None else row.label
-        return row.round, row.client, label, row.metric, float(row.value)
+        value = None if math.isnan(row.value) else float(row.value) + 0.0
+        return row.round, row.client, row.metric, label, value

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import ConfigError, RunError, cut
+from fedsub_core.files import PRIVATE
 from fedsub_core.version import VERSION, code_digest
+from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
 _APPLICATION_ID = 0x66737562
 
@@ -51,6 +54,9 @@ def connect(path: Path, config: Mapping[str, object] | None) -> sqlite3.Connecti
     if wanted is None and not path.is_file():
         raise RunError(f"{path}: there is no run's database here; check the run folder's name")
     with database_errors(path, "opened"):
+        if wanted is not None:
+            with suppress(OSError):  # SQLite says it better; its -wal and -shm get the file's mode
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
         connection = sqlite3.connect(path, timeout=10, isolation_level=None)
         try:
             _open(connection, path, wanted)
@@ -79,7 +85,7 @@ def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
     # A large page suits blobs of hundreds of kilobytes; it has to be chosen before WAL.
     connection.execute("PRAGMA page_size=16384")
     connection.execute("PRAGMA journal_mode=WAL")
-    with transaction(connection):
+    with sealed(connection):
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
@@ -106,6 +112,8 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
     damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if damage != "ok":
         raise sqlite3.DatabaseError(damage)
+    with transaction(connection, "DEFERRED"):
+        check_seal(connection)
     stored = json.loads(meta["config"])
     changed = [] if wanted is None else sorted(stored.keys() | wanted.keys())
     differences = [
@@ -123,28 +131,12 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
 
 def _note_code(connection: sqlite3.Connection) -> None:
     """Keep that the run goes on with this code, where it was begun or last went on with another."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'code'").fetchone()
-    codes = [] if row is None else row[0].split(", ")
-    if codes[-1:] != [code_digest()]:
-        with transaction(connection):
+    (codes,) = connection.execute("SELECT value FROM meta WHERE key = 'code'").fetchone()
+    if codes.split(", ")[-1] != code_digest():
+        with sealed(connection):
             connection.execute(
-                "INSERT OR REPLACE INTO meta VALUES ('code', ?)",
-                (", ".join([*(codes or ["unknown"]), code_digest()]),),
+                "UPDATE meta SET value = ? WHERE key = 'code'", (f"{codes}, {code_digest()}",)
             )
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """Commit what the block does, or nothing of it; ``"DEFERRED"`` only reads one moment."""
-    connection.execute(f"BEGIN {kind}")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # A full disk can have ended the transaction already.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 @contextmanager
@@ -155,6 +147,9 @@ def database_errors(path: Path, action: str) -> Iterator[None]:
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.OperationalError as error:
+        # What SQLite or Python do not understand of fixed queries is damage, too.
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
+            raise _damaged(path, error) from error
         raise RunError(
             f"{path}: the database cannot be {action} ({error}); check that its folder exists and "
             "can be written, that the disk is not full and that no other process uses the run"
@@ -164,11 +159,16 @@ def database_errors(path: Path, action: str) -> Iterator[None]:
             f"{path}: the database cannot be {action} ({error}); expected each metric of a client "
             "and class once in a round"
         ) from error
-    except sqlite3.DatabaseError as error:
-        raise RunError(
-            f"{path}: the database is damaged ({error}); restore a copy of it, or delete it with "
-            "its -wal and -shm files and run this method again"
-        ) from error
+    # An error of SQLite's may quote what is no text any more.
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> RunError:
+    return RunError(
+        f"{path}: the database is damaged ({cut(error)}); restore a copy of it, or delete it with "
+        "its -wal and -shm files and run this method again"
+    )
 
 
 def _plain(config: Mapping[str, object]) -> dict[str, object]:

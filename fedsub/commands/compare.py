@@ -61,6 +61,7 @@ def compare(
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
     from fedsub_core.cores import usable_cores
+    from fedsub_core.files import make_folder
 
     check_engine(engine, ray_address)
     console = Console()
@@ -80,7 +81,7 @@ def compare(
     )
     # A cluster that refuses leaves no folder behind.
     with spread as over, Progress(*columns, console=console, speed_estimate_period=A_DAY) as bar:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         keep_study(folder, study, data, {"seeds": seeds, "rounds": rounds, "only": only})
         lines: dict[str, object] = {}
 

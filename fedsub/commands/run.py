@@ -16,7 +16,7 @@ from fedsub.commands.engines import check_engine, engine_options
 from fedsub.commands.progress import rounds_progress
 from fedsub.commands.tracking import check_tracking, tracking
 from fedsub_core.config.run_config import RunConfig, read_config
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import Option, describe, key_values
 
 
@@ -42,7 +42,7 @@ def _metavar(option: Option) -> str:
 @click.option(
     "--resume",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="continue the run in this folder; --rounds may be raised",
+    help="continue the run in this folder; --rounds may be raised, --data be where data were moved",
 )
 @click.option(
     "--set",
@@ -80,8 +80,11 @@ def run(
     from fedsub.report.tables import print_results
     from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
     from fedsub.studies.run_data import data_notes
-    from fedsub_core.data.sources import absolute_source
+    from fedsub_core.data.sources import WATCH, absolute_source
     from fedsub_server.results import method_summaries
+
+    if with_report:
+        from fedsub.report.report import write_report  # what it lacks is said before hours of work
 
     check_tracking(tensorboard, mlflow)
     check_engine(engine, ray_address)
@@ -94,9 +97,14 @@ def run(
         if config is not None:
             raise ConfigError("--resume takes the run's own configuration: leave the file out")
         resolved = resumed_config(resume, overrides)
+        if resolved.data != WATCH and not Path(resolved.data).exists():
+            raise DataError(
+                f"{resolved.data}: the run's data are not there. Where they were moved, say where "
+                "with --data"
+            )
     else:
         resolved = read_config(config, overrides)
-        resolved = replace(resolved, data=absolute_source(resolved.data))
+    resolved = replace(resolved, data=absolute_source(resolved.data))
     federation = load_data(resolved)
     for text in data_notes(resolved, federation).warnings:
         console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)
@@ -119,8 +127,6 @@ def run(
     use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
     console.print(f"A person's model: {use}", soft_wrap=True, markup=False)
     if with_report:
-        from fedsub.report.report import write_report
-
         # Last, so that nothing of what was trained and printed depends on it.
         console.print(f"Report: {write_report(folder)[0]}", soft_wrap=True, markup=False)
     if tensorboard or mlflow:

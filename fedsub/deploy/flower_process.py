@@ -15,6 +15,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from fedsub_core.errors import RunError
+from fedsub_core.files import make_folder
 
 #: Flower's command line tries the network unless told not to.
 QUIET = {
@@ -35,7 +36,7 @@ def flower_environment(home: Path) -> dict[str, str]:
 
     Flower finds its own programs, such as those of an app, by PATH: ours come first.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    make_folder(home)
     path = f"{_BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
 

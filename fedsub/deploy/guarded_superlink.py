@@ -11,6 +11,7 @@ its SuperExec ends and the run fails: a slow disk under load is enough. Here it 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
 from fedsub.deploy.flower_process import flower_module
 from fedsub_core.errors import RunError
+from fedsub_core.files import UMASK
 
 #: Objects of one reply; a node may announce as many again only so fast, a second.
 MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
@@ -104,7 +106,8 @@ def wait_for_locks() -> None:
 
 
 def main() -> None:
-    """Run Flower's SuperLink, with its own options."""
+    """Run Flower's SuperLink, with its own options; its database is its owner's alone."""
+    os.umask(UMASK)
     ours = {"FleetServicer": GuardedServicer, "GRPC_MAX_MESSAGE_LENGTH": MOST_BYTES}
     flower = flower_module("flwr.superlink.cli.flower_superlink", *ours)
     for name, guard in ours.items():

@@ -19,6 +19,7 @@ from pathlib import Path
 from fedsub.deploy import guardian
 from fedsub.deploy.signals import EndSignals
 from fedsub_core.errors import RunError
+from fedsub_core.files import UMASK, private
 
 POLL_SECONDS = 0.1
 #: Seconds before a process that ended is started again.
@@ -204,7 +205,7 @@ class Supervisor:
         self, command: Sequence[str], env: Mapping[str, str], log: Path
     ) -> subprocess.Popen[bytes]:
         try:
-            with log.open("ab") as file:
+            with open(log, "ab", opener=private) as file:
                 process = subprocess.Popen(
                     command,
                     env=env,
@@ -212,6 +213,7 @@ class Supervisor:
                     stdout=file,
                     stderr=file,
                     start_new_session=True,
+                    umask=UMASK,
                 )
         except OSError as error:
             raise RunError(f"{command[0]}: cannot be started: {error}") from error

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedsub_core.errors import RunError, cut
+from fedsub_core.extras import lacking
 from fedsub_core.version import build
 
 #: Else Ray tells of its next version, and pages of a dead node's log beside the progress.
@@ -30,8 +31,10 @@ def cluster(address: str | None) -> Iterator[Any]:
 
     Raises
     ------
+    ConfigError
+        If Ray is not installed.
     RunError
-        If Ray is not installed, no cluster answers, or one of its nodes has another fedsub.
+        If no cluster answers, or one of its nodes has another fedsub.
     """
     ray = _ray()
     _connect(ray, address)
@@ -48,7 +51,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise RunError("--engine ray needs the package ray: pip install 'fedsub[ray]'") from error
+        raise lacking("--engine ray", "ray") from error
     return ray
 
 

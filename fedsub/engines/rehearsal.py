@@ -30,6 +30,7 @@ from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.sources import absolute_source
 from fedsub_core.errors import RunError
+from fedsub_core.files import write_whole
 from fedsub_server.results import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
@@ -165,7 +166,7 @@ class Rehearsal:
         self.supervisor.wait_until(lambda: is_healthy(url, ca), "SuperLink healthy", self.patience)
         self._start("superlink-superexec", superexec(place.credentials, port), _SERVER)
         config = connection(place.credentials, port)
-        (place.home("cli") / "config.toml").write_text(config, encoding="utf-8")
+        write_whole(place.home("cli") / "config.toml", config.encode())
         self.say(f"SuperLink: TLS, for SuperNodes at {HOST}:{self.fleet}, for runs at {url}")
 
     def _register_keys(self) -> None:

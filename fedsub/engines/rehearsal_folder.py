@@ -15,7 +15,7 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.data.splits import check_trainable, unseen_clients
 from fedsub_core.errors import DataError
-from fedsub_core.files import stamped_folder
+from fedsub_core.files import make_folder, stamped_folder
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,11 @@ def make_workplace(out: Path, federation: Federation) -> Workplace:
         If something of it cannot be made.
     """
     place = Workplace(stamped_folder(out.resolve(), "deploy"))
+    for folder in (place.credentials.ca.parent, place.credentials.secret.parent):
+        make_folder(folder)
     make_certificates(place.folder / "certs", ["localhost", HOST])
     make_secret(place.credentials.secret)
-    place.logs.mkdir()
+    make_folder(place.logs)
     for client, data in federation.clients.items():
         make_node_key(place.key(client))
         write_federation(place.device(client), Federation(federation.card, {client: data}))

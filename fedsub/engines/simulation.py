@@ -19,7 +19,7 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_core.files import remove_drafts, write_whole
+from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_server.results import DATABASE_FILE, MODELS
@@ -144,7 +144,7 @@ def train_method(
 
     Writes ``state.db`` and ``models/<client>.safetensors`` (the personal models) into `folder`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     forget_peak()
     grid = make_grid(config, name, federation)
     strategy = build_strategy(config, name)
@@ -166,7 +166,7 @@ def train_method(
 
 def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Path) -> None:
     """Write every client's model, as it is evaluated, to ``<folder>/<client>.safetensors``."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     remove_drafts(folder)
     turn, agreed = strategy.turn(strategy.finished_rounds), strategy.population.agreed
     clients = [key.removeprefix("client/") for key in grid.state()]

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedsub_core.errors import ConfigError
+from fedsub_core.extras import require
 
 INPUT, OUTPUT = "x", "probabilities"
 
@@ -33,12 +33,7 @@ def encode_onnx(module: nn.Module, x: Tensor, facts: Mapping[str, str]) -> bytes
     ConfigError
         Where the packages it takes are not installed.
     """
-    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"format onnx: {' and '.join(missing)} not installed, expected both onnx and "
-            "onnxscript. Run: pip install 'fedsub[export]'"
-        )
+    require("format onnx", "onnx", "onnxscript")
     import onnx
 
     with _quiet():

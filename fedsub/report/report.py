@@ -20,7 +20,7 @@ from fedsub.report.recovery import Recovery, recoveries
 from fedsub.report.svg import Drawn
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
-from fedsub_core.files import write_whole
+from fedsub_core.files import make_folder, write_whole
 
 REPORT_FILE, FIGURES, TABLES = "report.html", "figures", "tables"
 _MOST_PAIRS = 10
@@ -62,7 +62,7 @@ def write_files(
     """
     for name in (FIGURES, TABLES):
         try:
-            (folder / name).mkdir(exist_ok=True)
+            make_folder(folder / name)
         except OSError as error:
             raise RunError(f"{folder / name}: cannot be made ({error})") from error
     drawn = {f"{figure.name}.png": figure.png for figure in figures}

@@ -13,7 +13,7 @@ from fedsub.studies.tuning import tuning_run
 from fedsub_core.config.run_config import dump_toml
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
-from fedsub_core.files import write_whole
+from fedsub_core.files import make_folder, write_whole
 from fedsub_server.results import RUN_FILE
 
 SECONDS_FILE = "seconds"
@@ -29,7 +29,7 @@ def train_run(task: Task, federation: Federation, folder: Path) -> None:
         federation, config = tuning_run(federation, config)
     else:
         check_data(config, federation)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     begun = time.monotonic()
     train_methods(config, federation, folder, lambda name, round: None)

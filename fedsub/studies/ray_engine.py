@@ -24,7 +24,7 @@ from fedsub.studies.node_folders import LOCK, PREFIX, locked, sweep
 from fedsub.studies.study import Task
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import FedSubError, RunError
-from fedsub_core.files import replace_file, whole_folder
+from fedsub_core.files import make_folder, replace_file, whole_folder
 from fedsub_core.version import build
 
 log = logging.getLogger("fedsub")
@@ -151,5 +151,5 @@ def _keep(files: dict[str, bytes], folder: Path) -> None:
         shutil.rmtree(folder)
     with whole_folder(folder, RunError) as draft:
         for name, data in files.items():
-            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            make_folder((draft / name).parent)
             replace_file(draft / name, data)

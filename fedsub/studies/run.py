@@ -23,6 +23,7 @@ from fedsub_core.data.sources import load_federation
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
+from fedsub_core.methods.table import method
 from fedsub_server.data_notes import write_notes
 from fedsub_server.results import (
     DATABASE_FILE,
@@ -34,8 +35,11 @@ from fedsub_server.results import (
 from fedsub_server.resuming import may_change, why_rounds_stay
 from fedsub_server.rundb import RunDatabase
 
-#: What `fedsub run --resume` may change: how long and on what a run computes.
-RESUMABLE = frozenset({"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds"})
+#: What `fedsub run --resume` may change: how long and on what a run computes, and where the data
+#: lie, which are known by what they hold (:func:`go_on`).
+RESUMABLE = frozenset(
+    {"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds", "data"}
+)
 MethodProgress = Callable[[str, int], None]
 
 
@@ -65,6 +69,7 @@ def check_data(config: RunConfig, federation: Federation) -> None:
     people = split_clients(config.split_settings, federation)
     for name in config.methods:
         make_cohort(config.device_settings(name), federation.card, people[:1])
+        method(name).load_strategy()
 
 
 def new_folder(config: RunConfig) -> Path:

@@ -27,8 +27,8 @@ from fedsub.studies.study import (
 )
 from fedsub_core.config.toml import read_toml
 from fedsub_core.data.fingerprint import fingerprints
-from fedsub_core.errors import FedSubError, RunError
-from fedsub_core.files import write_whole
+from fedsub_core.errors import FedSubError, RunError, cut
+from fedsub_core.files import make_folder, write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_core.version import build
 from fedsub_server.results import DATABASE_FILE, RUN_FILE
@@ -171,7 +171,13 @@ def run_tasks(
 def _check_data(todo: Sequence[Task], folder: Path) -> None:
     """Note what the data of runs are; raise RunError where runs there are had others."""
     kept = folder / DATA_FILE
-    before = json.loads(kept.read_text("utf-8")) if kept.is_file() else {}
+    try:
+        before = dict(json.loads(kept.read_text("utf-8"))) if kept.is_file() else {}
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(
+            f"{kept}: cannot be read ({cut(error)}), so nothing says which data its runs had; "
+            "restore it, or choose another --out"
+        ) from error
     known = dict(before)
     for source in {task.config.data for task in todo}:
         try:
@@ -187,7 +193,7 @@ def _check_data(todo: Sequence[Task], folder: Path) -> None:
             )
         known[shown(source)] = digest
     if known != before:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_whole(kept, (json.dumps(known, indent=2) + "\n").encode())
 
 

@@ -26,7 +26,7 @@ from fedsub.studies.study import (
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.sources import WATCH, absolute_source
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import write_whole
 from fedsub_core.options import suggestion
 from fedsub_server.summaries import MethodSummary
@@ -75,9 +75,12 @@ def kept_study(folder: Path) -> Study:
     try:
         asked = json.loads((folder / ASKED_FILE).read_text("utf-8"))
         name, places = asked.pop("name", folder.name), [Path(p) for p in asked.pop("places")]
+        study = _read(folder / STUDY_FILE, places, name)
+        return shortened(study, **asked)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{folder / ASKED_FILE}: cannot be read ({error})") from error
-    return shortened(_read(folder / STUDY_FILE, places, name), **asked)
+        raise RunError(
+            f"{folder / ASKED_FILE}: cannot be read ({type(error).__name__}: {cut(error)})"
+        ) from error
 
 
 def read_study(path: Path, data: Path | None = None) -> Study:

@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from fedsub.trackers.series import Tracked
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import RunError
+from fedsub_core.extras import require
 
 #: By which a method's run is known again: the name that was drawn for it.
 RUN_TAG, FOLDER_TAG = "fedsub.run", "fedsub.folder"
@@ -27,10 +27,7 @@ _MOST_METRICS, _MOST_PARAMS = 1000, 100
 
 def check_mlflow() -> None:
     """Raise a ConfigError where MLflow is not installed."""
-    if find_spec("mlflow") is None:
-        raise ConfigError(
-            "--mlflow: the package mlflow is not installed. Run: pip install 'fedsub[mlflow]'"
-        )
+    require("--mlflow", "mlflow")
 
 
 @dataclass(frozen=True)

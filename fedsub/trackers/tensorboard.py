@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fedsub.trackers.series import Tracked
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import RunError
+from fedsub_core.extras import require
 
 TENSORBOARD = "tensorboard"
 # By which our files are known, so that nobody else's is removed.
@@ -19,11 +19,7 @@ _REACHED = "people/macro_f1"
 
 def check_tensorboard() -> None:
     """Raise a ConfigError where TensorBoard is not installed."""
-    if find_spec("tensorboard") is None:
-        raise ConfigError(
-            "--tensorboard: the package tensorboard is not installed. Run: "
-            "pip install 'fedsub[tensorboard]'"
-        )
+    require("--tensorboard", "tensorboard")
 
 
 class EventFiles:

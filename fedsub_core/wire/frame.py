@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedsub_core.errors import ConfigError
+from fedsub_core.extras import lacking
 from fedsub_core.wire.masks import Refuse
 
 MAGIC = b"\x28\xb5\x2f\xfd"
@@ -52,7 +52,5 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError as error:
-        raise ConfigError(
-            "zstd-compressed messages need the package zstandard: pip install 'fedsub[zstd]'"
-        ) from error
+        raise lacking("a message or encoding of zstd", "zstandard") from error
     return zstandard

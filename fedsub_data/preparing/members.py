@@ -22,8 +22,10 @@ from fedsub_data.preparing.preparation import refused
 _DEPTHS = ("*", "*/*", "*/*/*")
 
 #: What reading a damaged file or archive raises, and what opening an encrypted or exotic one does.
-_DAMAGED = (OSError, EOFError, zipfile.BadZipFile, zlib.error)
-_UNREADABLE = (*_DAMAGED, RuntimeError, NotImplementedError)
+_DAMAGED = (
+    OSError, EOFError, NotImplementedError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+_UNREADABLE = (*_DAMAGED, RuntimeError)
 
 
 @dataclass(frozen=True)

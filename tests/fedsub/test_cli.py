@@ -1,12 +1,61 @@
-"""The command line: what it offers."""
+"""The command line: what it offers, and that whatever goes wrong is said in a line."""
 
 from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from fedsub.cli import cli
+from fedsub import cli as command_line
+from fedsub.cli import cli, main
 from fedsub_core.version import VERSION
+
+#: What is not installed, a command that wants it, and the extra that brings it.
+LACKING = [
+    ("pandas", "data prepare wisdm --source file --out new", "data"),
+    ("neurokit2", "data prepare wesad --source file --out new", "data"),
+    ("pooch", "data fetch wisdm --accept-terms", "data"),
+    ("matplotlib", "run --rounds 1", "run"),
+    ("matplotlib", "report .", "run"),
+    ("matplotlib", "compare study.toml", "run"),
+    ("matplotlib", "data inspect town", "run"),
+    ("sklearn", "run --rounds 1 --no-report", "server"),
+    ("threadpoolctl", "data prepare uci-har --source file --out new", "server"),
+    ("zstandard", "run --rounds 1 --upload-encoding zstd", "zstd"),
+    ("dp_accounting", "run --rounds 1 --set fedsub.prototype-noise=gaussian "
+     "--set fedsub.prototype-clip=1 --set fedsub.prototype-sigma=1", "privacy"),
+    ("ray", "run --engine ray", "ray"),
+    ("ray", "compare study.toml --engine ray", "ray"),
+    ("tensorboard", "run --tensorboard", "tensorboard"),
+    ("mlflow", "run --mlflow sqlite:///m.db", "mlflow"),
+    ("cryptography", "deploy certificates --dir certs --name localhost", "run"),
+]  # fmt: skip
+# One process has imported what takes long; of each command one forked from it has the word.
+NURSERY = """
+import json, os, sys
+import flwr, numpy, torch
+from fedsub.cli import main
+for module, command in json.load(sys.stdin):
+    sys.stderr.flush()
+    if (child := os.fork()) == 0:
+        for name in [name for name in sys.modules if name.split(".")[0] == module]:
+            del sys.modules[name]
+        sys.modules[module] = None
+        sys.argv = ["fedsub", *command.split()]
+        try:
+            main()
+        except SystemExit as end:
+            os._exit(end.code or 0)
+        os._exit(99)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    sys.stderr.write(f"exit {code}\\n")
+"""
 
 
 @pytest.mark.parametrize("command", sorted(cli.commands))
@@ -20,3 +69,46 @@ def test_help_of_every_command_names_its_options(command: str) -> None:
 
 def test_its_version_is_the_packages() -> None:
     assert CliRunner().invoke(cli, ["--version"]).output.strip().endswith(VERSION)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process for each command")
+def test_what_an_extra_brings_is_asked_for_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "study.toml").write_text('title = "A"\nrun.data = "watch"\nmethods.local = {}\n')
+    done = subprocess.run(
+        [sys.executable, "-c", NURSERY],
+        input=json.dumps([(module, command) for module, command, _ in LACKING]),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+    )
+    said = re.findall(r"(.*?)exit (\d+)\n", done.stderr, re.DOTALL)
+    assert len(said) == len(LACKING), done.stderr
+    for (module, command, extra), (line, code) in zip(LACKING, said, strict=True):
+        assert code == "2" and line.count("\n") == 1, (command, line)
+        assert module in line and f"pip install 'fedsub[{extra}]'" in line, (command, line)
+
+
+def fault(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(command_line, "cli", fail)
+    with pytest.raises(SystemExit, match="2"):
+        main()
+
+
+def test_no_fault_prints_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    fault(PermissionError(13, "Permission denied", "there/state.db"), monkeypatch)
+    assert capsys.readouterr().err == "fedsub: there/state.db: Permission denied\n"
+    assert not list(tmp_path.iterdir())
+    fault(KeyError("of\ntwo lines"), monkeypatch)
+    said = capsys.readouterr().err
+    (kept,) = tmp_path.iterdir()
+    assert said.count("\n") == 1 and "KeyError" in said and str(kept) in said
+    assert "Traceback" not in said and "Traceback" in kept.read_text()

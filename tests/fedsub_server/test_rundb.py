@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,13 @@ import torch
 
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.version import VERSION, code_digest
+from fedsub_core.version import VERSION
 from fedsub_server import rundb_file
 from fedsub_server.rundb import RunDatabase, State
 
 CONFIG = {"seed": 1, "train.lr": 0.005, "method": "fedsub", "classes": ["a", "b"]}
+#: Bytes of a page.
+PAGE = 16384
 
 
 def state(value: int) -> State:
@@ -186,16 +190,6 @@ def test_a_run_knows_all_the_code_that_trained_it(
         assert reader.trained_by() == f"{VERSION} (code first, second, first)"
 
 
-def test_a_run_from_before_codes_were_kept_says_so(path: Path) -> None:
-    RunDatabase(path, CONFIG).close()
-    with sqlite3.connect(path) as database:
-        database.execute("DELETE FROM meta WHERE key = 'code'")
-    with RunDatabase(path) as reader:
-        assert reader.trained_by() == f"{VERSION} (code unknown)"
-    with RunDatabase(path, CONFIG) as again:
-        assert again.trained_by() == f"{VERSION} (code unknown, {code_digest()})"
-
-
 def test_another_configuration_is_refused_and_named(path: Path) -> None:
     RunDatabase(path, CONFIG).close()
     RunDatabase(path, {**CONFIG, "classes": ("a", "b")}).close()
@@ -231,15 +225,47 @@ def test_metrics_that_are_not_those_committed_are_refused(path: Path, change: st
         assert db.load()[0] == 2
     with closing(sqlite3.connect(path)) as raw, raw:
         assert raw.execute(change).rowcount > 0
-    with RunDatabase(path, CONFIG) as db, pytest.raises(RunError, match=r"damaged.*metrics"):
-        db.load()
+    for read in (RunDatabase.load, RunDatabase.clients, lambda db: list(db.metrics("loss"))):
+        with RunDatabase(path, CONFIG) as db, pytest.raises(RunError, match=r"damaged.*metrics"):
+            read(db)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE meta SET value = replace(value, '0.005', '0.006') WHERE key = 'config'",
+        "UPDATE meta SET value = value || 'x' WHERE key = 'run'",
+        "UPDATE meta SET value = 'abc' WHERE key = 'code'",
+        "DELETE FROM meta WHERE key = 'version'",
+        "INSERT INTO meta VALUES ('forgotten', '1')",
+        "DELETE FROM meta WHERE key = 'seal'",
+        "UPDATE rounds SET round = 7 WHERE round = 2",
+        "UPDATE rounds SET seconds = seconds + 1",
+        "UPDATE rounds SET metrics_crc = 0 WHERE round = 1",
+        "DELETE FROM rounds WHERE round = 2",
+        "UPDATE state SET name = 'client/07' WHERE name = 'client/00'",
+        """UPDATE state SET keys = '["b"]' WHERE name = 'client/01'""",
+        "UPDATE state SET rowid = rowid + 10 WHERE name = 'server'",
+        "UPDATE state SET crc = 0 WHERE name = 'client/01'",
+        "DELETE FROM state WHERE name = 'client/01'",
+        "ALTER TABLE rounds RENAME COLUMN seconds TO secomds",
+        "DROP TABLE metrics",
+    ],
+)
+def test_whatever_was_changed_is_refused(path: Path, change: str) -> None:
+    with RunDatabase(path, CONFIG) as db:
+        db.commit(1, state(1), rows(1))
+        db.commit(2, state(2), rows(2))
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute(change)
+    assert everything(path) == f"{path}: the database is damaged"
 
 
 def test_another_schema_version_is_refused(path: Path) -> None:
     RunDatabase(path, CONFIG).close()
     with sqlite3.connect(path) as raw:
         raw.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
-    with pytest.raises(RunError, match="schema version 99, expected 2; use fedsub"):
+    with pytest.raises(RunError, match="schema version 99, expected 3; use fedsub"):
         RunDatabase(path, CONFIG)
 
 
@@ -257,6 +283,66 @@ def test_another_programs_database_is_left_alone(path: Path) -> None:
     with pytest.raises(RunError, match="no run's database"):
         RunDatabase(path, CONFIG)
     assert path.read_bytes() == before
+
+
+def everything(path: Path) -> object:
+    """Return all that can be read of a database, or how its refusal begins."""
+    try:
+        with RunDatabase(path) as db:
+            round, found = db.load()
+            tensors = {
+                group: {key: (str(t.dtype), t.tolist()) for key, t in held.items()}
+                for group, held in found.items()
+            }
+            kept = [db.meta(), db.clients(), db.seconds_by_round(), db.memory(), db.forgotten()]
+            return repr([round, list(tensors.items()), kept, list(db.metrics()), db.last_round()])
+    except RunError as error:
+        assert "\n" not in str(error)
+        return str(error).partition(" (")[0]
+
+
+def flips(path: Path, seed: int) -> Iterator[int]:
+    """Yield each page's number with a bit of it flipped in the file, each in turn."""
+    draw, whole = random.Random(seed), path.read_bytes()
+    while True:
+        for page in range(len(whole) // PAGE):
+            # Half of them where something stands: much of a page of a small table is empty.
+            at = draw.randrange(page * PAGE, (page + 1) * PAGE)
+            if draw.random() < 0.5:
+                used = [i for i in range(page * PAGE, (page + 1) * PAGE) if whole[i]]
+                at = draw.choice(used or [at])
+            data = bytearray(whole)
+            data[at] ^= 1 << draw.randrange(8)
+            path.write_bytes(data)
+            yield page
+            for ending in ("-wal", "-shm"):
+                path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def flip_everywhere(path: Path, count: int, seed: int) -> None:
+    with RunDatabase(path, CONFIG) as db:
+        for round in (0, 1, 2, 3):
+            many = [MetricRow(round, f"{i:02d}", i % 3, f"m{i % 7}", i / 3) for i in range(400)]
+            big = {"client/big": {"w": torch.arange(6000.0) + round}}
+            db.commit(round, state(round) | big, many)
+        db.note_memory(7)
+    expected, refused, pages = everything(path), 0, set()
+    for page in islice(flips(path, seed), count):
+        found = everything(path)
+        pages.add(page)
+        if found != expected:
+            refused += 1
+            assert str(found).startswith(f"{path}: "), (page, found)
+    assert len(pages) > 8 and count / 4 < refused < count
+
+
+def test_a_flip_in_any_page_is_refused_or_changes_nothing(path: Path) -> None:
+    flip_everywhere(path, 60, seed=1)
+
+
+@pytest.mark.slow
+def test_thousands_of_flips_are_refused_or_change_nothing(path: Path) -> None:
+    flip_everywhere(path, 2000, seed=2)
 
 
 def filled(path: Path) -> bytearray:

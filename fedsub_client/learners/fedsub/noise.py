@@ -13,13 +13,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from math import sqrt
 
 import torch
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.extras import require
 from fedsub_core.seeds import generator
 
 # Of noise below this share of the sensitivity (over the root of the releases) the distribution of
@@ -57,10 +57,7 @@ class PrototypeNoise:
                     "prototype-noise = 'none'."
                 )
         # Said before the first round, not after it, when the first epsilon is asked for.
-        if find_spec("dp_accounting") is None:
-            raise ConfigError(
-                "prototype noise needs the accountant dp-accounting: pip install 'fedsub[privacy]'"
-            )
+        require("prototype-noise", "dp_accounting")
 
     @property
     def multiplier(self) -> float:

@@ -61,7 +61,9 @@ def opened(source: Path) -> Iterator[Folder]:
                 # Only names the members in messages: it was opened from memory.
                 nested.filename = f"{source}/{inner.filename}"
                 yield _inside(nested, source, expected)
-    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, zlib.error) as error:
+    except (
+        zipfile.BadZipFile, EOFError, OSError, RuntimeError, UnicodeDecodeError, zlib.error,
+    ) as error:  # fmt: skip
         raise DataError(
             f"{source}: cannot be read as a zip ({type(error).__name__}: {error}); it is damaged, "
             "truncated or encrypted. Fetch it again."

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedsub_core.data.unpickling import ArraysOnly
+from fedsub_core.errors import cut
 from fedsub_data.preparing.preparation import refused
 from fedsub_data.preparing.wesad.recording import Recording, Signal
 from fedsub_data.preparing.windows import Array
@@ -33,6 +34,8 @@ SHAPES: Mapping[str, Mapping[str, tuple[float, int]]] = {
 
 _MEMBER = re.compile(r"(?:[^/]+/)*S(\d+)/S\1\.pkl")
 _BUFFER = 1 << 20
+# Four times what an official pickle has: a zip of a few bytes may say that it holds anything.
+_MOST_BYTES = 4 * 2**30
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ def find_people(source: Path) -> list[Person]:
         try:
             with zipfile.ZipFile(source) as archive:
                 names = archive.namelist()
-        except (OSError, zipfile.BadZipFile) as error:
-            raise refused(source, f"{error}", "WESAD.zip, or its unpacked folder") from error
+        except Exception as error:  # a damaged zip raises nearly anything
+            raise refused(source, cut(error), "WESAD.zip, or its unpacked folder") from error
         found = _matching(source, ((name, source, name) for name in names))
     else:
         raise refused(source, "nothing there", "WESAD.zip, or its unpacked folder")
@@ -85,8 +88,11 @@ def read_recording(person: Person, device: str) -> Recording:
     """
     where = person.where
     content = _content(person)
-    if content.get("subject", None) != f"S{person.number}":
-        raise refused(where, f"subject {content.get('subject')!r}", f"'S{person.number}'")
+    subject = content.get("subject")
+    if subject != f"S{person.number}":
+        # Lists may hold themselves: what is no text is not printed.
+        got = repr(cut(subject)) if isinstance(subject, str) else f"of {type(subject).__name__}"
+        raise refused(where, f"subject {got}", f"'S{person.number}'")
     label = _array(content, ("label",), 1, where)
     if label.dtype.kind not in "iu":
         raise refused(where, f"label of type {label.dtype}", "integers")
@@ -120,7 +126,7 @@ def _content(person: Person) -> dict[str, Any]:
     try:
         if person.member is None:
             with open(person.path, "rb") as file:
-                content = _unpickled(file)
+                content = _unpickled(file, person.path.stat().st_size)
         else:
             # Buffered: a protocol 0 pickle has lines of 100 MB, which a zip's own reader crawls
             # through.
@@ -129,9 +135,9 @@ def _content(person: Person) -> dict[str, Any]:
                 archive.open(person.member) as member,
                 io.BufferedReader(member, _BUFFER) as file,  # type: ignore[type-var]
             ):
-                content = _unpickled(file)
+                content = _unpickled(file, archive.getinfo(person.member).file_size)
     except Exception as error:  # a damaged zip or pickle raises nearly anything
-        got = f"{type(error).__name__}: {error}"
+        got = f"{type(error).__name__}: {cut(error)}"
         expected = "WESAD's pickle of numpy arrays; fetch the file again"
         raise refused(person.where, got, expected) from error
     if not isinstance(content, dict):
@@ -139,7 +145,9 @@ def _content(person: Person) -> dict[str, Any]:
     return content
 
 
-def _unpickled(file: BinaryIO) -> Any:
+def _unpickled(file: BinaryIO, size: int) -> Any:
+    if size > _MOST_BYTES:
+        raise ValueError(f"{size} bytes, expected at most {_MOST_BYTES}")
     return ArraysOnly(file, encoding="latin1").load()
 
 

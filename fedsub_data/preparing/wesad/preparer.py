@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError
+from fedsub_core.extras import require
 from fedsub_data.preparing.options import WESADOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person
 from fedsub_data.preparing.wesad.pickled import PEOPLE, Person, find_people, read_recording
@@ -40,11 +41,12 @@ def prepare(source: Path, options: WESADOptions, workers: int, progress: Progres
     Raises
     ------
     ConfigError
-        Where a window is shorter than 10 s.
+        Where a window is shorter than 10 s, or NeuroKit2 is not installed.
     DataError
         As :func:`find_people`, :func:`read_recording` and :func:`featured_windows`.
     """
     check(options)
+    require("a preparation of wesad", "neurokit2")  # before a gigabyte is read
     people = find_people(source)
     work = functools.partial(_prepared_person, options=options)
     windows = each_person(work, people, workers, progress)

@@ -47,8 +47,7 @@ def test_what_is_no_run(fedsub: Call, town_folder: Path) -> None:
 def test_a_tracker_that_is_not_installed_is_said_before_anything_is_trained(
     fedsub: Call, town_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("tensorboard", "mlflow"):
-        monkeypatch.setattr(f"fedsub.trackers.{name}.find_spec", lambda name: None)
+    monkeypatch.setattr("fedsub_core.extras.find_spec", lambda name: None)
     run = ("run", "--data", town_folder)
     assert_refused(fedsub(*run, "--tensorboard"), "pip install 'fedsub[tensorboard]'")
     assert_refused(fedsub(*run, "--mlflow", "sqlite:///m.db"), "pip install 'fedsub[mlflow]'")

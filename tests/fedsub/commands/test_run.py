@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,18 @@ def test_a_class_of_one_sample_is_trained_and_not_tested(
     for numbers in summary["methods"].values():
         assert numbers["clients"] == 4 and numbers["rounds"] == 2
         assert 0 <= numbers["macro_f1"] <= 1 and numbers["loss"] > 0
+
+
+def test_what_a_run_leaves_is_its_owners_alone(fedsub: Call, town_folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert fedsub("run", "--data", "town", "--rounds", 1, "--beside", "", "--report")[0] == 0
+    finally:
+        os.umask(before)
+    left = [Path("runs"), *Path("runs").rglob("*")]
+    assert {"state.db", "report.html", "p1.safetensors"} <= {path.name for path in left}
+    for path in left:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_a_folders_name_is_printed_as_it_is(fedsub: Call, town_folder: Path) -> None:

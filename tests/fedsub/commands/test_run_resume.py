@@ -167,6 +167,27 @@ def test_a_person_less_or_more_is_refused_and_named(fedsub: Call, town_folder: P
     assert fedsub("run", "--resume", folder, "--rounds", 2)[0] == 0
 
 
+def test_data_that_were_moved_are_known_by_what_they_hold(
+    fedsub: Call, town_folder: Path, tmp_path: Path
+) -> None:
+    folder = run(fedsub, "moved", "--rounds", 1, "--beside", "")
+    whole = run(fedsub, "whole", "--rounds", 2, "--beside", "")
+    moved = tmp_path / "elsewhere" / "named otherwise"
+    moved.parent.mkdir()
+    town_folder.rename(moved)
+    said = fedsub("run", "--resume", folder, "--rounds", 2)
+    assert_refused(said, str(town_folder), "are not there", "--data")
+    assert fedsub("run", "--resume", folder, "--rounds", 2, "--data", moved)[0] == 0
+    assert left_behind(folder / "fedsub") == left_behind(whole / "fedsub")
+    assert read_config(folder / "run.toml").data == str(moved)
+
+    config = (folder / "run.toml").read_bytes()
+    (moved / "clients" / "p3.npz").unlink()
+    said = fedsub("run", "--resume", folder, "--data", moved)
+    assert_refused(said, "other data", "data: client p3 was")
+    assert (folder / "run.toml").read_bytes() == config
+
+
 @pytest.mark.parametrize("text", ["", "rounds = 3\n"])
 def test_a_run_file_that_lost_its_keys_is_refused(
     fedsub: Call, town_folder: Path, text: str

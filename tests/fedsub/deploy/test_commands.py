@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,10 +13,14 @@ from click.testing import CliRunner, Result
 from flwr.common.config import flatten_dict
 
 from fedsub.commands.deploy import deploy
+from fedsub.deploy.flower_process import flower_environment
+from fedsub.deploy.processes import Supervisor
 from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
 from fedsub_core.config.run_config import from_flat, read_config
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import ConfigError, DataError, RunError
+
+from .private_files import assert_private
 
 
 def call(*arguments: object) -> Result:
@@ -140,6 +146,24 @@ def test_a_device_holds_its_own_data_alone(town_folder: Path, tmp_path: Path) ->
         assert places[0].device(client).is_dir()
         assert places[0].key(client).stat().st_mode & 0o777 == 0o600
     assert all(path.is_file() for path in vars(places[0].credentials).values())
+
+
+def test_what_a_rehearsal_holds_is_its_owners_alone(town_folder: Path, tmp_path: Path) -> None:
+    federation = choose_clients(read_config(None, {"data": str(town_folder)}), 2)
+    before = os.umask(0)
+    try:
+        place = make_workplace(tmp_path / "out", federation)
+        env, link = flower_environment(place.home("superlink")), place.folder / "link.db"
+        command = [sys.executable, "-c", f"open({str(link)!r}, 'w')"]
+        with Supervisor() as supervisor:
+            task = supervisor.start("link", command, env, place.log("link"), task=True)
+            supervisor.finish([task], 60)
+    finally:
+        os.umask(before)
+    assert link.is_file() and place.log("link").is_file()
+    assert_private(tmp_path / "out")
+    shown = place.credentials.ca, place.key("p1").with_suffix(".pub")
+    assert all(path.stat().st_mode & 0o777 == 0o644 for path in shown)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(town_folder: Path, tmp_path: Path) -> None:

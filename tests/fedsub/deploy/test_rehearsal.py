@@ -17,6 +17,8 @@ import pytest
 from fedsub_core.config.run_config import read_config
 from fedsub_server.rundb import RunDatabase
 
+from .private_files import assert_private
+
 Left = Callable[[], list[str]]
 DEPLOY = "from fedsub.commands.deploy import deploy; deploy(prog_name='fedsub deploy')"
 
@@ -141,6 +143,8 @@ def test_a_deployment_runs_over_tls_and_leaves_nothing(
         files = [p.name for p in (rehearsal.folder / "devices" / client / "clients").iterdir()]
         assert files == [f"{client}.npz"]
         assert any((rehearsal.folder / "state" / client).iterdir()), "nothing of it would last"
+    assert (rehearsal.folder / "link.db").is_file()
+    assert_private(rehearsal.folder)
     log = (rehearsal.folder / "logs" / "superlink.log").read_text()
     assert log.count("Deactivated node_id=") == 3, "SuperNodes did not say good-bye"
 

@@ -278,7 +278,7 @@ def test_without_a_cluster_it_says_what_to_start(address: str | None, said: str)
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(RunError, match=r"pip install 'fedsub\[ray\]'"),
+        pytest.raises(ConfigError, match=r"pip install 'fedsub\[ray\]'"),
         ray_engine("127.0.0.1:1", None),
     ):
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sqlite3
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fedsub_core.config.run_config import dump_toml
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import VERSION, build
 from fedsub_server.results import RUN_FILE
+from fedsub_server.rundb_seal import sealed
 
 from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
@@ -110,7 +112,8 @@ def test_runs_by_another_code_are_told(
     assert "by the same code" not in write_tables(
         study, tmp_path, finished(study, tmp_path, nothing_tuned(study))
     )
-    with sqlite3.connect(database_of(tmp_path, wanted[0])) as database:
+    path = database_of(tmp_path, wanted[0])
+    with closing(sqlite3.connect(path, isolation_level=None)) as database, sealed(database):
         database.execute("UPDATE meta SET value = 'older' WHERE key = 'code'")
     assert "1 of its runs are by fedsub" in told() and "(code older), not by" in told()
     runs = finished(study, tmp_path, nothing_tuned(study))

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from fedsub.trackers import mlflow
 from fedsub.trackers.mlflow import EXPERIMENT, FOLDER_TAG, MlflowRuns
 from fedsub.trackers.series import tracked
+from fedsub_core import extras
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_server.rundb import RunDatabase
 
@@ -125,7 +125,7 @@ def test_broken_off_anywhere_it_goes_on_without_a_gap_or_a_copy(
     folder: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(folder, 3, 4)
-    monkeypatch.setattr(mlflow, "_MOST_METRICS", 7)
+    monkeypatch.setattr("fedsub.trackers.mlflow._MOST_METRICS", 7)
     whole, broken = MlflowRuns(uri, "run"), 0
 
     def breaking(times: int) -> None:
@@ -170,7 +170,7 @@ def test_what_mlflow_says_no_to_is_said(uri: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     with pytest.raises(RunError, match=r"sqlite:///mlflow\.db[\s\S]*fedsub report FOLDER --mlflow"):
         MlflowRuns(uri, "run")
-    monkeypatch.setattr(mlflow, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'fedsub\[mlflow\]'"):
         MlflowRuns(uri, "run")
 

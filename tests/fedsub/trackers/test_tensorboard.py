@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from fedsub.trackers import tensorboard
 from fedsub.trackers.series import tracked
 from fedsub.trackers.tensorboard import EventFiles
+from fedsub_core import extras
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_server.rundb import RunDatabase
 
@@ -106,6 +106,6 @@ def test_what_cannot_be_written_or_is_not_installed_is_said(
     (folder / "tensorboard").write_text("in the way")
     with pytest.raises(RunError, match=r"tensorboard/fedavg: cannot be written"):
         write(folder)
-    monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'fedsub\[tensorboard\]'"):
         EventFiles(folder)

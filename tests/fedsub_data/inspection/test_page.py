@@ -66,7 +66,7 @@ def test_all_files_are_there_and_hold_what_was_inspected(written: tuple[Inspecti
     assert json.loads((folder / "inspection.json").read_text("utf-8")) == inspection.as_dict()
     for name, image in figures(inspection).items():
         assert (folder / name).read_bytes() == image
-    assert folder.stat().st_mode & 0o777 == 0o755
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_page_is_balanced_self_contained_and_escaped(written: tuple[Inspection, Path]) -> None:

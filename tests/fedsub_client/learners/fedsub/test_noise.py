@@ -100,7 +100,7 @@ def test_settings_without_a_guarantee_are_refused() -> None:
 def test_a_missing_accountant_is_said_before_the_first_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fedsub_client.learners.fedsub.noise.find_spec", lambda name: None)
+    monkeypatch.setattr("fedsub_core.extras.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"fedsub\[privacy\]"):
         PrototypeNoise("gaussian", 1.0, 1.0)
 

@@ -1,0 +1,49 @@
+"""Packages that come with an extra of fedsub: the one place that says which, and how to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from fedsub_core.errors import ConfigError
+
+#: The extra that brings a module, as pyproject.toml has it.
+EXTRAS: Mapping[str, str] = {
+    "sklearn": "server",
+    "scipy": "server",
+    "threadpoolctl": "server",
+    "zstandard": "zstd",
+    "click": "run",
+    "cryptography": "run",
+    "matplotlib": "run",
+    "rich": "run",
+    "seglearn": "run",
+    "neurokit2": "data",
+    "pandas": "data",
+    "pooch": "data",
+    "requests": "data",
+    "tqdm": "data",
+    "onnx": "export",
+    "onnxruntime": "export",
+    "onnxscript": "export",
+    "ray": "ray",
+    "dp_accounting": "privacy",
+    "tensorboard": "tensorboard",
+    "mlflow": "mlflow",
+}
+
+
+def require(what: str, *modules: str) -> None:
+    """Raise ConfigError where `what`, such as an option, needs modules that are not installed."""
+    if missing := [name for name in modules if find_spec(name) is None]:
+        raise lacking(what, *missing)
+
+
+def lacking(what: str, *modules: str) -> ConfigError:
+    """Return the error that `what` needs `modules`, of one extra, which are not installed."""
+    named = " and ".join(modules)
+    verb = "are" if len(modules) > 1 else "is"
+    return ConfigError(
+        f"{what} needs {named}, which {verb} not installed. "
+        f"Run: pip install 'fedsub[{EXTRAS[modules[0]]}]'"
+    )

@@ -1,0 +1,53 @@
+"""What is written tells of people: its owner alone can read it, whatever the umask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedsub_core.errors import RunError
+from fedsub_core.files import make_folder, replace_file, stamped_folder, whole_folder
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> set[tuple[bool, int]]:
+    """Return whether each path under `folder` is a folder, and its mode."""
+    return {(path.is_dir(), path.stat().st_mode & 0o777) for path in folder.rglob("*")}
+
+
+@pytest.mark.usefixtures("umask")
+def test_files_and_folders_are_their_owners_alone(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    replace_file(tmp_path / "a" / "file", b"1")
+    stamped_folder(tmp_path / "runs", "name")
+    with whole_folder(tmp_path / "federation", RunError) as draft:
+        (draft / "clients").mkdir()
+        (draft / "clients" / "p1.npz").write_bytes(b"")
+    assert modes(tmp_path) == {(True, 0o700), (False, 0o600)}
+
+
+def test_a_file_that_was_open_to_others_is_replaced_by_one_that_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    replace_file(path, b"new")
+    assert path.stat().st_mode & 0o777 == 0o600 and path.read_bytes() == b"new"
+
+
+def test_folders_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
+    there = tmp_path / "shared"
+    there.mkdir()
+    there.chmod(0o755)
+    make_folder(there)
+    make_folder(there / "mine")
+    assert there.stat().st_mode & 0o777 == 0o755
