@@ -127,7 +127,8 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         registry = NodeRegistry(identities=memory.identities, bound=bound)
         begun = memory.agreed is not None
         if memory.agreed is None:
-            memory.agreed = agree(self.link, registry, rounds, self.settings.standardise)
+            settings = self.settings
+            memory.agreed = agree(self.link, registry, rounds, settings.standardise, settings.card)
         agreed = memory.agreed
         patience, left_out = memory.patience, memory.left_out
         self.population = Population(registry, agreed, rounds, patience, left_out)
