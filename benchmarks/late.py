@@ -70,7 +70,10 @@ def kept_late(state: Path, seconds: float, rounds: Callable[[], int]) -> Iterato
 
 
 def deployed(config: RunConfig, clients: int, late: float) -> tuple[list[float], list[int]]:
-    """Return the seconds of each round but the first, and the rounds that the late one was in."""
+    """Return the seconds of rounds, and in which the late one took part.
+
+    Neither the first, before which all starts, nor the last, which is also evaluated.
+    """
     rehearsal = Rehearsal(config, clients, lambda text: None, lambda round: None)
     ends: dict[int, float] = {}
     state = rehearsal.place.state / LATE
@@ -80,7 +83,7 @@ def deployed(config: RunConfig, clients: int, late: float) -> tuple[list[float],
     with RunDatabase(rehearsal.database) as database:
         rows = list(database.metrics("bytes_up_sent"))
     times = [seconds for round, seconds in sorted(ends.items()) if round > 0]
-    return list(np.diff(times)), [row.round for row in rows if row.client == LATE]
+    return list(np.diff(times)[:-1]), [row.round for row in rows if row.client == LATE]
 
 
 def read_arguments() -> argparse.Namespace:
@@ -108,7 +111,7 @@ def main() -> None:
                 "method": "fedavg",
                 "beside": "",
                 "evaluate-every": 1000,
-                "rounds": arguments.rounds,
+                "rounds": arguments.rounds + 1,
                 "round-timeout": arguments.timeout,
             },
         )

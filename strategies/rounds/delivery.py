@@ -68,8 +68,8 @@ class Delivery:
         self.silent: frozenset[str] = frozenset()
         self.pace = Pace(0.0)
         self._waited = self._slowest = 0.0
-        #: When each client answered, and for how long it had been waited for: what else was done
-        #: meanwhile, such as reading others' answers, is not the client's time.
+        #: When each client answered, and for how long it had been waited for: the time in which
+        #: others' answers were taken and read is not the client's.
         self._took: dict[str, tuple[float, float]] = {}
         self._overdue: dict[str, str] = {}
         self._clients: dict[str, str] = {}
@@ -106,7 +106,7 @@ class Delivery:
         since = time.monotonic()
         next_look = next_check = since + PRESENCE_SECONDS
         self._slowest, self._took = 0.0, {}
-        self.pace, slept = Pace(timeout, most), 0.0
+        self.pace, busy = Pace(timeout, most), 0.0
         while True:
             looked = time.monotonic()
             pulled = self._pull(link, awaited)
@@ -123,15 +123,14 @@ class Delivery:
                     self._failed[client] += crashed
                     self._lost[client] += not crashed
                 else:
-                    self._took[client] = time.monotonic() - since, slept
+                    self._took[client] = time.monotonic() - since, looked - since - busy
                     yield reply
+            busy += time.monotonic() - looked if pulled else 0.0
             deadline = since + self.pace.deadline
             # To read many replies takes a while, too: what came meanwhile is looked at once more.
             if not (awaited or stranded) or looked >= deadline:
                 break
-            rest = max(min(pause, deadline - time.monotonic()), 0)
-            time.sleep(rest)
-            slept += rest
+            time.sleep(max(min(pause, deadline - time.monotonic()), 0))
             pause_over = next_look if stranded else next_check
             if pause_over <= time.monotonic() < deadline:
                 there = link.nodes()

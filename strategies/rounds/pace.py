@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 #: Times as long as most took: who takes longer is slow. What people have and what their devices can
 #: do differ, and a round that takes four times as long still is worth their part in it.
 SLACK = 4.0
-#: Nobody is slow within these seconds: a SuperNode looks for messages every 3 s, and a device's
-#: first message has it import PyTorch.
-LEAST_SECONDS = 20.0
+#: Nobody is slow within these seconds: a SuperNode looks for messages every 3 s, and a device that
+#: rested has its programs to start.
+LEAST_SECONDS = 15.0
 #: Nobody is given up within these: so long takes a device, or its link, that died and comes back.
 RECOVERY_SECONDS = 180.0
 

@@ -40,8 +40,8 @@ def pace(*took: float, most: int = 3, timeout: float = 600.0) -> Pace:
     ("took", "limit", "slow"),
     [
         ((1, 1), math.inf, set()),  # of fewer than most nobody knows
-        ((1, 1, 1, 19), LEAST_SECONDS, set()),
-        ((1, 1, 1, 22), LEAST_SECONDS, {"p4"}),
+        ((1, 1, 1, 14), LEAST_SECONDS, set()),
+        ((1, 1, 1, 16), LEAST_SECONDS, {"p4"}),
         ((22, 1, 1, 1), LEAST_SECONDS, {"p1"}),
         ((10, 10, 10, 39), 40, set()),
         ((10, 10, 10, 41), 40, {"p4"}),
@@ -137,8 +137,8 @@ def test_who_answers_just_in_time_for_ever_rests_ever_longer(
 def test_a_steady_device_that_takes_a_few_times_as_long_is_asked_in_every_round(
     slow_run: Callable[..., tuple[FinishedRun, list[float]]],
 ) -> None:
-    run, seconds = slow_run(seconds=19.0)
-    assert len(run.metric("bytes_up_sent")) == 40 and min(seconds) > 19
+    run, seconds = slow_run(seconds=14.0)
+    assert len(run.metric("bytes_up_sent")) == 40 and min(seconds) > 14
     assert run.metric("slow_replies") == run.metric("resting") == {}
 
 
