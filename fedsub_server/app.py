@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
+from fedsub_core.data.sources import card_here
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
@@ -69,7 +71,8 @@ def main(grid: Grid, context: Context) -> None:
 def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
     """Run the rounds of method `name` that are left, and write what they leave into `folder`."""
     make_folder(folder)
-    strategy: PersonalizedStrategy = method(name).load_strategy()(config.server_settings(name))
+    settings = replace(config.server_settings(name), card=card_here(config.data))
+    strategy: PersonalizedStrategy = method(name).load_strategy()(settings)
     with RunDatabase(folder / DATABASE_FILE, decisive(config, name)) as database:
         finished, state = database.load()
         if finished:

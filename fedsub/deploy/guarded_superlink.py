@@ -5,6 +5,11 @@ in one transaction: 30,000, which are 2 MB, keep everybody else from the databas
 and the run has failed. It also takes requests of 2 GB. Here both have bounds, far above what
 devices need: a model's numbers travel in objects of 5 MiB.
 
+Who calls signs with a key. Flower compares it with the node that a call names, but not with the key
+that ``ActivateNode`` names: anybody who had a device's public key could say that the device is
+there, for an hour at a time, in which the device itself is refused. Nor does it look whose replies
+a node pushes. Here whoever is named in a call must be who signed it.
+
 Who writes waits for who writes already. Flower waits 5 s, then says "database is locked", on which
 its SuperExec ends and the run fails: a slow disk under load is enough. Here it waits a minute.
 """
@@ -18,6 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import grpc
+from flwr.common.constant import PUBLIC_KEY_HEADER
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
 from fedsub.deploy.flower_process import flower_module
@@ -66,10 +72,23 @@ class GuardedServicer(FleetServicer):
         super().__init__(*args, **keys)
         self.allowance = Allowance()
 
+    def RegisterNode(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Refuse to register a key that another one signs for."""
+        demand_signers_own(request.public_key, context)
+        return super().RegisterNode(request, context)
+
+    def ActivateNode(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Refuse to let the node of a key in that another one signs for."""
+        demand_signers_own(request.public_key, context)
+        return super().ActivateNode(request, context)
+
     def PushMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Refuse a reply of too many objects, or of more than its node may announce now."""
+        """Refuse another node's reply, one of too many objects, or of more than may come now."""
         objects = count_objects(request.message_object_trees, MOST_OBJECTS)
         node = request.node.node_id
+        for source in {message.metadata.src_node_id for message in request.messages_list} - {node}:
+            said = f"node {node}: got a message from node {source}, expected its own"
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
         if objects > MOST_OBJECTS:
             said = f"node {node}: got a message of over {MOST_OBJECTS} objects, expected fewer"
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
@@ -77,6 +96,14 @@ class GuardedServicer(FleetServicer):
             said = f"node {node}: announces more than {OBJECTS_A_SECOND:g} objects a second"
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
         return super().PushMessages(request, context)
+
+
+def demand_signers_own(key: bytes, context: grpc.ServicerContext) -> None:
+    """Abort a call that names a key other than the one that signed it, as Flower has verified."""
+    signed = [value for name, value in context.invocation_metadata() if name == PUBLIC_KEY_HEADER]
+    if signed != [key]:
+        said = "the public key: got one that did not sign this call, expected the signer's own"
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
 
 
 def wait_for_locks() -> None:
@@ -105,12 +132,24 @@ def wait_for_locks() -> None:
     sql.create_engine = patient_engine
 
 
-def main() -> None:
-    """Run Flower's SuperLink, with its own options; its database is its owner's alone."""
-    os.umask(UMASK)
+def guard_flower() -> Any:
+    """Put the guard into Flower's module of the SuperLink's command, and return it.
+
+    Raises
+    ------
+    RunError
+        If Flower no longer has what is to be replaced.
+    """
     ours = {"FleetServicer": GuardedServicer, "GRPC_MAX_MESSAGE_LENGTH": MOST_BYTES}
     flower = flower_module("flwr.superlink.cli.flower_superlink", *ours)
     for name, guard in ours.items():
         setattr(flower, name, guard)
+    return flower
+
+
+def main() -> None:
+    """Run Flower's SuperLink, with its own options; its database is its owner's alone."""
+    os.umask(UMASK)
+    flower = guard_flower()
     wait_for_locks()
     flower.flower_superlink()

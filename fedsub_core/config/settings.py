@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import suggestion
 from fedsub_core.wire.encoding import WireSettings
@@ -165,6 +166,7 @@ class ServerSettings:
     standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     workers : threads to compute with.
     robust : see :class:`RobustSettings`.
+    card : the operator's, which decides on classes and features; None: most devices do.
     """
 
     method: str
@@ -175,6 +177,7 @@ class ServerSettings:
     standardise: str
     workers: int = 1
     robust: RobustSettings = RobustSettings()
+    card: Card | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from fedsub_core.data.card import Card, read_card
+from fedsub_core.data.card import CARD_FILE, Card, read_card
 from fedsub_core.data.client_data import ClientData, read_client
 from fedsub_core.data.federation import Federation, client_files, read_federation
 from fedsub_core.data.splits import check_trainable
@@ -25,6 +25,17 @@ def load_federation(source: str) -> Federation:
     federation = _watch() if source == WATCH else read_federation(source)
     check_trainable(federation)
     return federation
+
+
+def card_here(source: str) -> Card | None:
+    """Return the card in the folder `source`, None where this machine has none there.
+
+    Raises
+    ------
+    DataError
+        If it has one that cannot be read.
+    """
+    return read_card(source) if Path(source, CARD_FILE).is_file() else None
 
 
 def client_ids(source: str) -> list[str]:

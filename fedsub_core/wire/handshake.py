@@ -18,7 +18,10 @@ from fedsub_core.wire.exchange import STYPE
 #: The name of the handshake's record in a message.
 HANDSHAKE = "handshake"
 #: What a device may say of itself at most: a server counts and sums it, and builds a model of it.
-MOST_AXES, MOST_CLASSES, MOST_NUMBERS, LONGEST_TEXT = 4, 10_000, 2**40, 200
+#: Each feature has moments of its own; the papers' model has 128 weights for each number of a
+#: sample, 128 MiB at most.
+MOST_AXES, MOST_FEATURES, MOST_NUMBERS, MOST_CLASSES = 4, 2**16, 2**18, 10_000
+GREATEST_COUNT, LONGEST_TEXT = 2**40, 200
 #: By how much sums of squares may err.
 ROUNDING = 1e-9
 
@@ -118,13 +121,13 @@ def read_introduction(record: ConfigRecord) -> Introduction:
         said = Introduction(
             client=client,
             version=_text(record["version"]),
-            classes=tuple(_text(name) for name in _list(record["classes"])),
-            shape=tuple(_whole(size) for size in _list(record["shape"])),
+            classes=tuple(_text(name) for name in _list(record["classes"], MOST_CLASSES)),
+            shape=tuple(_whole(size) for size in _list(record["shape"], MOST_AXES)),
             facts=Facts(_whole(record["examples"]), _number(record["capacity"])),
             moments=Moments(
                 _whole(record["count"]),
-                np.array([_number(one) for one in _list(record["sum"])], np.float64),
-                np.array([_number(one) for one in _list(record["sumsq"])], np.float64),
+                _numbers(record["sum"]),
+                _numbers(record["sumsq"]),
             ),
             people=_whole(record.get("people", 0), least=0),
             nodes=_whole(record.get("nodes", 0), least=0),
@@ -140,11 +143,12 @@ def read_introduction(record: ConfigRecord) -> Introduction:
 
 def _faults(said: Introduction) -> Iterator[tuple[str, str, str]]:
     """Yield what is wrong with an introduction: which part, what came, what was expected."""
-    if not 1 <= len(said.shape) <= MOST_AXES or prod(said.shape) > MOST_NUMBERS:
-        yield "shape", str(said.shape), f"1 to {MOST_AXES} axes, {MOST_NUMBERS} numbers at most"
+    if not said.shape or said.shape[0] > MOST_FEATURES or prod(said.shape) > MOST_NUMBERS:
+        most = f"{MOST_FEATURES} features and {MOST_NUMBERS} numbers at most"
+        yield "shape", str(said.shape), f"1 to {MOST_AXES} axes, {most}"
         return
-    if not 1 <= len(said.classes) <= MOST_CLASSES:
-        yield "classes", f"{len(said.classes)} of them", f"1 to {MOST_CLASSES}"
+    if not said.classes:
+        yield "classes", "none", f"1 to {MOST_CLASSES}"
     if not 0 < said.facts.capacity <= 1:
         yield "capacity", str(said.facts.capacity), "a share in (0, 1]"
     count, total, squares = said.moments.count, said.moments.sum, said.moments.sumsq
@@ -170,15 +174,21 @@ def _text(value: object) -> str:
     return value
 
 
-def _list(value: object) -> list[object]:
+def _list(value: object, most: int) -> list[object]:
     if not isinstance(value, list):
         raise ValueError(f"{cut(value)!r}: expected a list")
+    if len(value) > most:
+        raise ValueError(f"a list of {len(value)}, expected {most} at most")
     return value
 
 
+def _numbers(value: object) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([_number(one) for one in _list(value, MOST_FEATURES)], np.float64)
+
+
 def _whole(value: object, least: int = 1) -> int:
-    if type(value) is not int or not least <= value <= MOST_NUMBERS:
-        raise ValueError(f"{cut(value)!r}: expected a whole number, {least} to {MOST_NUMBERS}")
+    if type(value) is not int or not least <= value <= GREATEST_COUNT:
+        raise ValueError(f"{cut(value)!r}: expected a whole number, {least} to {GREATEST_COUNT}")
     return value
 
 

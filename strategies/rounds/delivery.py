@@ -18,6 +18,7 @@ from flwr.common.constant import ErrorCode
 from fedsub_core.errors import cut
 from strategies.rounds.identity import NodeKey
 from strategies.rounds.link import Fault, Link
+from strategies.rounds.pace import Pace
 
 log = logging.getLogger("fedsub")
 
@@ -61,11 +62,15 @@ class Delivery:
         self.late: Counter[str] = Counter()
         self.resent: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
-        #: Who has not answered in the last exchange.
+        #: Answers, by client, that were used and kept everybody waiting.
+        self.slow: Counter[str] = Counter()
+        #: Of the last exchange: who has not answered, and how fast the others have.
         self.silent: frozenset[str] = frozenset()
+        self.pace = Pace(0.0)
         self._waited = self._slowest = 0.0
-        #: When each client answered.
-        self._took: dict[str, float] = {}
+        #: When each client answered, and for how long it had been waited for: the time in which
+        #: others' answers were taken and read is not the client's.
+        self._took: dict[str, tuple[float, float]] = {}
         self._overdue: dict[str, str] = {}
         self._clients: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
@@ -80,12 +85,14 @@ class Delivery:
         asked: Sequence[tuple[str, Message]],
         timeout: float,
         nodes: Mapping[str, int],
+        most: int = 0,
     ) -> Iterator[Message]:
         """Send each client its message; yield the replies as they come (:meth:`client_of`).
 
-        Ends when everybody has replied or after `timeout` seconds. An error reply is yielded like
-        any other, but not one that says that the message or its node was lost: that message is
-        sent again while there is time, once the client's node (`nodes`) is connected, up to
+        Ends when everybody has replied, after `timeout` seconds, or at the deadline that the first
+        `most` usable answers set (:class:`Pace`, :meth:`note_usable`). An error reply is yielded
+        like any other, but not one that says that the message or its node was lost: that message
+        is sent again while there is time, once the client's node (`nodes`) is connected, up to
         :data:`LOSSES` times; to an app that crashes on it, :data:`CRASHES` times. So is one whose
         node was let in anew meanwhile; then the first of both replies counts. A reply that cannot
         be read is yielded as an error.
@@ -97,9 +104,9 @@ class Delivery:
         yield from self._send(link, stranded, awaited, stranded, nodes)
         # From now on: an engine in this process works while messages are pushed.
         since = time.monotonic()
-        deadline, next_look = since + timeout, since + PRESENCE_SECONDS
-        next_check = next_look
+        next_look = next_check = since + PRESENCE_SECONDS
         self._slowest, self._took = 0.0, {}
+        self.pace, busy = Pace(timeout, most), 0.0
         while True:
             looked = time.monotonic()
             pulled = self._pull(link, awaited)
@@ -116,8 +123,10 @@ class Delivery:
                     self._failed[client] += crashed
                     self._lost[client] += not crashed
                 else:
-                    self._took[client] = time.monotonic() - since
+                    self._took[client] = time.monotonic() - since, looked - since - busy
                     yield reply
+            busy += time.monotonic() - looked if pulled else 0.0
+            deadline = since + self.pace.deadline
             # To read many replies takes a while, too: what came meanwhile is looked at once more.
             if not (awaited or stranded) or looked >= deadline:
                 break
@@ -137,10 +146,15 @@ class Delivery:
         self._waited = time.monotonic() - since
         self.silent = frozenset({client for client, _ in awaited.values()} | stranded.keys())
         self.missing.update(self.silent)
+        self.slow.update(self.pace.slow)
+        for client in sorted(self.pace.slow):
+            seconds, limit = self.pace.took[client], self.pace.limit
+            log.warning("client %s: slow: took %.0f s, expected %.0f", client, seconds, limit)
 
     def note_usable(self, client: str) -> None:
         """Note that a client's reply of the last exchange can be used."""
-        self._slowest = max(self._slowest, self._took.get(client, 0.0))
+        came, self.pace.took[client] = self._took.get(client, (0.0, 0.0))
+        self._slowest = max(self._slowest, came)
 
     def time_left(self, timeout: float) -> float:
         """Return how long another exchange of a round may last of whose `timeout` one has taken.
@@ -163,8 +177,10 @@ class Delivery:
             "late_replies": self.late,
             "messages_resent": self.resent,
             "missing_replies": self.missing,
+            "slow_replies": self.slow,
         }
-        self.late, self.resent, self.missing = Counter(), Counter(), Counter()
+        self.late, self.resent = Counter(), Counter()
+        self.missing, self.slow = Counter(), Counter()
         return counted
 
     def _send(

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 from fedsub_core.config.settings import RoundSettings
+from fedsub_core.data.card import Card
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.data.standardise import median_pool, pool, scaling
 from fedsub_core.errors import RunError, cut
@@ -19,32 +20,41 @@ log = logging.getLogger("fedsub")
 
 #: What clients must agree on: names of the classes, shape of a sample.
 Kind = tuple[tuple[str, ...], tuple[int, ...]]
-
+#: Clients that are named at most for each kind, where they disagree.
+NAMED = 5
 
 #: How clients' moments make the federation's, by what `standardise` says.
 POOLS = {"federation": pool, "federation-median": median_pool}
 
 
 def agree(
-    link: Link, registry: NodeRegistry, settings: RoundSettings, standardise: str
+    link: Link,
+    registry: NodeRegistry,
+    settings: RoundSettings,
+    standardise: str,
+    card: Card | None = None,
 ) -> Agreement:
     """Ask every node that connects who it is, until all have answered and there are enough.
 
-    Most clients decide on classes and sample shape (ties: the smallest id); who differs, runs
-    another version of FedSub, or claims a client id that is taken is turned away and named.
+    More than half of the clients decide on classes and sample shape, among those that fit the
+    operator's `card`, if there is one. Who differs, runs another version of FedSub, or claims a
+    client id that is taken is turned away and named.
 
     Raises
     ------
     RunError
-        If fewer than ``min-clients`` could be admitted within ``join-timeout`` seconds, or if
-        simulated nodes are fewer than the people in their data.
+        If fewer than ``min-clients`` could be admitted within ``join-timeout`` seconds, if no more
+        than half of them say the same, or if simulated nodes are fewer than the people in their
+        data.
     """
-    _await_answers(registry, link, settings, all_answers=True)
+    _await_answers(registry, link, settings, all_answers=True, card=card)
     if not registry.online:
         raise _too_few(registry, settings, link)
     _refuse_half_a_federation(registry)
-    classes, shape = _votes(registry).most_common(1)[0][0]
-    _turn_away_misfits(registry, (classes, shape))
+    if (kind := _majority(registry)) is None:
+        raise _divided(registry)
+    classes, shape = kind
+    _turn_away_misfits(registry, kind)
     if len(registry.online) < settings.min_clients:
         raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
@@ -87,17 +97,20 @@ def _await_answers(
     settings: RoundSettings,
     all_answers: bool,
     kind: Kind | None = None,
+    card: Card | None = None,
 ) -> None:
     """Look who is there until enough fit together, and all have answered, or time is up.
 
-    They fit if they are of `kind`; before it is agreed on, if they are of the most frequent one.
+    They fit if they are of `kind`; before it is agreed on, if they are of that of most who fit
+    `card`. Who does not fit that is turned away.
     """
     deadline = time.monotonic() + settings.join_timeout
     while True:
         registry.refresh(link)
-        votes = _votes(registry)
-        fitting = votes[kind] if kind is not None else max(votes.values(), default=0)
-        enough = fitting >= settings.min_clients
+        if card is not None:
+            _turn_away_strangers(registry, card)
+        wanted = kind or _majority(registry)
+        enough = wanted is not None and _votes(registry)[wanted] >= settings.min_clients
         if (enough and not (all_answers and registry.waiting)) or time.monotonic() >= deadline:
             return
         if link.closed and not registry.waiting:
@@ -108,6 +121,44 @@ def _await_answers(
 def _votes(registry: NodeRegistry) -> Counter[Kind]:
     said = (registry.introductions[client] for client in sorted(registry.online))
     return Counter((one.classes, one.shape) for one in said)
+
+
+def _majority(registry: NodeRegistry) -> Kind | None:
+    """Return what more than half of those who are there say, None where they are divided."""
+    votes = _votes(registry)
+    for kind, count in votes.most_common(1):
+        if 2 * count > votes.total():
+            return kind
+    return None
+
+
+def _divided(registry: NodeRegistry) -> RunError:
+    parts = []
+    for kind, count in _votes(registry).most_common(NAMED):
+        said = registry.introductions
+        clients = [c for c in sorted(registry.online) if (said[c].classes, said[c].shape) == kind]
+        named = ", ".join(map(repr, clients[:NAMED])) + (", ..." if count > NAMED else "")
+        parts.append(f"{named}: classes {cut(kind[0])}, shape {kind[1]}")
+    return RunError(
+        f"clients disagree about their data, and no more than half of {len(registry.online)} say "
+        f"the same: {'; '.join(parts)}. Unregister who is wrong, demand more devices with "
+        "min-clients, or say which is right: data=FOLDER, where the federation's federation.toml "
+        "lies on the server"
+    )
+
+
+def _turn_away_strangers(registry: NodeRegistry, card: Card) -> None:
+    """Turn away whose classes, or number of features, are not those of the operator's card."""
+    for client in sorted(registry.online):
+        said = registry.introductions[client]
+        for what, got, expected in (
+            ("classes", said.classes, card.classes),
+            ("features", said.shape[0], len(card.features)),
+        ):
+            if got != expected:
+                why = f"{what}: got {cut(got)}, expected {cut(expected)} of the run's card"
+                registry.turn_away(client, f"client {client!r}: {why} ({card.name})")
+                break
 
 
 def _refuse_half_a_federation(registry: NodeRegistry) -> None:

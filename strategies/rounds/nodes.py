@@ -64,6 +64,11 @@ class NodeRegistry:
         """How many connected nodes have not answered yet."""
         return len({node for node, _ in self._questions.values()})
 
+    @property
+    def simulated(self) -> bool:
+        """Whether all say that they are simulated; one among real ones is taken for real."""
+        return all(said.people for said in self.introductions.values())
+
     def refresh(self, link: Link) -> None:
         """Note who is connected, ask those who are new, and take the answers that have come."""
         self._keys, now = link.nodes(), time.monotonic()
@@ -95,10 +100,8 @@ class NodeRegistry:
 
     def bind(self, clients: Iterable[str]) -> None:
         """Note with which keys clients took part: from now on these alone may come as they."""
-        # What is simulated has a new key whenever it goes on. One device among real ones that says
-        # it is simulated is bound like them.
-        simulated = all(said.people for said in self.introductions.values())
-        for client in clients if self.bound and not simulated else ():
+        # What is simulated has a new key whenever it goes on.
+        for client in clients if self.bound and not self.simulated else ():
             self.identities.tie(client, self._key(self.nodes[client]))
 
     def _ask(self, link: Link, nodes: list[int]) -> None:

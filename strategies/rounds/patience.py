@@ -1,9 +1,9 @@
-"""Patience with clients that do not answer, or not usably: they are asked less and less often."""
+"""Patience with clients that do not answer, not usably, or slowly: they are asked less often."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -21,7 +21,8 @@ class Patience:
 
     After the n-th failure in a row a client is asked again ``2 ** (n - 1)`` rounds later: once lost
     is in the very next round, who is silent for ever costs fewer and fewer rounds their deadline.
-    An answer that can be used makes up for all.
+    Who answers slowly in round after round rests likewise, but a round later: it has been of use.
+    An answer that can be used and is not slow makes up for all.
     """
 
     failures: dict[str, int] = field(default_factory=dict)
@@ -33,15 +34,18 @@ class Patience:
         resting = [client for client in clients if self.again.get(client, 0) > round]
         return resting if len(resting) < len(clients) else []
 
-    def note(self, round: int, answered: Mapping[str, bool]) -> None:
-        """Note whether each client that was asked in a round gave a usable answer."""
-        for client, well in answered.items():
-            if well:
+    def note(
+        self, round: int, answered: Mapping[str, bool], slow: Collection[str] = frozenset()
+    ) -> None:
+        """Note whether each client that was asked gave a usable answer, and who slowly."""
+        for client, well in (dict.fromkeys(slow, True) | dict(answered)).items():
+            if well and client not in slow:
                 self.failures.pop(client, None)
                 self.again.pop(client, None)
             else:
                 failures = self.failures[client] = self.failures.get(client, 0) + 1
-                self.again[client] = round + min(2 ** (failures - 1), LONGEST)
+                doublings = max(failures - (2 if well else 1), 0)
+                self.again[client] = round + min(2**doublings, LONGEST)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return it as plain named tensors, for the server's state; none where nobody failed."""

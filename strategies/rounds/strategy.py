@@ -33,6 +33,7 @@ from fedsub_core.wire.exchange import Instructions
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.pace import most_of
 from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.server_half import ServerHalf, State
@@ -66,6 +67,8 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         self._undoing = Undoing(settings.robust)
         #: Whether each client that was asked for something answered, and usably if it was to train.
         self._answered: dict[str, bool] = {}
+        #: Who made a round wait, however usable its answer was.
+        self._slow: frozenset[str] = frozenset()
 
     # Flower's verbs.
 
@@ -124,7 +127,8 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         registry = NodeRegistry(identities=memory.identities, bound=bound)
         begun = memory.agreed is not None
         if memory.agreed is None:
-            memory.agreed = agree(self.link, registry, rounds, self.settings.standardise)
+            settings = self.settings
+            memory.agreed = agree(self.link, registry, rounds, settings.standardise, settings.card)
         agreed = memory.agreed
         patience, left_out = memory.patience, memory.left_out
         self.population = Population(registry, agreed, rounds, patience, left_out)
@@ -159,8 +163,9 @@ class PersonalizedStrategy(ServerHalf, Strategy):
                 self.aggregate_evaluate(round, self._deliver(messages, left))
                 # Who is silent there makes everybody wait, too, however well it trained.
                 self._answered |= dict.fromkeys(self.transport.delivery.silent, False)
+                self._slow |= self.transport.delivery.pace.slow
             metrics = self._metrics.mean()
-        self.memory.patience.note(round, self._answered)
+        self.memory.patience.note(round, self._answered, self._slow)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self._rows
         rows += self._metrics.rows() if self._metrics is not None else []
@@ -223,6 +228,7 @@ class PersonalizedStrategy(ServerHalf, Strategy):
             self.memory.trained |= uploads.keys()
         self.transport.forget_silent()
         self._answered = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
+        self._slow = self.transport.delivery.pace.slow
         if self._undoing.broken(refused) and self._undo(server_round):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             self._answered = {}
@@ -281,7 +287,8 @@ class PersonalizedStrategy(ServerHalf, Strategy):
     ) -> MetricRecord | None:
         """Collect every client's metrics; return their unweighted mean over clients."""
         for client, content in self.transport.read(server_round, replies):
-            self._take_metrics(client, content, server_round)
+            if self._take_metrics(client, content, server_round):
+                self.transport.delivery.note_usable(client)
         return None if self._metrics is None else self._metrics.mean()
 
     def summary(self) -> None:
@@ -300,7 +307,11 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
 
     def _deliver(self, messages: Sequence[Message], timeout: float) -> Iterable[Message]:
-        return self.transport.deliver(self.link, messages, self.population.nodes, timeout)
+        # Simulated people take turns on one machine, and their results must follow from the seed
+        # alone. (In one process all have answered before anybody is waited for.)
+        simulated = self.population.registry.simulated
+        most = 0 if simulated else most_of(len(messages), self.settings.rounds.quorum)
+        return self.transport.deliver(self.link, messages, self.population.nodes, timeout, most)
 
     def _demand_quorum(self, round: int, usable: int) -> None:
         asked = len(self.transport.asked)
@@ -313,13 +324,16 @@ class PersonalizedStrategy(ServerHalf, Strategy):
                 "are kept: the run can be resumed"
             )
 
-    def _take_metrics(self, client: str, content: RecordDict, round: int) -> None:
+    def _take_metrics(self, client: str, content: RecordDict, round: int) -> bool:
+        """Take what a client says of its model; return whether it could be used."""
         if self._metrics is None:
             self._metrics = RoundMetrics(round, self.model.classes)
         try:
             self._metrics.take(client, content)
         except MessageRefused as error:
             self.transport.refuse(client, round, error)
+            return False
+        return True
 
     def _evaluate_server(
         self, round: int, evaluate_fn: ServerEvaluation | None, result: Result

@@ -91,9 +91,16 @@ class Transport:
         return messages
 
     def deliver(
-        self, link: Link, messages: Sequence[Message], nodes: Mapping[str, int], timeout: float
+        self,
+        link: Link,
+        messages: Sequence[Message],
+        nodes: Mapping[str, int],
+        timeout: float,
+        most: int = 0,
     ) -> Iterator[Message]:
         """Send messages, count their bytes; yield the replies that come in time.
+
+        How many answers `most` are is :meth:`Delivery.exchange`'s.
 
         Raises
         ------
@@ -113,7 +120,7 @@ class Transport:
             self._count_down(client, message)
         self.asked = tuple(client for client, _ in asked)
         link.most_bytes = Envelope("", 0, self.sends, limit=self.wire.limit).most_bytes
-        return self.delivery.exchange(link, asked, timeout, nodes)
+        return self.delivery.exchange(link, asked, timeout, nodes, most)
 
     def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, RecordDict]]:
         """Yield who answered what; error replies are refused."""

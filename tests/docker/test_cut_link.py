@@ -42,7 +42,7 @@ SETTINGS: dict[str, str | int | float | bool] = {
     "round-timeout": 240.0,
 }
 #: What the server counts of messages that got lost; all else must not differ.
-LOST = ("messages_resent", "late_replies")
+LOST = ("messages_resent", "late_replies", "slow_replies")
 #: A cut: the device, the round, seconds.
 SHORT, LONG = ("device-1", 2, 15.0), ("device-2", 4, 100.0)
 #: Whose link nobody touches.

@@ -16,7 +16,7 @@ from ...without_keys import without_keys
 Deployment = Any  # of conftest.py
 
 #: What the server counts of messages that got lost; all else must not differ.
-LOST = ("messages_resent", "late_replies")
+LOST = ("messages_resent", "late_replies", "slow_replies")
 
 
 def metrics_of(database: Path) -> dict[Any, float]:

@@ -182,6 +182,7 @@ def test_what_was_not_asked_for_is_in_no_table(attack: Attack) -> None:
         "missing_replies",
         "messages_resent",
         "late_replies",
+        "slow_replies",
         "resting",
     }
     assert not any("name" in metric or "report" in metric for metric in known)

@@ -36,6 +36,21 @@ def test_the_same_folder_goes_on_after_the_last_finished_round(
     assert one[2] == other[2]
 
 
+def test_the_card_in_the_runs_data_decides_what_devices_must_have(
+    tmp_path: Path, data: str, cohort: Any, configuration: Any, serve: Any, result: Any
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    card = Path(data, "federation.toml").read_text().replace('"town"', '"another"')
+    (other / "federation.toml").write_text(card.replace('"c"', '"d"'))
+    config = configuration(str(other), tmp_path / "run", rounds=1, **{"join-timeout": 0.3})
+    with pytest.raises(RunError, match=r"expected \('a', 'b', 'd'\) of the run's card \(another\)"):
+        serve(cohort(config), config)
+    config = configuration(data, tmp_path / "run", rounds=1)
+    serve(cohort(config), config)
+    assert result(config)[0] == 1
+
+
 def test_a_finished_run_stays_as_it_is(
     tmp_path: Path, cohort: Any, configuration: Any, serve: Any, result: Any, assert_same: Any
 ) -> None:

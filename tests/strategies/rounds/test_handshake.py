@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from flwr.app import ConfigRecord, Error, Message, MessageType
 
-from fedsub_core.errors import RunError
+from fedsub_core.config.settings import ServerSettings
+from fedsub_core.data.card import Card
+from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.models.kinds import build_model
 from fedsub_core.wire import handshake
-from fedsub_core.wire.handshake import Facts
+from fedsub_core.wire.handshake import MOST_FEATURES, MOST_NUMBERS, Facts, read_introduction
+from strategies.fedavg import FedAvgStrategy
 from strategies.rounds.agreement import AGREED, Agreement
 
 from ..finished_run import MakePeople, RunMethod
@@ -77,6 +81,84 @@ def test_who_differs_from_most_is_turned_away(
         run_method(people(), "local", tamper=tamper, rounds=1, min_clients=4)
 
 
+LIE = saying("classes", ["class 0", "class 2", "class 1"])
+CARD = Card("people", "a test", ("class 0", "class 1", "class 2"), ("a", "b", "c", "d"))
+
+
+@pytest.mark.parametrize("liar", ["p1", "p2"])
+def test_where_no_more_than_half_say_the_same_nobody_decides(
+    people: MakePeople, run_method: RunMethod, liar: str
+) -> None:
+    """Whatever the ids are: the smaller one decided before."""
+    with pytest.raises(RunError) as caught:
+        run_method(people(((0, 1, 2),) * 2), "fedavg", tamper=introduced(LIE, liar), rounds=1)
+    said = str(caught.value)
+    assert "no more than half of 2 say the same" in said and "data=FOLDER" in said
+    for client in ("p1", "p2"):
+        order = "'class 0', 'class 2', 'class 1'" if client == liar else "'class 0', 'class 1'"
+        assert f"{client!r}: classes ({order}" in said and "shape (4,)" in said
+
+
+@pytest.mark.parametrize(
+    ("lie", "liars"),
+    [(LIE, ("p1",)), (LIE, ("p1", "p2", "p3")), (saying("shape", [4, 1]), ("p1",))],
+    ids=["one", "three", "shape"],
+)
+def test_three_of_four_decide_whoever_they_are(
+    people: MakePeople, run_method: RunMethod, lie: Change, liars: tuple[str, ...]
+) -> None:
+    run = run_method(people(), "local", tamper=introduced(lie, *liars), rounds=1)
+    most = set(liars) if len(liars) > 2 else set(EVERYBODY) - set(liars)
+    assert set(run.strategy.population.clients) == most
+
+
+def features(record: ConfigRecord) -> None:
+    """Say that there is one feature more."""
+    record["shape"] = [5]
+    for key in ("sum", "sumsq"):
+        record[key] = [*cast(list[float], record[key]), 1.0]
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        (LIE, "classes: got ('class 0', 'class 2', 'class 1'), expected ('class 0', 'class 1', "),
+        (features, "features: got 5, expected 4 of the run's card (people)"),
+    ],
+    ids=["classes", "features"],
+)
+def test_the_operators_card_decides_against_any_majority(
+    people: MakePeople,
+    run_method: RunMethod,
+    caplog: pytest.LogCaptureFixture,
+    lie: Change,
+    said: str,
+) -> None:
+    def with_card(settings: ServerSettings) -> FedAvgStrategy:
+        return FedAvgStrategy(replace(settings, card=CARD))
+
+    liars = introduced(lie, "p1", "p2", "p3")
+    run = run_method(people(), "fedavg", tamper=liars, strategy=with_card, rounds=1)
+    assert run.strategy.population.clients == ["p4"]
+    assert f"client 'p1': {said}" in caplog.text
+
+
+def test_what_is_too_large_is_refused_before_it_is_read(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    """2^21 features kept a server busy for a minute. Here no number of them is looked at."""
+    records: list[ConfigRecord] = []
+    tamper = introduced(records.append, "p1")
+    run_method(people(), "local", tamper=tamper, rounds=1)
+    record = records[0]
+    record["shape"], record["sum"] = [2**21], ["no number"] * 2**21
+    with pytest.raises(MessageRefused, match=f"a list of {2**21}, expected {MOST_FEATURES} at"):
+        read_introduction(record)
+    record["sum"] = [1.0] * 4
+    with pytest.raises(MessageRefused, match=r"'p1'.* shape: got \(2097152,\), expected 1 to 4"):
+        read_introduction(record)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -105,6 +187,8 @@ def test_who_differs_from_most_is_turned_away(
         ("shape", [3.0]),
         ("shape", [4, 1, 1, 1, 1]),
         ("shape", [2**62]),
+        ("shape", [4, MOST_NUMBERS]),
+        ("sum", [1.0] * (MOST_FEATURES + 1)),
         ("examples", 2**48 - 1),
         ("examples", 1.0),
         *[("count", wrong) for wrong in ("5", [5], b"5", -5, float("nan"), 2**62, 5.0, 5)],

@@ -37,9 +37,10 @@ class Connection:
     address : host and port of the SuperLink's API for SuperNodes.
     ca : file of the authority that signed its certificate.
     key : file of a registered private key, in OpenSSH's format.
+    claims : another's public key, in PEM, to be let in as; by default one's own.
     """
 
-    def __init__(self, address: str, ca: Path, key: Path) -> None:
+    def __init__(self, address: str, ca: Path, key: Path, claims: bytes = b"") -> None:
         private = load_ssh_private_key(key.read_bytes(), password=None)
         assert isinstance(private, ec.EllipticCurvePrivateKey)
         self._key = private
@@ -50,7 +51,9 @@ class Connection:
         self._address, self._ca = address, ca.read_bytes()
         self._channel, self._raw, self._raw_calls = self._open(), self._open(), 0
         self._stub = FleetStub(self._channel)
-        request = fleet.ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT)
+        request = fleet.ActivateNodeRequest(
+            public_key=claims or self._public, heartbeat_interval=HEARTBEAT
+        )
         self.node = Node(node_id=self.call("ActivateNode", request).node_id)
         self._closed = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()

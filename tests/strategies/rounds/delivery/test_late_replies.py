@@ -10,7 +10,7 @@ from flwr.app import Message
 
 from strategies.rounds.link import Link
 
-from .scripted_link import NODES, Serve, message
+from .scripted_link import NODES, POLL, Serve, message
 
 SILENT = {"silent": True}
 LOST = (3, 4, 5, 8)
@@ -42,6 +42,18 @@ def test_who_answers_in_time_while_others_answers_are_read_is_not_silent(serve: 
         server.link.clock.sleep(20.0 if heard == ["anna"] else 0.0)
     assert heard == ["anna", "ben"] and server.delivery.silent == {"cleo"}
     assert server.link.seconds == 20.0
+
+
+def test_what_the_server_does_meanwhile_is_no_clients_time(serve: Serve) -> None:
+    """Reading each answer takes 30 s; cleo alone is waited for that long."""
+    server = serve({12: [fate(5.0)], 13: [fate(95.0)]})
+    asked = [(client, message(client, 1)) for client in NODES]
+    for reply in server.delivery.exchange(Link(server.link), asked, 600.0, NODES, most=2):
+        server.delivery.note_usable(server.delivery.client_of(reply))
+        server.link.clock.sleep(30.0)
+    assert server.delivery.pace.took["anna"] == 0 and server.delivery.pace.took["ben"] <= POLL
+    assert server.delivery.pace.slow == {"cleo"}
+    assert server.counts() == {"slow_replies": {"cleo": 1}}
 
 
 def test_a_very_late_reply_is_counted_whenever_it_comes(serve: Serve) -> None:

@@ -52,6 +52,21 @@ def test_the_handshake_waits_for_enough(grid: ScriptedGrid) -> None:
     assert 9.0 <= grid.seconds < 9.5
 
 
+def test_the_handshake_waits_for_more_than_half_to_say_the_same(grid: ScriptedGrid) -> None:
+    grid.clients[3] = "cleo"
+    grid.odd, grid.arrivals = {1}, {3: 9.0}
+    registry, agreed = agreed_on(grid)
+    assert registry.online == {"ben", "cleo"} and agreed.classes == ("a", "b")
+    assert 9.0 <= grid.seconds < 9.5
+
+
+def test_it_does_not_wait_for_that_for_ever(grid: ScriptedGrid) -> None:
+    grid.odd = {1}
+    with pytest.raises(RunError, match=r"half of 2 say the same: 'anna': .*; 'ben': .*min-clients"):
+        agreed_on(grid)
+    assert 20.0 <= grid.seconds < 20.5
+
+
 def test_the_handshake_waits_for_answers_but_not_for_ever(grid: ScriptedGrid) -> None:
     grid.silent = {2}
     registry, agreed = agreed_on(grid)

@@ -1,0 +1,171 @@
+"""Who keeps a round waiting is asked less and less often; its other clients say who does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Message, MessageType
+
+from fedsub_core.wire import handshake
+from strategies.rounds import delivery
+from strategies.rounds.pace import (
+    LEAST_SECONDS,
+    RECOVERY_SECONDS,
+    SLACK,
+    Pace,
+    most_of,
+)
+from strategies.rounds.patience import Patience
+
+from ..finished_run import FinishedRun, MakePeople, RunMethod
+from ..slow_link import SlowLink, WaitingClock
+from ..tampered_grid import Reply
+
+#: The largest client is node 1, so p2 of four is node 3.
+P2 = 3
+USUAL = 4.0
+
+
+def pace(*took: float, most: int = 3, timeout: float = 600.0) -> Pace:
+    return Pace(timeout, most, {f"p{i + 1}": seconds for i, seconds in enumerate(took)})
+
+
+@pytest.mark.parametrize(
+    ("took", "limit", "slow"),
+    [
+        ((1, 1), math.inf, set()),  # of fewer than most nobody knows
+        ((1, 1, 1, 14), LEAST_SECONDS, set()),
+        ((1, 1, 1, 16), LEAST_SECONDS, {"p4"}),
+        ((22, 1, 1, 1), LEAST_SECONDS, {"p1"}),
+        ((10, 10, 10, 39), 40, set()),
+        ((10, 10, 10, 41), 40, {"p4"}),
+        ((0, 10, 10, 41), 40, {"p4"}),  # one that answers at once hurries nobody
+        ((500, 500, 500, 590), 2000, set()),  # all train longer
+    ],
+)
+def test_slow_is_who_takes_several_times_as_long_as_most(
+    took: tuple[float, ...], limit: float, slow: set[str]
+) -> None:
+    assert SLACK == 4
+    assert pace(*took).limit == limit and pace(*took).slow == slow
+
+
+def test_a_deadline_is_never_below_what_recovering_takes_nor_above_the_timeout() -> None:
+    assert pace(4, 4).deadline == 600
+    assert pace(4, 4, 4).deadline == RECOVERY_SECONDS
+    assert pace(100, 100, 100).deadline == 400
+    assert pace(200, 200, 200).deadline == 600
+    assert pace(4, 4, 4, timeout=25).deadline == 25
+    assert pace(4, 4, 4, most=0).deadline == 600 and pace(4, 4, 400, most=0).slow == set()
+
+
+@pytest.mark.parametrize(
+    ("asked", "quorum", "most"), [(1, 0.5, 1), (2, 0.5, 2), (3, 0, 2), (4, 0.5, 3), (10, 0.9, 9)]
+)
+def test_most_are_more_than_half_and_the_quorum(asked: int, quorum: float, most: int) -> None:
+    assert most_of(asked, quorum) == most
+
+
+def test_who_is_slow_in_round_after_round_rests_a_round_later_than_the_silent() -> None:
+    patience, asked = Patience(), []
+    for round in range(1, 40):
+        if not patience.resting(["p", "other"], round):
+            asked.append(round)
+            patience.note(round, {"p": True}, slow={"p"})
+    assert asked == [1, 2, 3, 5, 9, 17, 33]
+    patience.note(40, {"p": True})
+    assert patience == Patience()
+    # Slow and of no use is of no use; slow in what it was not asked to train for counts, too.
+    patience.note(1, {"p": False}, slow={"p"})
+    patience.note(2, {"p": False}, slow={"p"})
+    assert patience.again == {"p": 4}
+    patience.note(1, {}, slow={"q"})
+    assert patience.failures["q"] == 1
+
+
+@pytest.fixture
+def slow_run(
+    people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[FinishedRun, list[float]]]:
+    """Run rounds in which node P2 answers after so many seconds, the others after USUAL."""
+
+    def run(
+        kind: str = MessageType.TRAIN, seconds: float = 22.0, **keys: Any
+    ) -> tuple[FinishedRun, list[float]]:
+        clock, ends = WaitingClock(), [1000.0]
+        monkeypatch.setattr(delivery, "time", clock)
+
+        def takes(message: Message) -> float:
+            told = message.metadata
+            if told.message_type == MessageType.QUERY:
+                return 0.0
+            return seconds if (told.dst_node_id, told.message_type) == (P2, kind) else USUAL
+
+        keys = {"rounds": 10, "round_timeout": 25.0, "quorum": 0.5} | keys
+        finished = run_method(
+            people(samples=6),
+            "fedavg",
+            link=partial(SlowLink, clock=clock, seconds=takes),
+            after_round=lambda round, run: ends.append(clock.now),
+            **keys,
+        )
+        return finished, [after - before for before, after in pairwise(ends)]
+
+    return run
+
+
+@pytest.mark.parametrize("kind", [MessageType.TRAIN, MessageType.EVALUATE])
+def test_who_answers_just_in_time_for_ever_rests_ever_longer(
+    slow_run: Callable[..., tuple[FinishedRun, list[float]]], kind: str
+) -> None:
+    run, seconds = slow_run(kind)
+    waits = [round for round, s in enumerate(seconds, start=1) if s > 20]
+    assert waits == [1, 2, 3, 5, 9]
+    assert set(run.metric("slow_replies")) == {(round, "p2") for round in waits}
+    assert [round for round, _ in run.metric("resting")] == [4, 6, 7, 8, 10]
+    # What it sent in time is used all the same.
+    assert [r for r, client in run.metric("bytes_up_sent") if client == "p2"] == waits
+    assert run.metric("missing_replies") == {}
+
+
+def test_a_steady_device_that_takes_a_few_times_as_long_is_asked_in_every_round(
+    slow_run: Callable[..., tuple[FinishedRun, list[float]]],
+) -> None:
+    run, seconds = slow_run(seconds=14.0)
+    assert len(run.metric("bytes_up_sent")) == 40 and min(seconds) > 14
+    assert run.metric("slow_replies") == run.metric("resting") == {}
+
+
+def test_nobody_is_waited_for_long_once_most_have_answered(
+    slow_run: Callable[..., tuple[FinishedRun, list[float]]],
+) -> None:
+    run, seconds = slow_run(seconds=590.0, rounds=2, round_timeout=600.0)
+    assert run.metric("missing_replies") == {(1, "p2"): 1, (2, "p2"): 1}
+    assert all(RECOVERY_SECONDS < s < RECOVERY_SECONDS + 3 * USUAL for s in seconds)
+    # As long as the quorum lacks it, it is waited for.
+    run, seconds = slow_run(seconds=590.0, rounds=1, round_timeout=600.0, quorum=1.0)
+    assert run.metric("missing_replies") == {} and seconds[0] > 590
+
+
+def test_simulated_people_are_never_slow(
+    slow_run: Callable[..., tuple[FinishedRun, list[float]]],
+) -> None:
+    """They take turns on one machine, and their results must follow from the seed alone."""
+
+    def simulated(reply: Reply) -> Message:
+        if reply.kind == MessageType.QUERY:
+            record: ConfigRecord = reply.message.content.config_records[handshake.HANDSHAKE]
+            record["people"], record["nodes"] = 4, 4
+        return reply.message
+
+    run, _ = slow_run(tamper=simulated, rounds=4)
+    assert run.metric("slow_replies") == run.metric("resting") == {}
+    plain, _ = slow_run(tamper=simulated, rounds=4, seconds=USUAL)
+    for name, tensor in plain.states[-1].items():
+        assert torch.equal(run.states[-1][name], tensor), name

@@ -1,0 +1,54 @@
+"""A link on which some nodes' replies take a while, on a clock that only waiting moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from .partial_grid import PartialGrid
+
+
+class WaitingClock:
+    """A clock that only sleeping moves; stands in for the module ``time``."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """The time, s."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+class SlowLink(PartialGrid):
+    """A Grid in front of another.
+
+    Parameters
+    ----------
+    seconds : that the reply to a message takes.
+    """
+
+    def __init__(
+        self, grid: Grid, clock: WaitingClock, seconds: Callable[[Message], float]
+    ) -> None:
+        self.grid, self.clock, self.seconds = grid, clock, seconds
+        self._due: dict[str, float] = {}
+
+    def get_node_ids(self) -> Iterable[int]:
+        return self.grid.get_node_ids()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        sent = list(messages)
+        ids = list(self.grid.push_messages(sent))
+        for message in sent:
+            self._due[message.metadata.message_id] = self.clock.now + self.seconds(message)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        there = [one for one in message_ids if self._due[one] <= self.clock.now]
+        return self.grid.pull_messages(there)
