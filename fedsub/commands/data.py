@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from fedsub.commands.derived_data import add_derived
+from fedsub.commands.nearest import Group
 from fedsub.commands.progress import progress
 from fedsub.commands.terminal import (
     FOLDER,
@@ -27,7 +28,7 @@ from fedsub_core.files import check_new_folder
 from fedsub_core.options import read_options
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def data() -> None:
     """Get data sets, turn them into federations, and look at what came out."""
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from fedsub.commands.nearest import Group
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import key_values
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def deploy() -> None:
     """Run on real devices: SuperLink, SuperNodes, TLS and keys.
 

@@ -77,6 +77,7 @@ def run(
     CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
     how the methods compare and where the run's folder and its report lie.
     """
+    from fedsub.commands.split_words import split_words
     from fedsub.engines.simulation import build_grid, ray_grids
     from fedsub.report.tables import print_results
     from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
@@ -116,6 +117,7 @@ def run(
                 make_grid,
             )
     print_results(console, method_summaries(folder))
+    console.print(split_words(resolved, federation), soft_wrap=True, highlight=False)
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
     person = next(iter(federation.clients))
     use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"

@@ -126,6 +126,8 @@ def test_a_name_knows_what_decides_the_outcome_and_nothing_else(place: Path) -> 
         ("seeds = [0, 3]", "seeds = 3", "seeds: got 3, expected whole numbers"),
         ("seeds = [0, 3]", "show = 3", "show: got 3, expected a list"),
         ("seeds = [0, 3]", "paper = [3]", r"paper: got \[3\], expected tables"),
+        ("rounds = 2", "rounds = [2, 3]", r"run: rounds: got \[2, 3\], .* under \[\[vary\]\]"),
+        ("lam = 0.5", "lam = [0.5, 1.0]", r"methods: ditto 0.5: lam: got .* under \[tune\]"),
         ("[tune]", "[paper]", r"paper: got .*, expected tables, each \[\[paper\]\]"),
         ('"ditto.lam" = [0.1, 1.0]', '"dito.lam" = [0.1]', "tune: dito.lam: no row"),
         ('"ditto.lam" = [0.1, 1.0]', '"fedprox.mu" = [0.1]', "tune: fedprox.mu: no row"),
