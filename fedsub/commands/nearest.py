@@ -18,12 +18,14 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            root = ctx.find_root().command
-            found = dict(_commands(root, "fedsub"))
-            if near := get_close_matches(args[0], {*found.values()}, n=1):
-                meant = [f"`{path}`" for path, name in found.items() if name == near[0]]
-                error.message += f" Did you mean {' or '.join(meant)}?"
-            raise
+            found = dict(_commands(ctx.find_root().command, "fedsub"))
+            near = get_close_matches(args[0], {*found.values()}, n=1)
+            if not near:
+                raise
+            meant = [f"`{path}`" for path, name in found.items() if name in near]
+            raise click.UsageError(
+                f"{error.message} Did you mean {' or '.join(meant)}?", ctx
+            ) from error
 
 
 def _commands(group: click.Command, path: str) -> Iterator[tuple[str, str]]:
