@@ -15,10 +15,11 @@ def seed_streams(name: str) -> None:
     seed = derive_seed(0, "", 0, name)
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)  # type: ignore[no-untyped-call]
+    torch.manual_seed(seed)
 
 
 def positions() -> tuple[object, ...]:
     """Return where the streams are: equal before and after what does not draw from them."""
-    _, keys, *rest = np.random.get_state()
-    return (random.getstate(), bytes(keys), *rest, bytes(torch.random.get_rng_state().numpy()))
+    numpys = np.random.get_state(legacy=False)
+    at = (bytes(numpys["state"]["key"]), numpys["state"]["pos"], numpys["has_gauss"])
+    return (random.getstate(), at, bytes(torch.random.get_rng_state().numpy()))

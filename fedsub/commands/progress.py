@@ -53,7 +53,8 @@ def bars(bar: Progress, names: Sequence[str] = ()) -> Tell:
 class Lines:
     """Tells by lines on standard output, each there as soon as it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._begun: dict[str, tuple[float, float]] = {}
         self._last = 0.0
 
@@ -62,7 +63,7 @@ class Lines:
 
         `words` say how far it is; the time that is left follows from the pace since it began here.
         """
-        now = time.monotonic()
+        now = self._clock()
         first = name not in self._begun
         since, before = self._begun.setdefault(name, (now, done))
         if not first and done < total and now - self._last < EVERY:

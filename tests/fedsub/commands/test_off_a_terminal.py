@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedsub.commands import progress as told
 from fedsub.commands.progress import Lines, draws_bars
 from fedsub.commands.study_progress import in_words
 from fedsub.studies.runner import Stage
@@ -36,15 +35,10 @@ fedavg = {{}}
 """
 
 
-def clock(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
-    monkeypatch.setattr(told.time, "monotonic", iter(seconds).__next__)
-
-
 def test_a_line_as_it_begins_every_few_seconds_and_as_it_ends(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    clock(monkeypatch, 0, 2, 6, 8, 10, 11.2, 70)
-    lines = Lines()
+    lines = Lines(iter((0.0, 2.0, 6.0, 8.0, 10.0, 11.2, 70.0)).__next__)
     for name, done in (("a", 10), ("a", 15), ("a", 20), ("a", 35), ("a", 40), ("b", 0), ("b", 40)):
         lines.tell(name, done, 40, f"{done} of 40 rounds")
     assert capsys.readouterr().out.splitlines() == [

@@ -184,7 +184,7 @@ def test_no_more_runs_than_jobs_at_a_time(
                 return begin(task)
 
             monkeypatch.setattr(engine, "_begin", noted)
-            for _ in engine(tasks, tmp_path / str(jobs)):
+            for _ in engine(tasks, tmp_path / str(jobs), lambda task, round: None):
                 happened.append("ended")
         assert happened == expected
 
