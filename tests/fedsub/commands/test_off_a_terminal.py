@@ -93,6 +93,7 @@ def test_an_interrupted_run_goes_on_by_the_line_that_it_ends_with(town_folder: P
     assert not set("\r\x1b") & set(err + done.stderr + done.stdout)
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_by_the_line_that_it_ends_with(town_folder: Path) -> None:
     file, out = town_folder.parent / "two runs.toml", town_folder.parent / "out"
     file.write_text(STUDY.format(data=town_folder))
