@@ -31,7 +31,7 @@ from fedsub_server.rundb import RunDatabase
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "README.md").read_text("utf-8")
 (FLOWER,) = re.findall(r"^\.venv/bin/flwr (run .+)$", PAGE, re.MULTILINE)
-(LEFT,) = re.findall(r"^(pgrep .+)\n(?=kill PID$)", PAGE, re.MULTILINE)
+(LEFT,) = re.findall(r"`(pgrep [^`]+)` shows its process id, `kill PID`", PAGE)
 PEOPLE = 10
 
 
