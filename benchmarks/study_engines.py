@@ -87,7 +87,7 @@ def seconds_of(study: Study, engine: AbstractContextManager[Engine]) -> tuple[fl
         folder = Path(temporary)
         begun = time.perf_counter()
         with engine as over:
-            chosen = run_study(study, folder, over, lambda stage, done, total: None)
+            chosen = run_study(study, folder, over, lambda stage: None)
         seconds = time.perf_counter() - begun
         return seconds, write_tables(study, folder, finished(study, folder, chosen))
 

@@ -17,6 +17,7 @@ from fedsub.commands.deploy import deploy
 from fedsub.commands.device import export, predict
 from fedsub.commands.forget import forget
 from fedsub.commands.methods import methods
+from fedsub.commands.nearest import Group
 from fedsub.commands.report import report
 from fedsub.commands.run import run
 from fedsub_core.errors import FedSubError, cut
@@ -24,7 +25,9 @@ from fedsub_core.extras import EXTRAS, lacking
 from fedsub_core.version import VERSION
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(VERSION, prog_name="fedsub")
 def cli() -> None:
     """Personalised federated learning: every person ends with a model of their own.

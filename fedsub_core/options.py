@@ -33,6 +33,7 @@ def option(
     above: float | None = None,
     below: float | None = None,
     pattern: str | None = None,
+    like: str = "",
 ) -> Any:
     """Return a dataclass field with a default, a one-line meaning and an optional range.
 
@@ -42,9 +43,11 @@ def option(
         Bounds of a number; `above` and `below` are not themselves allowed.
     pattern : str or None
         Regular expression that a text must match as a whole.
+    like : str
+        What the pattern says, in words for people.
     """
     limits = {"minimum": minimum, "maximum": maximum, "above": above, "below": below}
-    return field(default=default, metadata={"doc": doc, "pattern": pattern, **limits})
+    return field(default=default, metadata={"doc": doc, "pattern": pattern, "like": like, **limits})
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Option:
     above: float | None = None
     below: float | None = None
     pattern: str | None = None
+    like: str | None = None
 
     @property
     def expected(self) -> str:
@@ -71,7 +75,7 @@ class Option:
         limits = (self.minimum, self.maximum, self.above, self.below)
         bounds = [f"{w} {v:g}" for w, v in zip(words, limits, strict=True) if v is not None]
         if self.pattern is not None:
-            bounds.append(f"like {self.pattern}")
+            return str(self.like)
         return " ".join([_KINDS[self.type], " and ".join(bounds)]).strip()
 
     def check(self, value: object, where: str) -> Value:
@@ -116,7 +120,7 @@ class Option:
 def describe(options: type[Any]) -> list[Option]:
     """Return the options of a dataclass in their order; fields without a meaning are none."""
     hints = get_type_hints(options)
-    names = ("minimum", "maximum", "above", "below", "pattern")
+    names = ("minimum", "maximum", "above", "below", "pattern", "like")
     return [
         Option(
             f.name.replace("_", "-"),

@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread, and where the real federations lie."""
+"""Shared by all tests: one thread, randomness by name, and where the real federations lie."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from _pytest.fixtures import FixtureDef, SubRequest
+from hypothesis import settings
 
 from fedsub_core.kernels import library
 
+from .random_streams import seed_streams
+
 ROOT = Path(__file__).resolve().parents[1]
 torch.set_num_threads(1)
+
+# Cases follow from a test's name, too, and how long one takes depends on who else computes.
+# `--hypothesis-profile=default` searches for new ones.
+settings.register_profile("by-name", derandomize=True, deadline=None)
+settings.load_profile("by-name")
 
 #: Slow tests that take minutes, by how their paths begin.
 LONGEST = ("tests/methods/test_engines", "tests/fedsub/deploy/", "tests/docker/", "tests/docs/")
@@ -27,6 +36,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(starts, len(LONGEST))
 
     items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: FixtureDef[object], request: SubRequest) -> Iterator[None]:
+    """Let what a fixture draws follow from its name and scope, not from which test comes first."""
+    seed_streams(f"{request.node.nodeid} {fixturedef.argname}")
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Let what a test draws follow from its name, in whatever order tests run."""
+    seed_streams(item.nodeid)
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from fedsub.commands.engines import check_engine, engine_options
-
-#: Seconds over which the time left is estimated: a run may take an hour.
-A_DAY = 86_400
+from fedsub.commands.going_on import told_how_to_go_on
 
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
@@ -53,6 +51,7 @@ def compare(
     Every finished run is kept in the study's folder: a study that was interrupted goes on, and one
     whose file was changed makes only the runs that changed.
     """
+    from fedsub.commands.study_progress import study_progress
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
     from fedsub.studies.runner import RunsFailedError, run_study
@@ -67,34 +66,18 @@ def compare(
     console = Console()
     wanted = shortened(read_study(study, data), seeds, rounds, only)
     folder = (out or Path("runs") / study.stem).resolve()
-    columns = (
-        TextColumn("{task.description:>8}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("of the work"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
     spread = (
         ray_engine(ray_address, jobs)
         if engine == "ray"
         else nullcontext(local_engine(jobs or usable_cores()))
     )
     # A cluster that refuses leaves no folder behind.
-    with spread as over, Progress(*columns, console=console, speed_estimate_period=A_DAY) as bar:
+    with spread as over, told_how_to_go_on(lambda: sys.argv[1:]), study_progress(console) as tell:
         make_folder(folder)
         keep_study(folder, study, data, {"seeds": seeds, "rounds": rounds, "only": only})
-        lines: dict[str, object] = {}
-
-        def progress(stage: str, done: float, total: float) -> None:
-            if not total:
-                return
-            if stage not in lines:
-                lines[stage] = bar.add_task(stage, total=total)
-            bar.update(lines[stage], completed=done)  # type: ignore[arg-type]
-
         failed = None
         try:
-            chosen = run_study(wanted, folder, over, progress)
+            chosen = run_study(wanted, folder, over, tell)
         except RunsFailedError as error:
             failed, wanted, chosen = error, error.rest, error.chosen
             if not any(wanted.rows()):

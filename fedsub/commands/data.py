@@ -10,13 +10,14 @@ from rich.padding import Padding
 from rich.table import Table
 
 from fedsub.commands.derived_data import add_derived
+from fedsub.commands.nearest import Group
+from fedsub.commands.progress import progress
 from fedsub.commands.terminal import (
     FOLDER,
     OUT,
     SEED,
     SETTINGS,
     console,
-    people_progress,
     print_counts,
     print_federation,
     print_options,
@@ -27,7 +28,7 @@ from fedsub_core.files import check_new_folder
 from fedsub_core.options import read_options
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def data() -> None:
     """Get data sets, turn them into federations, and look at what came out."""
 
@@ -134,15 +135,14 @@ def prepare(
         from fedsub_core.data.watch import watch_file
 
         source = watch_file()
-    with people_progress() as bar:
-        task = bar.add_task("people", total=None)
+    with progress(console, "people", [name]) as tell:
         prepared = write_prepared(
             name,
             source,
             out,
             options,
             workers or RunConfig().workers,
-            lambda done, total: bar.update(task, completed=done, total=total),
+            lambda done, total: tell(name, done, total),
         )
     print_counts(prepared.counts)
     print_federation(prepared.federation, out)

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from fedsub.commands.nearest import Group
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import key_values
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def deploy() -> None:
     """Run on real devices: SuperLink, SuperNodes, TLS and keys.
 
@@ -48,7 +49,7 @@ def local(
     not give it. Makes certificates and keys, starts SuperLink, SuperNodes and SuperExecs on
     loopback, runs all rounds, prints the results, and leaves no process behind, also after Ctrl-C.
     """
-    from fedsub.commands.progress import rounds_progress
+    from fedsub.commands.progress import progress
     from fedsub.deploy.signals import Interrupted
     from fedsub.engines.rehearsal import Rehearsal
     from fedsub.report.report import REPORT_FILE
@@ -59,13 +60,15 @@ def local(
     overrides = key_values(settings, "--set", "rounds=2")
     overrides |= {k: v for k, v in (("data", data), ("out", out)) if v is not None}
     resolved = read_config(config, {"beside": "", **overrides})
-    with rounds_progress(console) as bar:
-        task = bar.add_task(resolved.method, total=resolved.rounds)
+    rounds = resolved.rounds * len(resolved.methods)
+    with progress(console, "rounds", [resolved.method]) as tell:
 
         def say(text: str) -> None:
-            bar.console.print(text, highlight=False, soft_wrap=True, markup=False)
+            console.print(text, highlight=False, soft_wrap=True, markup=False)
 
-        rehearsal = Rehearsal(resolved, clients, say, lambda r: bar.update(task, completed=r))
+        rehearsal = Rehearsal(
+            resolved, clients, say, lambda finished: tell(resolved.method, finished, rounds)
+        )
         say(f"Folder: {rehearsal.place.folder}")
         try:
             folder = rehearsal()

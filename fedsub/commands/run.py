@@ -13,7 +13,8 @@ import click
 from rich.console import Console
 
 from fedsub.commands.engines import check_engine, engine_options
-from fedsub.commands.progress import rounds_progress
+from fedsub.commands.going_on import told_how_to_go_on
+from fedsub.commands.progress import progress
 from fedsub.commands.tracking import check_tracking, tracking
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, DataError
@@ -76,6 +77,7 @@ def run(
     CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
     how the methods compare and where the run's folder and its report lie.
     """
+    from fedsub.commands.split_words import split_words
     from fedsub.engines.simulation import build_grid, ray_grids
     from fedsub.report.tables import print_results
     from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
@@ -111,17 +113,22 @@ def run(
     if resume is not None:
         go_on(resume, resolved, federation)
     grids = ray_grids(ray_address) if engine == "ray" else nullcontext(build_grid)
-    with grids as make_grid, rounds_progress(console) as bar:
+    with grids as make_grid:
         folder = resume or new_folder(resolved)
-        tasks = {n: bar.add_task(n, total=resolved.rounds) for n in resolved.methods}
-        train_methods(
-            resolved,
-            federation,
-            folder,
-            lambda name, round: bar.update(tasks[name], completed=round),
-            make_grid,
-        )
+        more = _beside(with_report, engine, ray_address, tensorboard, mlflow)
+        with (
+            told_how_to_go_on(lambda: ["run", "--resume", str(folder.absolute()), *more]),
+            progress(console, "rounds", resolved.methods) as tell,
+        ):
+            train_methods(
+                resolved,
+                federation,
+                folder,
+                lambda name, round: tell(name, round, resolved.rounds),
+                make_grid,
+            )
     print_results(console, method_summaries(folder))
+    console.print(split_words(resolved, federation), soft_wrap=True, highlight=False)
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
     person = next(iter(federation.clients))
     use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
@@ -136,3 +143,14 @@ def run(
             following.update()
         for place in following.places():
             console.print(place, soft_wrap=True, markup=False)
+
+
+def _beside(
+    with_report: bool, engine: str, ray_address: str | None, tensorboard: bool, mlflow: str | None
+) -> list[str]:
+    """Return the options of a run that its folder does not keep."""
+    options = [] if with_report else ["--no-report"]
+    options += ["--engine", engine] if engine != "local" else []
+    options += ["--ray-address", ray_address] if ray_address is not None else []
+    options += ["--tensorboard"] if tensorboard else []
+    return options + (["--mlflow", mlflow] if mlflow is not None else [])

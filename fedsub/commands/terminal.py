@@ -10,7 +10,6 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fedsub_core.options import describe, key_values
@@ -32,12 +31,6 @@ SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 def settings_of(texts: tuple[str, ...]) -> dict[str, str]:
     """Return keys and values of ``--set``, or raise ConfigError where one is neither."""
     return key_values(texts, "--set", "features=mean")
-
-
-def people_progress() -> Progress:
-    """Return a bar of people that are done."""
-    columns = (TextColumn("{task.description:>8}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeRemainingColumn(), console=console)
 
 
 def print_counts(counts: Mapping[str, int]) -> None:

@@ -75,8 +75,10 @@ class CohortGrid(SimulationGrid):
         #: Whether some rounds ask only some clients.
         self._sampled = False
         self._where = dict(zip(self._nodes, places, strict=True))
-        self._pool: ThreadPoolExecutor
-        self._pool = ThreadPoolExecutor(workers, initializer=lambda: _begin(self._pool, workers))
+        # No thread knows the grid: its models' memory is free as soon as the grid is dropped.
+        pool: ThreadPoolExecutor
+        pool = ThreadPoolExecutor(workers, initializer=lambda: _begin(pool, workers))
+        self._pool = pool
 
     def close(self) -> None:
         """End the worker threads."""

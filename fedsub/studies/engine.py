@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from fedsub.engines.simulation import Progress
 from fedsub.studies.run import check_data, train_methods
 from fedsub.studies.study import Task
 from fedsub.studies.tuning import tuning_run
@@ -17,12 +18,17 @@ from fedsub_core.files import make_folder, write_whole
 from fedsub_server.results import RUN_FILE
 
 SECONDS_FILE = "seconds"
+#: Told about every second of each task that is trained, and how many of its rounds are done as far
+#: as that is known.
+Underway = Callable[[Task, int], None]
 #: Trains tasks, the first first, each in one thread into ``<folder>/<its name>``. Yields each as it
 #: ends, with what went wrong or None; closed before, it begins no more.
-Engine = Callable[[Sequence[Task], Path], Generator[tuple[Task, str | None], None, None]]
+Engine = Callable[[Sequence[Task], Path, Underway], Generator[tuple[Task, str | None], None, None]]
 
 
-def train_run(task: Task, federation: Federation, folder: Path) -> None:
+def train_run(
+    task: Task, federation: Federation, folder: Path, progress: Progress = lambda round: None
+) -> None:
     """Train a run to its end, from where it was left; its folder is that of any run."""
     config = task.config
     if task.tuning:
@@ -32,7 +38,7 @@ def train_run(task: Task, federation: Federation, folder: Path) -> None:
     make_folder(folder)
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     begun = time.monotonic()
-    train_methods(config, federation, folder, lambda name, round: None)
+    train_methods(config, federation, folder, lambda name, round: progress(round))
     write_whole(folder / SECONDS_FILE, f"{time.monotonic() - begun:.1f}\n".encode())
 
 

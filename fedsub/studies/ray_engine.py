@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fedsub.engines.ray_cluster import check_version, cluster, in_short
-from fedsub.studies.engine import Engine, federation_of, train_run, what_went_wrong
+from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.node_folders import LOCK, PREFIX, locked, sweep
 from fedsub.studies.study import Task
 from fedsub_core.data.federation import Federation
@@ -55,7 +55,7 @@ class _RayEngine:
         self.federations: dict[str, Any] = {}
 
     def __call__(
-        self, tasks: Sequence[Task], folder: Path
+        self, tasks: Sequence[Task], folder: Path, underway: Underway
     ) -> Generator[tuple[Task, str | None], None, None]:
         """Train tasks as :data:`Engine` says, as many at a time as there are CPUs."""
         ray, waiting = self.ray, deque(tasks)
@@ -88,6 +88,8 @@ class _RayEngine:
                     else:
                         _keep(left, folder / task.name)
                         yield task, None
+                for task in running.values():
+                    underway(task, 0)  # its rounds are known on its node alone
         finally:
             for run in running:
                 ray.cancel(run)

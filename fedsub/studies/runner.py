@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -38,8 +38,29 @@ from fedsub_server.summaries import MethodSummary, summarise_method
 log = logging.getLogger("fedsub")
 
 RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
-#: Called with a finished task, or with all that are to be done, and how many of their cost.
-Progress = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far one of a study's two stages is: the runs that choose values, and the runs.
+
+    Parameters
+    ----------
+    name : ``tuning`` or ``runs``.
+    ended, runs : how many runs have ended, of how many.
+    done, total : the same by what runs cost, with the rounds of those that have not ended.
+    now : the rounds that are known to be done of a run that is trained now, and all, by its name.
+    """
+
+    name: str
+    ended: int
+    runs: int
+    done: float
+    total: float
+    now: Mapping[str, tuple[int, int]]
+
+
+Progress = Callable[[Stage], None]
 
 
 class RunsFailedError(RunError):
@@ -155,16 +176,28 @@ def run_tasks(
     costs = {name: cost(task) for name, task in each.items()}
     total = sum(costs.values())
     _check_data(todo, folder)
-    done = total - sum(costs[task.name] for task in todo)
-    progress(stage, done, total)
+    left = {task.name for task in todo}
     failed: dict[str, str] = {}
+    now: dict[str, tuple[int, int]] = {}
+
+    def tell() -> None:
+        done = total - sum(costs[name] for name in left)
+        done += sum(costs[name] * round / rounds for name, (round, rounds) in now.items())
+        progress(Stage(stage, len(each) - len(left), len(each), done, total, dict(now)))
+
+    def underway(task: Task, round: int) -> None:
+        now[task.name] = round, task.config.rounds
+        tell()
+
+    tell()
     todo.sort(key=lambda task: -costs[task.name])
-    with closing(engine(todo, folder / RUNS)) as ended:
+    with closing(engine(todo, folder / RUNS, underway)) as ended:
         for task, error in ended:
             if error is not None:
                 failed[task.name] = error
-            done += costs[task.name]
-            progress(stage, done, total)
+            left.remove(task.name)
+            now.pop(task.name, None)
+            tell()
     return failed
 
 

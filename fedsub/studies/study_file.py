@@ -196,6 +196,11 @@ def _entries(path: Path, table: Mapping[str, Any]) -> Iterator[Entry]:
                 "blanks and . : + -"
             )
         hyper = dict(given)
+        if lists := [key for key, value in hyper.items() if isinstance(value, list)]:
+            raise ConfigError(
+                f"{path}: methods: {label}: {lists[0]}: got {hyper[lists[0]]!r}, expected one "
+                "value. Give each a row of its own, or the list under [tune], which chooses one"
+            )
         method = str(hyper.pop("method", label))
         if (method == LOCAL) != (label == LOCAL):
             raise ConfigError(
@@ -276,7 +281,14 @@ def _keys_of_runs(path: Path, name: str, table: Any) -> Iterator[tuple[str, Any]
     for key in _DECIDED.keys() & table.keys():
         got, place = table[key], _DECIDED[key]
         raise ConfigError(f"{path}: {name}: {key}: got {got!r}, expected it among {place}")
-    yield from flatten(table)
+    for key, value in flatten(table):
+        if name == "run" and isinstance(value, list):
+            raise ConfigError(
+                f"{path}: run: {key}: got {value!r}, expected one value. Give the list under "
+                "[[vary]], which makes a table for each of its values, or under [tune], which "
+                "chooses one"
+            )
+        yield key, value
 
 
 def _printed(path: Path, given: Mapping[str, Any], entries: Sequence[Entry]) -> Printed:

@@ -40,7 +40,11 @@ from fedsub_core.options import (
 )
 from fedsub_core.wire.encoding import WireSettings
 
-_TEXT = r"\S(.*\S)?"
+
+def _text(default: str, doc: str) -> Any:
+    """Return a key whose value is a text that says something."""
+    like = "one text, not empty, without blanks around it"
+    return option(default, doc, pattern=r"\S(.*\S)?", like=like)
 
 
 @dataclass(frozen=True)
@@ -51,18 +55,15 @@ class RunConfig:
     is filled with the method's defaults.
     """
 
-    data: str = option(
-        "watch", "a federation's folder, or 'watch' for the one built in", pattern=_TEXT
-    )
-    method: str = option("fedsub", "the method of the run", pattern=_TEXT)
+    data: str = _text("watch", "a federation's folder, or 'watch' for the one built in")
+    method: str = _text("fedsub", "the method of the run")
     beside: str = option(
         "local,fedavg", "methods trained beside it to compare, with commas; '' none"
     )
     rounds: int = option(60, "rounds of the federation", minimum=1)
-    model: str = option(
+    model: str = _text(
         "auto",
         "mlp, cnn1d, or an installed one; auto: mlp for features, cnn1d for raw windows",
-        pattern=_TEXT,
     )
     split: str = choice(
         "auto",
@@ -144,7 +145,7 @@ class RunConfig:
         doc="keys: a client is whose key was registered under its id, or who first took part with "
         "its key; open: whoever says so",
     )
-    out: str = option("runs", "folder in which the run's folder is made", pattern=_TEXT)
+    out: str = _text("runs", "folder in which the run's folder is made")
     folder: str = option("", "a Flower run's own folder; given again, that run goes on")
     hyper: dict[str, Any] = field(default_factory=dict)
 

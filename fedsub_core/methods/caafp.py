@@ -44,6 +44,7 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
         "share of zeros in each layer's weights: adaptive (by the group's labels and size) or "
         "fixed:S",
         pattern=r"adaptive|fixed:0(\.[0-9]+)?",
+        like="adaptive or fixed:S, such as fixed:0.5",
     )
     magnitude: float = option(0.5, "weight of |w| in the score", minimum=0)
     coherence_weight: float = option(0.25, "weight of members' likeness in the score", minimum=0)

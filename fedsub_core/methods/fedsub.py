@@ -40,6 +40,7 @@ class SubnetworkHyperparameters(Hyperparameters):
         "dbi",
         "number of clusters: dbi (the paper), dbi-capped, silhouette or fixed:K",
         pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
+        like="dbi, dbi-capped, silhouette or fixed:K, such as fixed:3",
     )
     prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
     depth: int = option(0, "collaborate on the first L layers only; 0 = all (full)", minimum=0)

@@ -39,6 +39,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
         "dbi-capped",
         "number of clusters: dbi, dbi-capped, silhouette or fixed:K",
         pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
+        like="dbi, dbi-capped, silhouette or fixed:K, such as fixed:3",
     )
     units: str = choice(
         "all",
@@ -58,6 +59,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
         "the person's models: local (alone), pulled and strong (own, pulled to the fused one), "
         "fused (as received), nearest (class means in its embedding), head (its body, own head)",
         pattern=rf"({'|'.join(EXPERTS)})(,({'|'.join(EXPERTS)}))*",
+        like=f"some of {', '.join(EXPERTS)}, with commas between them and no blanks",
     )
     pull: float = option(0.1, "weight of the pull of `pulled`", minimum=0)
     strong_pull: float = option(0.3, "weight of the pull of `strong`", minimum=0)

@@ -50,7 +50,8 @@ def require_within(name: str, key: str, last: int, rounds: int) -> None:
 def group_count(default: str) -> Any:
     """Return the hyperparameter that says into how many groups people are divided."""
     rules = r"fixed:[1-9][0-9]*|silhouette"
-    return option(default, "number of groups: fixed:K or silhouette", pattern=rules)
+    like = "silhouette or fixed:K, such as fixed:3"
+    return option(default, "number of groups: fixed:K or silhouette", pattern=rules, like=like)
 
 
 #: What goes before the name of a weight's gradient.

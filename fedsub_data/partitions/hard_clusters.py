@@ -41,6 +41,7 @@ class HardClustersOptions:
         "",
         "labels of each group, such as 0,1/2,3/4,5; empty = consecutive pairs of classes",
         pattern=r"([0-9]{1,6}(,[0-9]{1,6})*(/[0-9]{1,6}(,[0-9]{1,6})*)*)?",
+        like="numbers of classes with commas, and / between groups, such as 0,1/2,3",
     )
     alpha: float = option(
         0.5, "concentration between a client's classes", minimum=1e-3, maximum=1e6

@@ -10,8 +10,10 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +31,7 @@ from fedsub_server.rundb import RunDatabase
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "README.md").read_text("utf-8")
 (FLOWER,) = re.findall(r"^\.venv/bin/flwr (run .+)$", PAGE, re.MULTILINE)
+(LEFT,) = re.findall(r"`(pgrep [^`]+)` shows its process id, `kill PID`", PAGE)
 PEOPLE = 10
 
 
@@ -139,14 +142,19 @@ class LocalFlower:
 
     def end(self) -> None:
         """End the SuperLink that the first `flwr run` started and left, and all that it started."""
-        mark = f"FLWR_HOME={self.home}\0".encode()
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for process in Path("/proc").glob("[0-9]*"):
-                try:
-                    if mark in (process / "environ").read_bytes():
-                        os.kill(int(process.name), number)
-                except OSError:  # it has ended, or is another's
-                    continue
+            for process in self.processes():
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
+
+    def processes(self) -> list[int]:
+        """Return the ids of the SuperLink and of all that it started."""
+        mark, found = f"FLWR_HOME={self.home}\0".encode(), []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended, or is another's
+                if mark in (process / "environ").read_bytes():
+                    found.append(int(process.name))
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +164,24 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlower]:
     flower = LocalFlower(tmp_path_factory.mktemp("flower"))
     yield flower
     flower.end()
+
+
+@pytest.mark.slow
+def test_the_superlink_that_is_left_ends_by_the_pages_commands(tmp_path: Path) -> None:
+    flower = LocalFlower(tmp_path)
+    try:
+        flower.flwr(["list", "local"])  # starts it, as a run would
+        found = subprocess.run(LEFT, shell=True, capture_output=True, text=True).stdout
+        port = flower.env["FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"]
+        (pid,) = [int(line.split()[0]) for line in found.splitlines() if f"--port {port} " in line]
+        assert len(flower.processes()) > 1, "it starts others"
+        os.kill(pid, signal.SIGTERM)
+        until = time.monotonic() + 60
+        while flower.processes():
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    finally:
+        flower.end()
 
 
 def as_written(out: Path, rounds: int) -> list[str]:

@@ -21,6 +21,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.agreement import AGREED
 from strategies.rounds.strategy import PersonalizedStrategy
+from tests.random_streams import positions
 
 #: Every method of the table is put through the same; a method that is added is, too.
 every_method = pytest.mark.parametrize("name", list(METHODS))
@@ -102,6 +103,8 @@ def run_method(
 ) -> Run:
     """Run a method's rounds on a federation; the grid that is made is added to `grids`.
 
+    Nothing in it may draw from the streams that the whole process shares.
+
     Parameters
     ----------
     after : go on where this run left off.
@@ -111,6 +114,7 @@ def run_method(
     own = replace(METHODS[name].agreed(), **(hyper or {}))
     few: dict[str, Any] = dict(rounds=3, device="cpu", threads=1, lr=0.05, batch_size=16)
     config = RunConfig(method=name, beside="", hyper={name: own}, **few | keys)
+    shared_streams = positions()
     grid = build_grid(config, name, federation or people())
     grids.append(grid)
     if prepare is not None:
@@ -137,4 +141,8 @@ def run_method(
         grid.load_state(after.grid.state())
     with suppress(Interrupted):
         strategy.start(grid)
+    # A run is free as soon as a test drops it: nothing that it holds leads back to it.
+    del strategy.aggregate
+    strategy.on_round = None
+    assert positions() == shared_streams, f"{name} drew from a stream that the process shares"
     return finished

@@ -52,7 +52,8 @@ class Device:
         parts, version, known = self._received(content, turn, reference)
         params = methods.take_in(params, parts)
         steps = {key: self.config[key] for key in ("epochs", "lr", "momentum")}
-        params, loss = model.train(params, x, y, **steps, batch=self.config["batch-size"])
+        batch = int(self.config["batch-size"])
+        params, loss = model.train(params, x, y, **steps, batch=batch, seed=round)
         if known != int(reference.get("", [0])[0]):
             reference = {}
         header = {"client_id": self.client, "round": round, "examples": len(y)}

@@ -64,10 +64,17 @@ def gradients(params: Params, x: Array, y: Array) -> tuple[Params, float]:
 
 
 def train(
-    params: Params, x: Array, y: Array, epochs: int, lr: float, momentum: float, batch: int
+    params: Params,
+    x: Array,
+    y: Array,
+    epochs: int,
+    lr: float,
+    momentum: float,
+    batch: int,
+    seed: int,
 ) -> tuple[Params, float]:
     """Return the model after SGD whose momentum starts at zero, and the mean loss of its steps."""
-    params, losses, order = dict(params), [], np.random.default_rng()
+    params, losses, order = dict(params), [], np.random.default_rng(seed)
     buffers = {name: np.zeros_like(tensor) for name, tensor in params.items()}
     for _ in range(epochs):
         shuffled = order.permutation(len(y))

@@ -29,6 +29,8 @@ def test_rows_of_which_a_run_failed_are_missing_and_said(fedsub: Call, town_fold
     file.write_text(STUDY.format(data=town_folder, layers=9))
     code, out, err = fedsub("compare", file)
     assert code == 2 and "2 runs failed, the others are kept" in err
+    # No terminal, no bar.
+    assert re.match(r"tuning: 0 of 6 runs ended, 0%\n(tuning: .+\n)*runs: 0 of 2 runs", out)
     assert len(re.findall(r"tuning-deep-seed0-\w+: .*head: got 9 layers", err)) == 2
     assert f"Study folder: {folder} (tables.md)" in out
     for name in ("tables.md", "report.html"):

@@ -97,6 +97,25 @@ def test_one_client(run: Callable[..., Path], town_folder: Path) -> None:
     assert reached["fedsub"] == reached["local"] == pytest.approx(reached["fedavg"], abs=1e-6)
 
 
+def test_a_split_at_random_is_said_below_the_tables(fedsub: Call, town_folder: Path) -> None:
+    """Where the card knows no order in time, neighbours in time may be trained on and tested."""
+    args = (*COMMON, "--data", town_folder, "--method", "local", "--beside", "")
+    code, out, _ = fedsub(*args)
+    assert code == 0 and "\nSplit: at random within each class, for everybody. If samples" in out
+    assert "set time_ordered = true in federation.toml" in out
+    card = town_folder / "federation.toml"
+    card.write_text(card.read_text().replace("time_ordered = false", "time_ordered = true"))
+    code, out, _ = fedsub(*args)
+    assert code == 0 and "\nSplit: cut in time, for everybody.\n" in out
+    card.write_text(card.read_text().replace("time_ordered = true", "time_ordered = false"))
+    with np.load(town_folder / "clients" / "p1.npz") as held:
+        arrays = dict(held)
+    np.savez(town_folder / "clients" / "p1.npz", **arrays, t=np.arange(len(arrays["y"])) / 2)
+    card.write_text(f"window_s = 1.0\n{card.read_text()}")
+    code, out, _ = fedsub(*args)
+    assert code == 0 and "\nSplit: at random within each class, for 3 of 4 people. If" in out
+
+
 def test_the_folder_says_how_it_came_about(run: Callable[..., Path], town_folder: Path) -> None:
     Path("my.toml").write_text('seed = 7\nbeside = "local"\n[fedsub]\nfusion = "avg"\n')
     args = ("my.toml", "--seed", "8", "--set", "fedsub.depth=1", "--data", town_folder)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -94,6 +96,18 @@ def test_who_is_drawn_from_several_stacks_trains_as_alone(
         drawn = Outcome(town(9), method, threads=threads, **keys)
         assert max(drawn.stacks) == chunk
         assert_equal(alone, drawn)
+
+
+def test_a_grid_that_is_dropped_takes_no_memory(town: Town) -> None:
+    with grid_of(town(), "local") as grid:
+        build_strategy(config("local"), "local").start(grid)
+    left = weakref.ref(grid.cohorts[0])
+    gc.disable()  # which would come some time, hundreds of megabytes later
+    try:
+        del grid
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_stacks_are_of_like_clients() -> None:

@@ -13,7 +13,7 @@ from fedsub.studies.study import Entry, Task
 from fedsub_core.config.run_config import RunConfig
 
 
-def dies(task: Task, folder: Path) -> None:
+def dies(task: Task, folder: Path, place: int) -> None:
     """Die as a process that the system kills; `fedprox` the first time only."""
     marked = folder / task.method
     again = marked.exists()
@@ -31,7 +31,8 @@ def test_who_made_a_process_die_is_found(
         Task(Entry(name, name, {}), (), RunConfig(method=name, beside=""))
         for name in ("local", "fedavg", "ditto", "fedprox", "fedrep")
     ]
-    ended = {task.method: error for task, error in local_engine.local_engine(jobs)(tasks, tmp_path)}
+    engine = local_engine.local_engine(jobs)(tasks, tmp_path, lambda task, round: None)
+    ended = {task.method: error for task, error in engine}
     assert ended.keys() == {task.method for task in tasks}
     assert ended.pop("fedavg") == local_engine.DIED
     assert set(ended.values()) == {None}

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsub.studies.engine import federation_of, train_run
+from fedsub.studies.engine import Underway, federation_of, train_run
 from fedsub.studies.local_engine import local_engine
-from fedsub.studies.runner import RunsFailedError, choose, cost, run_study, run_tasks
+from fedsub.studies.runner import RunsFailedError, Stage, choose, cost, run_study, run_tasks
 from fedsub.studies.study import Entry, Study, Task, task_of, tuning_tasks
 from fedsub.studies.study_file import read_study, shortened
 from fedsub.studies.study_page import write_study_page
@@ -65,7 +66,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def nothing(stage: str, done: float, total: float) -> None:
+def nothing(stage: Stage) -> None:
     """Tell nobody how far it is."""
 
 
@@ -125,6 +126,8 @@ def test_a_name_knows_what_decides_the_outcome_and_nothing_else(place: Path) -> 
         ("seeds = [0, 3]", "seeds = 3", "seeds: got 3, expected whole numbers"),
         ("seeds = [0, 3]", "show = 3", "show: got 3, expected a list"),
         ("seeds = [0, 3]", "paper = [3]", r"paper: got \[3\], expected tables"),
+        ("rounds = 2", "rounds = [2, 3]", r"run: rounds: got \[2, 3\], .* under \[\[vary\]\]"),
+        ("lam = 0.5", "lam = [0.5, 1.0]", r"methods: ditto 0.5: lam: got .* under \[tune\]"),
         ("[tune]", "[paper]", r"paper: got .*, expected tables, each \[\[paper\]\]"),
         ('"ditto.lam" = [0.1, 1.0]', '"dito.lam" = [0.1]', "tune: dito.lam: no row"),
         ('"ditto.lam" = [0.1, 1.0]', '"fedprox.mu" = [0.1]', "tune: fedprox.mu: no row"),
@@ -458,10 +461,12 @@ def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(
             time.sleep(0.05)
         study.send_signal(how)
         _, said = study.communicate(timeout=60)
-    if how == signal.SIGINT:
-        assert study.returncode == 1 and said.strip().endswith("Aborted!")
-    else:
+    if how == signal.SIGKILL:
         assert study.returncode == -how
+    else:
+        assert study.returncode == 128 + how and said.endswith(
+            f" compare {shlex.join(command[2:])}\n"
+        )
     while True:  # its processes are a group
         try:
             os.killpg(study.pid, 0)
@@ -488,7 +493,7 @@ def test_the_studies_that_come_along_can_be_read(file: Path) -> None:
 
 
 def in_this_process(
-    tasks: Sequence[Task], folder: Path
+    tasks: Sequence[Task], folder: Path, underway: Underway
 ) -> Generator[tuple[Task, str | None], None, None]:
     """An engine that starts no process."""
     for task in tasks:

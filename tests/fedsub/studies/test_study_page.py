@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedsub.report import comparing
-from fedsub.studies.engine import SECONDS_FILE
+from fedsub.studies.engine import SECONDS_FILE, Underway
 from fedsub.studies.runner import RUNS, database_of, final_tasks, row_key, run_tasks
 from fedsub.studies.study import Printed, Study, Task, Values
 from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
@@ -105,7 +105,7 @@ def test_runs_by_another_code_are_told(
 
     def told() -> str:
         caplog.clear()
-        run_tasks(wanted, tmp_path, no_engine, "runs", lambda stage, done, total: None)
+        run_tasks(wanted, tmp_path, no_engine, "runs", lambda stage: None)
         return caplog.text
 
     assert told() == ""
@@ -123,7 +123,7 @@ def test_runs_by_another_code_are_told(
 
 
 def no_engine(
-    tasks: Sequence[Task], folder: Path
+    tasks: Sequence[Task], folder: Path, underway: Underway
 ) -> Generator[tuple[Task, str | None], None, None]:
     assert not tasks
     yield from ()

@@ -26,6 +26,7 @@ from fedsub_core.methods.fedsub import FedSubHyperparameters
 from fedsub_core.methods.table import METHODS
 from fedsub_core.options import Option, describe
 from fedsub_core.training import TrainingSettings
+from fedsub_data.partitions.partitions import PARTITIONS
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -283,3 +284,17 @@ def test_describe() -> None:
     for listed in classes:
         for o in describe(listed):
             assert o.doc and o.check(o.default, "default") == o.default
+
+
+def test_what_a_text_must_be_is_said_in_words() -> None:
+    """No regular expression is shown to anybody."""
+    classes: list[type[Any]] = [RunConfig, *(m.hyperparameters for m in METHODS.values())]
+    classes += [row.options for row in PARTITIONS.values()]
+    patterns = {o.pattern: o for listed in classes for o in describe(listed) if o.pattern}
+    assert len(patterns) >= 5
+    for o in patterns.values():
+        assert o.expected and not set(o.expected) & set("\\[](){}*+?|^$"), o
+        with pytest.raises(ConfigError, match=re.escape(f"expected {o.expected}.")):
+            o.check(" no such text ", "run.toml")
+    with pytest.raises(ConfigError, match="data: got \\['a', 'b'\\], expected one text, not empty"):
+        from_flat({"data": ["a", "b"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ import pytest
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
 from fedsub_core.kernels.library import Kernels, kernels_source, switched_off
+
+
+def find_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget, for one test, what was found: other tests' kernels stay what they are."""
+    monkeypatch.setattr(library, "_found", cache(library._found.__wrapped__))
 
 
 def test_the_best_of_this_processor_are_taken(kernels: Kernels) -> None:
@@ -61,24 +67,18 @@ def test_a_library_of_another_version_is_left(
         (tmp_path / "fedsub_none.abi3.so").write_text("nothing")
         monkeypatch.setattr(library, "MODULE", "fedsub_none")
         monkeypatch.syspath_prepend(tmp_path)
-    library._found.cache_clear()
-    try:
-        assert library.kernels() is None
-        assert "PyTorch computes everything" in caplog.records[0].message
-    finally:
-        library._found.cache_clear()
+    find_anew(monkeypatch)
+    assert library.kernels() is None
+    assert "PyTorch computes everything" in caplog.records[0].message
 
 
 def test_without_them_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(library, "MODULE", "none_such")
-    library._found.cache_clear()
-    try:
-        with caplog.at_level(logging.INFO, "fedsub"):
-            assert library.kernels() is None and library.kernels() is None
-        assert [r.message for r in caplog.records] == [
-            "no compiled kernels (none_such is not built): PyTorch computes everything"
-        ]
-    finally:
-        library._found.cache_clear()
+    find_anew(monkeypatch)
+    with caplog.at_level(logging.INFO, "fedsub"):
+        assert library.kernels() is None and library.kernels() is None
+    assert [r.message for r in caplog.records] == [
+        "no compiled kernels (none_such is not built): PyTorch computes everything"
+    ]

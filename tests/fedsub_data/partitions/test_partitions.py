@@ -145,7 +145,9 @@ def test_unknown_kinds_and_options_are_refused() -> None:
         partition(people(), "dirichlet", NaturalOptions(), 0)
     with pytest.raises(ConfigError, match=r"dirichlet: alpha: got 0.0, expected a number of at le"):
         partition(people(), "dirichlet", DirichletOptions(alpha=0.0), 0)
-    with pytest.raises(ConfigError, match="hard-clusters: groups: got '0;1', expected text like"):
+    with pytest.raises(
+        ConfigError, match="hard-clusters: groups: got '0;1', expected numbers of classes with"
+    ):
         partition(people(), "hard-clusters", HardClustersOptions(groups="0;1"), 0)
     with pytest.raises(
         ConfigError, match=r"base: got 'id', expected one of natural, iid\. Did you"

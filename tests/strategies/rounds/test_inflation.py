@@ -29,10 +29,9 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bomb(times: int, arrays: int = 1) -> tuple[str, dict[str, bytes]]:
     """A record of arrays that each name one chunk many times: its id, and objects by id."""
-    record = ArrayRecord()
+    record, chunk = ArrayRecord(), ArrayChunk(memoryview(bytes(CHUNK)))
     for i in range(arrays):
         array = Array("uint8", (CHUNK * times + i,), "bomb", b"")
-        chunk = ArrayChunk(memoryview(bytes(CHUNK)))
         array.__dict__["_chunks"] = [(chunk.object_id, chunk)] * times
         record[f"array {i}"] = array
     objects = get_all_nested_objects(record)

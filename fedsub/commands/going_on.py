@@ -1,0 +1,47 @@
+"""What is said after an interruption: the command that goes on."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from fedsub.deploy.signals import Interrupted
+
+
+@contextmanager
+def told_how_to_go_on(arguments: Callable[[], Sequence[str]]) -> Iterator[None]:
+    """End with the line that goes on where SIGINT or SIGTERM interrupt the ``with`` block.
+
+    Parameters
+    ----------
+    arguments : returns the arguments of ``fedsub`` that go on, asked for once it is interrupted.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted(number)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt as interrupted:
+        number = interrupted.number if isinstance(interrupted, Interrupted) else signal.SIGINT
+        click.echo(f"Interrupted by {signal.Signals(number).name}. This goes on:", err=True)
+        click.echo(shlex.join([_program(), *arguments()]), err=True)
+        sys.exit(128 + number)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _program() -> str:
+    """Return ``fedsub``, or its path where a shell would not find this one."""
+    called, found = Path(sys.argv[0]), shutil.which("fedsub")
+    if not called.is_file() or (found is not None and Path(found).samefile(called)):
+        return "fedsub"
+    return str(called.absolute())

@@ -1,0 +1,25 @@
+"""The streams of random numbers that a process has one of, seeded by a name."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import torch
+
+from fedsub_core.seeds import derive_seed
+
+
+def seed_streams(name: str) -> None:
+    """Seed Python's, NumPy's and PyTorch's own stream by a name."""
+    seed = derive_seed(0, "", 0, name)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def positions() -> tuple[object, ...]:
+    """Return where the streams are: equal before and after what does not draw from them."""
+    numpys = np.random.get_state(legacy=False)
+    at = (bytes(numpys["state"]["key"]), numpys["state"]["pos"], numpys["has_gauss"])
+    return (random.getstate(), at, bytes(torch.random.get_rng_state().numpy()))
