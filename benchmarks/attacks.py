@@ -1,23 +1,27 @@
-"""What malicious devices cost the others: mean macro F1 of the honest, by attack and defence.
+"""What hostile devices cost the others: points of macro F1 lost, by method, attack and defence.
 
     python benchmarks/attacks.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 30]
-        [--malicious 1 2 3] [--methods fedavg fedrep ditto fedsub fedsub-mixing]
-        [--defences none clip clip,trimmed-mean clip,median clip,multi-krum] [--lr 0.005]
+        [--malicious 1] [--methods fedavg ditto ...] [--attacks ...] [--seeds 0 1 2]
+        [--defences clip clip,median clip,multi-krum] [--lr 0.05] [--out attacks.csv]
 
-The first `--malicious` people attack in every round, all alike and with one another; they are in
-the run's data, so without an attack they train as everybody. `fedsub-mixing` is FedSub whose
-clusters are dbi-capped and whose fusion is overlapping-any: with the default rule nearly every
-cluster is one person, whom nobody can harm. In brackets: of the others' test windows of other
+The attacks are in `attackers.py`. The first `--malicious` people attack in every round, all alike;
+they are in the run's data, so without an attack they train as everybody. `fedsub-mixing` is FedSub
+whose clusters are dbi-capped and whose fusion is overlapping-any: with the default rule nearly
+every cluster is one person, whom nobody can harm. In brackets: of the others' test windows of other
 classes, with the backdoor's trigger stamped on them, the share that is taken for its class.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import nan
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -32,6 +36,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.errors import RunError
+from fedsub_core.methods.table import METHODS as TABLE
 from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 from fedsub_core.wire.bundles import Bundle, FloatArray
@@ -39,10 +44,12 @@ from fedsub_core.wire.handshake import Introduction
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "4", "--rounds", "1", "--methods", "fedavg"]
-TINY += ["fedsub-mixing", "--defences", "none", "clip,median", "--malicious", "1"]
+TINY += ["fedsub-mixing", "--defences", "none", "clip,median", "--seeds", "0"]
 MIXING: dict[str, Value] = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"}
-METHODS = ("fedavg", "fedrep", "ditto", "fedsub", "fedsub-mixing")
-DEFENCES = ("none", "clip", "clip,trimmed-mean", "clip,median", "clip,multi-krum")
+#: Of the table all that send something.
+METHODS = (*(name for name in TABLE if name != "local"), "fedsub-mixing")
+#: The default, and what docs/deployment.md recommends where devices are not one's own.
+DEFENCES = ("clip", "clip,median", "clip,multi-krum")
 #: A backdoor: the last features, so many deviations from their means, stand for the last class.
 TRIGGER, AWAY = 3, 5.0
 #: By how much a sum of squares in a handshake is too large.
@@ -147,10 +154,10 @@ def watch_backdoor(
 
 def honest_result(
     people: Federation, keys: Mapping[str, Value], name: str, malicious: Sequence[str], attack: str
-) -> str:
-    """Return the others' mean macro F1 after the last round, "-" where some dropped out.
+) -> tuple[float, float] | None:
+    """Return the others' mean macro F1 after the last round, and how often a backdoor works.
 
-    Under the backdoor, and without an attack, also how often it works.
+    None where the run ended, or where some of the others have no result.
     """
     method = name.removesuffix("-mixing")
     mixing = MIXING if name != method else {}
@@ -168,15 +175,14 @@ def honest_result(
     try:
         strategy.start(grid)
     except RunError:
-        return "-"
+        return None
     finally:
         grid.close()
     said = [r.value for r in last if r.metric == "macro_f1" and r.client not in malicious]
     if len(said) < len(people.clients) - len(malicious):
-        return "-"
+        return None
     windows, fell = np.sum(stamped, axis=0)
-    shown = f" ({fell / windows:.2f})" if attack.startswith(("backdoor", "nobody")) else ""
-    return f"{fmean(said):.3f}{shown}"
+    return fmean(said), float(fell / windows)
 
 
 def main() -> None:
@@ -184,40 +190,96 @@ def main() -> None:
     parser.add_argument("--data", default=f"{REAL}/wisdm")
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--malicious", nargs="+", type=int, default=(1, 2, 3))
+    parser.add_argument("--malicious", type=int, default=1)
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--attacks", nargs="+", default=tuple(ATTACKS), choices=tuple(ATTACKS))
     parser.add_argument("--defences", nargs="+", default=DEFENCES)
-    parser.add_argument("--lr", type=float, default=0.005)
+    parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--out", type=Path, help="a CSV file that the numbers are added to")
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
     if given.tiny:
         given = parser.parse_args([*TINY, *sys.argv[1:]])
+    logging.getLogger("fedsub").setLevel(logging.ERROR)  # each refused upload is a line
     people = load_federation(given.data)
     names = list(people.clients)[: given.clients]
     people = Federation(people.card, {name: people.clients[name] for name in names})
-    for count in given.malicious:
-        table(people, names[:count], given)
-
-
-def table(people: Federation, malicious: Sequence[str], given: argparse.Namespace) -> None:
-    """Print the results of every method and attack, a column for each defence."""
     print(
-        f"{given.data}: {len(people.clients)} people, {len(malicious)} malicious, {given.rounds} "
-        f"rounds, lr {given.lr:g}; mean macro F1 of the others\n" + " " * 34,
-        *(f"{defence:>18}" for defence in given.defences),
+        f"{given.data}: {len(names)} people, {given.malicious} malicious, {given.rounds} rounds, "
+        f"lr {given.lr:g}, seeds {given.seeds}; points of macro F1 that the others lose\n"
+        + " "
+        * 38,
+        *(f"{defence:>24}" for defence in given.defences),
     )
     for name in given.methods:
-        for attack in given.attacks:
-            if "prototypes" in attack and not name.startswith("fedsub"):
+        table(people, names[: given.malicious], name, given)
+
+
+def table(
+    people: Federation, malicious: Sequence[str], name: str, given: argparse.Namespace
+) -> None:
+    """Print what each attack costs under each defence, a line at a time."""
+    calm: dict[tuple[str, int], float] = {}
+    for attack in given.attacks:
+        if "prototypes" in attack and not name.startswith("fedsub"):
+            continue
+        shown = []
+        for defence in given.defences:
+            if not takes(name, defence):
+                shown.append("none such")
                 continue
-            found = []
-            for defence in given.defences:
-                keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "quorum": 0.0}
+            found: list[tuple[float, float] | None] = []
+            for seed in given.seeds:
+                keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "seed": seed}
                 keys |= {"robust": defence, "evaluate-every": given.rounds}
                 keys["robust-share"] = max(0.2, len(malicious) / len(people.clients))
                 found.append(honest_result(people, keys, name, malicious, attack))
-            print(f"{name} {attack}".ljust(34), *(f"{one:>18}" for one in found), flush=True)
+                if attack == "nobody":
+                    assert found[-1] is not None
+                    calm[defence, seed] = found[-1][0]
+            shown.append(
+                in_words(found, [calm.get((defence, s), nan) for s in given.seeds], attack)
+            )
+            if given.out:
+                write(given.out, [name, attack, defence, len(malicious)], given.seeds, found)
+        print(f"{name} {attack}".ljust(38), *(f"{one:>24}" for one in shown), flush=True)
+
+
+def takes(name: str, defence: str) -> bool:
+    """Return whether a method has a mean that a defence can replace."""
+    return name != "fedamp" or defence in ("none", "clip")
+
+
+def in_words(
+    found: Sequence[tuple[float, float] | None], calm: Sequence[float], attack: str
+) -> str:
+    """Return the points lost in the mean, the runs that ended, and how often a backdoor works."""
+    kept = [(one, before) for one, before in zip(found, calm, strict=True) if one is not None]
+    if len(kept) < len(found):
+        return f"{len(found) - len(kept)} of {len(found)} ended"
+    if attack == "nobody":
+        return f"{fmean(one[0] for one, _ in kept):.3f}"
+    lost = 100 * fmean(before - one[0] for one, before in kept)
+    fell = fmean(one[1] for one, _ in kept)
+    return f"{lost:.1f}" + (f" ({fell:.2f})" if attack.startswith("backdoor") else "")
+
+
+def write(
+    path: Path,
+    about: Sequence[object],
+    seeds: Sequence[int],
+    found: Sequence[tuple[float, float] | None],
+) -> None:
+    """Add a line for each seed to a CSV file."""
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        lines = csv.writer(file)
+        if new:
+            head = ["method", "attack", "robust", "malicious", "seed", "macro_f1", "backdoor"]
+            lines.writerow(head)
+        for seed, one in zip(seeds, found, strict=True):
+            lines.writerow([*about, seed, *(("", "") if one is None else one)])
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ def test_unseen_people_join_in_the_last_rounds(people: MakePeople, run_method: R
     assert run.grid.trained == [(r, seen if r <= 3 else EVERYBODY) for r in range(1, 6)]
     assert run.grid.evaluated == [(r, seen if r <= 3 else unseen) for r in range(1, 6)]
     # Nor do they shape the standardisation that they are tested with.
-    x = np.concatenate([c.train_x for c in run.clients if c.client in seen]).astype(np.float64)
-    np.testing.assert_allclose(run.told("mean"), x.mean(0), rtol=1e-6)
+    means = [c.train_x.mean(0, np.float64) for c in run.clients if c.client in seen]
+    np.testing.assert_allclose(run.told("mean"), np.median(means, 0), rtol=1e-6)
 
 
 class TakesTurns(FedAvgStrategy):

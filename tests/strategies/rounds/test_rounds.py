@@ -177,7 +177,7 @@ def test_a_round_needs_its_share_of_uploads(
 def test_pooled_standardisation_is_that_of_all_training_samples(
     people: MakePeople, run_method: RunMethod
 ) -> None:
-    run = run_method(people(), "local", rounds=1)
+    run = run_method(people(), "local", rounds=1, standardise="federation")
     assert len(run.clients) == 4 and all(len(c.test_x) for c in run.clients)
     x = np.concatenate([c.train_x for c in run.clients]).astype(np.float64)
     for key, value in (("mean", x.mean(0)), ("std", x.std(0))):
