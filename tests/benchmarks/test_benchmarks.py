@@ -22,9 +22,13 @@ PATIENCE = 600
 NUMBER = re.compile(r"\s[0-9]+(\.[0-9]+)?\b")
 
 
+#: What can be called; the others are parts of one of these.
+SCRIPTS = [path for path in sorted(FOLDER.glob("*.py")) if "__main__" in path.read_text("utf-8")]
+
+
 def scripts() -> list[object]:
     """One case for each script of the folder; slow ones say so in their text."""
-    found = sorted(FOLDER.glob("*.py"))
+    found = SCRIPTS
     assert found
     return [
         pytest.param(path, marks=[pytest.mark.slow] * ("\nSLOW = True\n" in path.read_text()))
@@ -68,7 +72,7 @@ def test_a_tiny_size_runs_and_prints_its_results(
     assert not list(tmp_path.iterdir()), "it left files behind"
 
 
-@pytest.mark.parametrize("script", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_it_says_how_to_call_it(script: Path) -> None:
     """The README's title of a script, and the options in its own first lines."""
     title = f"## `{script.name}`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,8 @@ def device_state(
     y = np.arange(60) % classes
     x = rng.normal(y.reshape(-1, *[1] * len(shape)), 0.5, (60, *shape)) * 3 + 5
     person = ClientData("p", x.astype(np.float32), y)
-    write_federation(folder / "data", Federation(CARD, {"p": person}))
+    card = CARD if len(shape) == 1 else replace(CARD, window_s=shape[1] / CARD.sampling_rate_hz)
+    write_federation(folder / "data", Federation(card, {"p": person}))
     settings: dict[str, str | int | float | bool] = {"data": "toy", "beside": "", "model": model}
     settings |= {"standardise": scale, "epochs": epochs, "lr": 0.05 if scale != "none" else 0.02}
     config = read_config(None, {**settings, **keys})

@@ -60,7 +60,7 @@ class Phone:
         #: What Flower keeps of a simulated node from message to message.
         self.context = RecordDict() if simulated else None
         self.states = folder / "states" / "p"
-        self.scaling = SCALING if self.config.standardise == "federation" else None
+        self.scaling = SCALING if self.config.standardise.startswith("federation") else None
         of = self.cohort(self.config.method)
         self.sends, self.receives = of.learner.sends, of.receives
         delta = self.config.wire.upload.delta
