@@ -63,6 +63,7 @@ def results(data: str, people: Federation, rounds: int, rules: Sequence[str]) ->
     for method, row, own in (*contenders, ("fedavg", "fedavg", {})):
         for encoding in ENCODINGS:
             keys: dict[str, Value] = {"upload-encoding": encoding, "rounds": rounds, "beside": ""}
+            keys["standardise"] = "federation"  # as the printed tables were measured
             config = read_config(None, {"method": method, **own, **keys})
             with tempfile.TemporaryDirectory() as temporary:
                 folder = Path(temporary, method)

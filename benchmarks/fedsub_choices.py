@@ -71,7 +71,8 @@ def run(
     people: Federation, folder: Path, local: Path | None, keys: Mapping[str, Value]
 ) -> MethodSummary:
     """Train one method of one configuration in a folder of its own and summarise it."""
-    config = read_config(None, {"beside": "", **keys})
+    # As the printed tables were measured.
+    config = read_config(None, {"beside": "", "standardise": "federation", **keys})
     own = folder / config.method
     train_method(config, config.method, people, own, lambda round: None)
     with RunDatabase(own / "state.db") as database:

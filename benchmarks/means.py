@@ -85,7 +85,7 @@ def run(given: argparse.Namespace, table: Sequence[str | float], seed: int) -> l
     keys = {
         "method": given.method, "beside": "", "data": f"{REAL}/{data}", "split": "blocked",
         "rounds": given.rounds, "evaluate-every": given.rounds, "lr": lr, "seed": seed,
-        "train-share": share, "device": "cpu", "threads": 1,
+        "train-share": share, "device": "cpu", "threads": 1, "standardise": "federation",
     }  # fmt: skip
     said = {key: float(value) for key, _, value in (one.partition("=") for one in given.set)}
     if given.method == "fedsub-gated":

@@ -166,6 +166,7 @@ def main() -> None:
     names = list(people.clients)[: given.clients]
     people = Federation(people.card, {name: people.clients[name] for name in names})
     keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "device": "cpu"}
+    keys["standardise"] = "federation"  # as the printed tables were measured
     print(f"{given.data}: {len(names)} people, {given.rounds} rounds, lr {given.lr:g}")
     print("membership, area under the curve   model sent  personal model   macro F1")
     for name, card in METHODS.items():

@@ -20,7 +20,8 @@ def test_a_run_ends_with_its_report_which_can_be_written_again(
     page = folder / "report.html"
     assert (code, err) == (0, "")
     board = f"TensorBoard: tensorboard --logdir {folder}/tensorboard\n"
-    assert f"Run folder: {folder}\nReport: {page}\n{board}" in out
+    assert f"\nRun folder: {folder}\nA person's model: fedsub predict --run {folder} " in out
+    assert out.endswith(f"\nReport: {page}\n{board}")
     text = page.read_text("utf-8")
     # Classes have their names, for the data lie where they lay.
     assert "fedsub: F1 of every person and class" in text and ">walk<" in text
