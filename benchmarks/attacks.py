@@ -39,6 +39,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.methods.table import METHODS as TABLE
 from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, FloatArray
 from fedsub_core.wire.handshake import Introduction
 
@@ -60,41 +61,34 @@ LINES = tuple(
 )
 
 
-def infect(grid: CohortGrid, malicious: Sequence[str], name: str, rounds: int) -> None:
+def infect(cohorts: Sequence[Cohort], malicious: Sequence[str], name: str, rounds: int) -> None:
     """Let some clients send other uploads than their learners made, or another handshake."""
     attack = ATTACKS[name]
 
-    def is_honest(cohort: Cohort, i: int) -> bool:
-        return cohort.clients[i].client not in malicious
-
-    def spoil(cohort: Cohort) -> None:
-        train, introduce = cohort.fit, cohort.introductions
-
-        def fit(turn: Any, scaling: Any, index: Sequence[int], received: Sequence[Bundle]) -> Any:
-            uploads, reports = train(turn, scaling, index, received)
-            awake = turn.round > ASLEEP * rounds
+    class Infected(type(cohorts[0])):  # type: ignore[misc]
+        # A class, not attributes of cohorts: it lasts where clients of some are joined in another.
+        def fit(self, turn: Turn, scaling: Any, index: Sequence[int], received: Any) -> Any:
+            uploads, reports = super().fit(turn, scaling, index, received)
             if attack is None:
                 return uploads, reports
-            honest = next(p for p, j in enumerate(index) if is_honest(cohort, j))
-            other = uploads[honest]
-            for place, i in enumerate(index):
-                if not is_honest(cohort, i):
-                    uploads[place] = attack(Scene(uploads[place], received[place], other, awake))
+            hostile = [self.clients[i].client in malicious for i in index]
+            # Of who trains alone nobody else is known.
+            other = uploads[hostile.index(False) if False in hostile else 0]
+            awake = turn.round > ASLEEP * rounds
+            for place in np.flatnonzero(hostile):
+                uploads[place] = attack(Scene(uploads[place], received[place], other, awake))
             return uploads, reports
 
-        def introductions() -> list[Introduction]:
-            said = introduce()
-            if name == "handshake":
-                for i, one in enumerate(said):
-                    if one.client in malicious:
-                        moved = replace(one.moments, sumsq=one.moments.sumsq * HANDSHAKE)
-                        said[i] = replace(one, moments=moved)
+        def introductions(self) -> list[Introduction]:
+            said: list[Introduction] = super().introductions()
+            for i, one in enumerate(said) if name == "handshake" else ():
+                if one.client in malicious:
+                    moved = replace(one.moments, sumsq=one.moments.sumsq * HANDSHAKE)
+                    said[i] = replace(one, moments=moved)
             return said
 
-        cohort.fit, cohort.introductions = fit, introductions  # type: ignore[method-assign]
-
-    for cohort in grid.cohorts:
-        spoil(cohort)
+    for cohort in cohorts:
+        cohort.__class__ = Infected
 
 
 def poisoned(people: Federation, malicious: Sequence[str], attack: str) -> Federation:
@@ -128,27 +122,23 @@ def watch_backdoor(
     """
     found: list[tuple[int, int]] = []
 
-    def watch(cohort: Cohort) -> None:
-        honest = cohort.evaluate
-
-        def evaluate(turn: Any, scaling: Any, index: Sequence[int], state: Any) -> Any:
-            _, test = cohort.data.at(turn.round, scaling)
+    class Watched(type(grid.cohorts[0])):  # type: ignore[misc]
+        def evaluate(self, turn: Turn, scaling: Any, index: Sequence[int], state: Any) -> Any:
+            _, test = self.data.at(turn.round, scaling)
             test = test.select(index)
             x = test.x.clone()
             mean, std = scaling.mean[..., -TRIGGER:], scaling.std[..., -TRIGGER:]
             x[..., -TRIGGER:] = torch.from_numpy((stamp - mean) / std).to(x.dtype)
-            target = len(cohort.card.classes) - 1
-            fell = cohort.learner.predict(state, x).argmax(-1) == target
+            target = len(self.card.classes) - 1
+            fell = self.learner.predict(state, x).argmax(-1) == target
             for place, i in enumerate(index):
-                if cohort.clients[i].client not in malicious:
+                if self.clients[i].client not in malicious:
                     others = test.valid[place] & (test.y[place] != target)
                     found.append((int(others.sum()), int((others & fell[place]).sum())))
-            return honest(turn, scaling, index, state)
-
-        cohort.evaluate = evaluate  # type: ignore[method-assign]
+            return super().evaluate(turn, scaling, index, state)
 
     for cohort in grid.cohorts:
-        watch(cohort)
+        cohort.__class__ = Watched
     return found
 
 
@@ -164,7 +154,7 @@ def honest_result(
     config = read_config(None, {**keys, **mixing, "method": method, "beside": ""})
     grid = build_grid(config, method, poisoned(people, malicious, attack))
     strategy = build_strategy(config, method)
-    infect(grid, malicious, attack, config.rounds)
+    infect(grid.cohorts, malicious, attack, config.rounds)
     stamped = watch_backdoor(grid, trigger(people), malicious)
     last: list[MetricRow] = []
 

@@ -229,7 +229,7 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         self.transport.forget_silent()
         self._answered = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
         self._slow = self.transport.delivery.pace.slow
-        if self._undoing.broken(refused) and self._undo(server_round):
+        if self._undoing.broken(refused, self.transport.asked) and self._undo(server_round):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             self._answered = {}
             return None, None
@@ -242,8 +242,8 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         return None, None
 
     def _undo(self, round: int) -> bool:
-        """Go back to the state before the last round, without who moved it; False: impossible."""
-        undone = self._undoing.undo(self.memory.left_out)
+        """Go back to an earlier state, without who led away from it; False: impossible."""
+        undone = self._undoing.undo(self.memory.left_out, self.init(self.model))
         if undone is None:
             return False
         state, found = undone
@@ -255,10 +255,10 @@ class PersonalizedStrategy(ServerHalf, Strategy):
         self._rows += [MetricRow(round, client, None, "left_out", 1) for client in found]
         self._rows.append(MetricRow(round, "", None, "undone", 1))
         log.warning(
-            "round %d: most uploads cannot be used since the last round that was averaged; it is "
-            "undone. Left out from now on, as they moved it most: %s",
+            "round %d: most uploads cannot be used; the server goes back to an earlier state. Left "
+            "out from now on, as they moved most what came after it: %s",
             round,
-            ", ".join(found) or "nobody else",
+            ", ".join(found) or "nobody else; it begins anew",
         )
         return True
 

@@ -6,7 +6,7 @@ The server then goes back to its state before they moved it, and leaves them out
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -22,7 +22,7 @@ from strategies.averaging import MOST_ADDED
 State = dict[str, Tensor]
 #: Rounds that can be undone, and the most bytes that the states before them may take: of large ones
 #: only the last is kept.
-DEEPEST, MOST_BYTES = 8, 2**28
+DEEPEST, MOST_BYTES = 16, 2**28
 #: Of fewer people nobody can say who led the others astray.
 FEWEST = 3
 #: Numbers of a round's uploads that are compared at most, spread evenly over them.
@@ -48,6 +48,10 @@ class Undoing:
 
     robust: RobustSettings
     _done: deque[Done] = field(default_factory=lambda: deque(maxlen=DEEPEST))
+    #: Who ever made a round.
+    _made: set[str] = field(default_factory=set)
+    #: How many had been left out when the run last began anew.
+    _anew: int = 0
 
     def note(
         self,
@@ -64,29 +68,41 @@ class Undoing:
         step = max(1, sum(prod(one.shape) for one in sends.values()) // compared)
         moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
         examples = {client: float(one.examples) for client, one in uploads.items()}
+        self._made |= uploads.keys()
         self._done.append(Done(state, parts_of_move(moves, examples, self.robust)))
 
-    def broken(self, refused: Collection[str]) -> bool:
-        """Whether more than half of those who made the last round are refused in this one."""
-        if not self._done:
-            return False
-        made = self._done[-1].moved.keys()
-        return len(made) >= FEWEST and 2 * len(made & set(refused)) > len(made)
+    def broken(self, refused: Collection[str], asked: Collection[str]) -> bool:
+        """Whether of those `asked` who ever made a round more than half are `refused` in this one.
 
-    def undo(self, left_out: Collection[str]) -> tuple[State, list[str]] | None:
+        Who never made one may always have sent what is of no use.
+        """
+        made = self._made & set(asked)
+        return 2 * len(made & set(refused)) > len(made)
+
+    def undo(self, left_out: Collection[str], start: State) -> tuple[State, list[str]] | None:
         """Return a state to go back to, and who is to be left out beside `left_out`, ascending.
 
-        It is the state before the first of the last rounds that a few made, and these few
-        (:func:`made_by`) are left out: what the others did later, they may have been led to. None
-        where there is no such round: then the fault is the run's settings'.
+        Left out are the few who made most of the last rounds (:func:`made_by`). The state is the
+        one before the first of these: what the others did later, they may have been led to. Where
+        there are no such few, but some were left out since the run last began anew, the harm is
+        older than what is noted: then the state is `start`. Else None: the fault is the run's
+        settings'.
         """
         rounds = list(self._done)
-        people = {client for done in rounds for client in done.moved} | set(left_out)
-        most = max(1, int(self.robust.share * len(people))) - len(left_out)
-        for i, done in enumerate(rounds):
-            if found := made_by(done.moved, most):
-                self._done = deque(rounds[:i], maxlen=DEEPEST)
-                return done.state, found
+        people = len(self._made | set(left_out))
+        most = max(1, int(self.robust.share * people)) - len(left_out)
+        made = [
+            tuple(made_by(done.moved, most)) if len(done.moved) >= FEWEST else () for done in rounds
+        ]
+        if few := Counter(filter(None, made)).most_common(1):
+            found = few[0][0]
+            first = made.index(found)
+            self._done = deque(rounds[:first], maxlen=DEEPEST)
+            return rounds[first].state, list(found)
+        if len(left_out) > self._anew:
+            self._anew = len(left_out)
+            self._done.clear()
+            return start, []
         return None
 
 

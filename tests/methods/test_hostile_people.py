@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub_client.cohort import Cohort
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Dense, Part
 
 from .method_runs import Run, every_method, people
@@ -44,25 +46,20 @@ def reversed_by(factor: float) -> Callable[[Bundle, Bundle], Bundle]:
 def infect(attack: Callable[[Bundle, Bundle], Bundle]) -> Callable[[CohortGrid], None]:
     """Let one person send something else than it learnt."""
 
+    class Infected(Cohort):
+        # A class, not an attribute of cohorts: it lasts where clients of some are joined in another.
+        def fit(
+            self, turn: Turn, scaling: Any, index: Sequence[int], received: Sequence[Bundle]
+        ) -> Any:
+            uploads, reports = super().fit(turn, scaling, index, received)
+            for place, i in enumerate(index):
+                if self.clients[i].client == EVIL:
+                    uploads[place] = attack(uploads[place], received[place])
+            return uploads, reports
+
     def prepare(grid: CohortGrid) -> None:
         for cohort in grid.cohorts:
-            train, names = cohort.fit, [c.client for c in cohort.clients]
-
-            def fit(
-                turn: Any,
-                scaling: Any,
-                index: Sequence[int],
-                received: Sequence[Bundle],
-                train: Any = train,
-                names: Sequence[str] = names,
-            ) -> Any:
-                uploads, reports = train(turn, scaling, index, received)
-                for place, i in enumerate(index):
-                    if names[i] == EVIL:
-                        uploads[place] = attack(uploads[place], received[place])
-                return uploads, reports
-
-            cohort.fit = fit  # type: ignore[method-assign]
+            cohort.__class__ = Infected
 
     return prepare
 

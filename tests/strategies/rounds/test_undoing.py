@@ -12,6 +12,9 @@ from strategies.rounds.undoing import Undoing, made_by, parts_of_move
 
 SENDS = {"body": dense((2,))}
 START = {"body": torch.zeros(2)}
+#: The state before the first round.
+FIRST = {"body": torch.full((2,), 0.5)}
+EVERYBODY = ("a", "b", "c", "d", "evil")
 
 
 def sent(*values: float, examples: int = 1) -> Bundle:
@@ -47,30 +50,30 @@ def test_parts_are_projections_on_the_weighted_sum() -> None:
 
 def test_who_went_the_other_way_with_all_might_is_found() -> None:
     undoing = round_of(HONEST | {"evil": sent(-500, 0, examples=10**9)})
-    assert undoing.broken({"a", "b", "c"})
-    assert not undoing.broken({"a", "b"})  # not most of five
-    assert undoing.undo(()) == (START, ["evil"])
+    assert undoing.broken({"a", "b", "c"}, EVERYBODY)
+    assert not undoing.broken({"a", "b"}, EVERYBODY)  # not most of five
+    assert undoing.undo((), FIRST) == (START, ["evil"])
 
 
 def test_of_what_is_clipped_two_together_are_found() -> None:
     """Honest moves sum to 2.9 of about 1 each, bounded hostile ones to -3 each."""
     evil = sent(-500, 0)
     uploads = {client: HONEST[client] for client in "abc"} | {"x": evil, "y": evil}
-    assert round_of(uploads, filters="clip").undo(()) == (START, ["x", "y"])
+    assert round_of(uploads, filters="clip").undo((), FIRST) == (START, ["x", "y"])
 
 
 def test_nobody_is_left_out_where_nobody_stands_out() -> None:
     """A rate at which everybody's training diverges is nobody's fault."""
     undoing = round_of({client: sent(100, 1) for client in "abcd"})
-    assert undoing.broken(set("abcd"))
-    assert undoing.undo(()) is None
+    assert undoing.broken(set("abcd"), EVERYBODY)
+    assert undoing.undo((), FIRST) is None
 
 
 def test_no_more_are_left_out_than_may_be_malicious() -> None:
     uploads = HONEST | {"evil": sent(-500, 0, examples=10**9)}
-    assert round_of(uploads, share=0.2).undo(()) == (START, ["evil"])
-    assert round_of(uploads, share=0.2).undo({"earlier"}) is None
-    assert round_of(uploads, share=0.4).undo({"earlier"}) == (START, ["evil"])
+    assert round_of(uploads, share=0.2).undo((), FIRST) == (START, ["evil"])
+    assert round_of(uploads, share=0.2).undo({"earlier"}, FIRST) == (FIRST, [])  # nobody more
+    assert round_of(uploads, share=0.4).undo({"earlier"}, FIRST) == (START, ["evil"])
 
 
 def test_who_did_it_is_found_rounds_later_and_all_of_it_is_undone() -> None:
@@ -80,9 +83,40 @@ def test_who_did_it_is_found_rounds_later_and_all_of_it_is_undone() -> None:
     noted(undoing, states[1], HONEST | {"evil": sent(-500, 0)})
     noted(undoing, states[2], HONEST)
     noted(undoing, states[3], HONEST | {"evil": sent(-1, 0)})
-    assert undoing.undo(()) == (states[1], ["evil"])
-    assert undoing.broken({"a", "b", "c"})  # the round before theirs can still be
-    assert undoing.undo({"evil"}) is None
+    assert undoing.undo((), FIRST) == (states[1], ["evil"])
+    assert undoing.broken({"a", "b", "c"}, "abcd")
+
+
+def test_what_breaks_again_without_them_begins_anew_but_once() -> None:
+    """Their harm was older than what is noted; after that the fault is the settings'."""
+    undoing = round_of(HONEST | {"evil": sent(-500, 0)})
+    assert undoing.undo((), FIRST) == (START, ["evil"])
+    assert undoing.broken({"a", "b", "c"}, "abcd")  # also if no round came since
+    assert undoing.undo({"evil"}, FIRST) == (FIRST, [])
+    noted(undoing, FIRST, HONEST)
+    assert undoing.undo({"evil"}, FIRST) is None
+    noted(undoing, FIRST, HONEST | {"other": sent(-500, 0)})
+    assert undoing.undo({"evil"}, FIRST) == (FIRST, ["other"])
+    assert undoing.undo({"evil", "other"}, FIRST) == (FIRST, [])  # once for each time
+
+
+def test_who_was_refused_in_the_last_round_counts_too() -> None:
+    """Of three one drops out a round before the second: two of three are lost, not one of two."""
+    undoing = round_of({"a": sent(1, 0), "b": sent(1, 0.1), "evil": sent(-500, 0)})
+    noted(undoing, FIRST, {"b": sent(1, 0), "evil": sent(-500, 0)})
+    assert undoing.broken({"a", "b"}, ("a", "b", "evil"))
+    assert not undoing.broken({"a"}, ("a", "b", "evil"))
+    assert not undoing.broken({"x", "y", "z"}, ("a", "b", "evil", "x", "y", "z"))  # strangers
+    # Of a round of two nobody knows who led the other.
+    assert undoing.undo((), FIRST) == (START, ["evil"])
+
+
+def test_who_made_most_rounds_is_left_out_not_who_made_the_first() -> None:
+    undoing = round_of({"a": sent(50, 0), "b": sent(1, 0), "c": sent(1, 0)})
+    state = {"body": torch.ones(2)}
+    for _ in range(2):
+        noted(undoing, state, HONEST | {"evil": sent(-500, 0)})
+    assert undoing.undo((), FIRST) == (state, ["evil"])
 
 
 def test_of_large_states_the_last_alone_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,13 +126,14 @@ def test_of_large_states_the_last_alone_is_kept(monkeypatch: pytest.MonkeyPatch)
     noted(undoing, START, HONEST | {"evil": sent(-500, 0)})
     noted(undoing, later, HONEST)
     noted(undoing, later, HONEST | {"evil": sent(-500, 0)})
-    assert undoing.undo(()) == (later, ["evil"])
-    assert not undoing.broken(set("abcd"))
+    assert undoing.undo((), FIRST) == (later, ["evil"])
+    assert undoing.undo({"evil"}, FIRST) == (FIRST, [])
 
 
 def test_two_people_cannot_tell() -> None:
     undoing = round_of({"a": sent(1, 0), "evil": sent(-500, 0)})
-    assert not undoing.broken({"a"})
+    assert not undoing.broken({"a"}, ("a", "evil"))
+    assert undoing.undo((), FIRST) is None
 
 
 def test_a_few_made_it_or_nobody_did() -> None:
