@@ -31,10 +31,23 @@ MOST_COMPARED = 2**24
 
 @dataclass(frozen=True)
 class Done:
-    """A round that can be undone: the state before it, and what each of its uploads did."""
+    """A round that can be undone: the state before it, and what each of its uploads did.
+
+    Parameters
+    ----------
+    moved : how much of the round's move each made (:func:`parts_of_move`).
+    against : how much each went against the others (:func:`opposition`).
+    """
 
     state: State
     moved: Mapping[str, float]
+    against: Mapping[str, float]
+
+    def led_by(self, most: int) -> set[tuple[str, ...]]:
+        """Return the few, at most `most`, who made the round's move, and who went against all."""
+        if len(self.moved) < FEWEST:
+            return set()
+        return {tuple(made_by(parts, most)) for parts in (self.moved, self.against)} - {()}
 
 
 @dataclass
@@ -69,7 +82,8 @@ class Undoing:
         moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
         examples = {client: float(one.examples) for client, one in uploads.items()}
         self._made |= uploads.keys()
-        self._done.append(Done(state, parts_of_move(moves, examples, self.robust)))
+        moved = parts_of_move(moves, examples, self.robust)
+        self._done.append(Done(state, moved, opposition(moves)))
 
     def broken(self, refused: Collection[str], asked: Collection[str]) -> bool:
         """Whether of those `asked` who ever made a round more than half are `refused` in this one.
@@ -82,7 +96,7 @@ class Undoing:
     def undo(self, left_out: Collection[str], start: State) -> tuple[State, list[str]] | None:
         """Return a state to go back to, and who is to be left out beside `left_out`, ascending.
 
-        Left out are the few who made most of the last rounds (:func:`made_by`). The state is the
+        Left out are the few who led most of the last rounds (:meth:`Done.led_by`). The state is the
         one before the first of these: what the others did later, they may have been led to. Where
         there are no such few, but some were left out since the run last began anew, the harm is
         older than what is noted: then the state is `start`. Else None: the fault is the run's
@@ -91,12 +105,10 @@ class Undoing:
         rounds = list(self._done)
         people = len(self._made | set(left_out))
         most = max(1, int(self.robust.share * people)) - len(left_out)
-        made = [
-            tuple(made_by(done.moved, most)) if len(done.moved) >= FEWEST else () for done in rounds
-        ]
-        if few := Counter(filter(None, made)).most_common(1):
+        led = [done.led_by(most) for done in rounds]
+        if few := Counter(group for groups in led for group in sorted(groups)).most_common(1):
             found = few[0][0]
-            first = made.index(found)
+            first = next(i for i, groups in enumerate(led) if found in groups)
             self._done = deque(rounds[:first], maxlen=DEEPEST)
             return rounds[first].state, list(found)
         if len(left_out) > self._anew:
@@ -107,9 +119,9 @@ class Undoing:
 
 
 def made_by(moved: Mapping[str, float], most: int) -> list[str]:
-    """Return the few who made more than half of a round's move, ascending; nobody if it was more.
+    """Return the few whose parts are more than half of all, ascending; nobody if they are more.
 
-    They are those who made at least half as much as who made most, if they are at most `most`.
+    They are those with at least half of the greatest part, if they are at most `most`.
     """
     least = max(moved.values(), default=0.0) / 2
     found = sorted(client for client, part in moved.items() if part >= least > 0)
@@ -135,6 +147,18 @@ def parts_of_move(
         lengths = np.linalg.norm(own, axis=1).clip(1e-300)
         own *= np.minimum(1.0, MOST_ADDED * np.median(lengths) / lengths)[:, None]
     return dict(zip(moves, (own @ own.sum(0)).tolist(), strict=True))
+
+
+def opposition(moves: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
+    """Return minus the sum of the cosines of each client's move with all others', by client.
+
+    Who goes back as far as the others go on makes no great part of a move: it makes that small.
+    """
+    if not moves:
+        return {}
+    units = np.stack(list(moves.values())).astype(np.float64)
+    units /= np.linalg.norm(units, axis=1, keepdims=True).clip(1e-300)
+    return dict(zip(moves, (1 - units @ units.sum(0)).tolist(), strict=True))
 
 
 def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> NDArray[np.float32]:

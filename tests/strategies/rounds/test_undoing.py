@@ -8,7 +8,7 @@ import torch
 
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bundle, Dense, dense
-from strategies.rounds.undoing import Undoing, made_by, parts_of_move
+from strategies.rounds.undoing import Undoing, made_by, opposition, parts_of_move
 
 SENDS = {"body": dense((2,))}
 START = {"body": torch.zeros(2)}
@@ -46,6 +46,23 @@ def test_parts_are_projections_on_the_weighted_sum() -> None:
     free = parts_of_move(arrays, even | {"c": 1e12}, RobustSettings.parse("none", 0.2))
     assert free == pytest.approx({"a": 2, "b": 2, "c": 36})
     assert parts_of_move({}, {}, clip) == {}
+
+
+def test_opposition_is_in_cosines() -> None:
+    """Of (2, 0), (3, 0) and (-1, 0): 1 - 1 = 0 of either pair's, 1 + 1 of the last."""
+    moves = {"a": [2, 0], "b": [3, 0], "c": [-1, 0]}
+    arrays = {client: np.array(move, np.float32) for client, move in moves.items()}
+    assert opposition(arrays) == pytest.approx({"a": 0, "b": 0, "c": 2})
+    assert opposition({}) == {}
+
+
+def test_who_goes_back_as_far_as_one_of_the_others_is_found() -> None:
+    """It makes no part of the move: those who go on do, in one round one of them more than half."""
+    uploads = {"a": sent(1.5, 0.2), "b": sent(0.7, -0.1), "evil": sent(-1, 0)}
+    undoing = round_of(uploads)
+    for _ in range(2):
+        noted(undoing, START, uploads | {"b": sent(1.4, 0)})
+    assert undoing.undo((), FIRST) == (START, ["evil"])
 
 
 def test_who_went_the_other_way_with_all_might_is_found() -> None:
