@@ -40,7 +40,7 @@ from fedsub_core.methods.table import METHODS as TABLE
 from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle, FloatArray
+from fedsub_core.wire.bundles import FloatArray
 from fedsub_core.wire.handshake import Introduction
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")

@@ -77,11 +77,11 @@ def run(
     CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
     how the methods compare and where the run's folder and its report lie.
     """
-    from fedsub.commands.split_words import split_words
     from fedsub.engines.simulation import build_grid, ray_grids
     from fedsub.report.tables import print_results
     from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
     from fedsub.studies.run_data import data_notes
+    from fedsub_core.data.findings import split_warning
     from fedsub_core.data.sources import WATCH, absolute_source
     from fedsub_server.results import method_summaries
 
@@ -108,7 +108,8 @@ def run(
         resolved = read_config(config, overrides)
     resolved = replace(resolved, data=absolute_source(resolved.data))
     federation = load_data(resolved)
-    for text in data_notes(resolved, federation).warnings:
+    notes = data_notes(resolved, federation)
+    for text in notes.warnings:
         console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)
     if resume is not None:
         go_on(resume, resolved, federation)
@@ -128,7 +129,9 @@ def run(
                 make_grid,
             )
     print_results(console, method_summaries(folder))
-    console.print(split_words(resolved, federation), soft_wrap=True, highlight=False)
+    said = split_warning([one.split for one in notes.splits.values()])
+    said = said or "Split: cut in time, for everybody."
+    console.print(said, soft_wrap=True, highlight=False)
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
     person = next(iter(federation.clients))
     use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub.report.comparing import interval
-from fedsub.studies.runner import database_of, final_tasks
+from fedsub.studies.runner import RUNS, database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub.studies.study_file import SUMMARY
+from fedsub_server.data_notes import read_notes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
@@ -24,7 +25,8 @@ _OF_PEOPLE = ("macro_f1", "examples")
 class Run:
     """One finished run: what it was and reached, everybody's macro F1, what else is shown.
 
-    `trained_by` is the version and code of fedsub.
+    `trained_by` is the version and code of fedsub, `splits` says how everybody's samples were
+    divided, by client.
     """
 
     task: Task
@@ -32,6 +34,7 @@ class Run:
     people: Mapping[str, float]
     measures: Mapping[str, float | None]
     trained_by: str
+    splits: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
             tested = {row.client for row in at_end[1] if row.value}
             people = {row.client: row.value for row in at_end[0] if row.client in tested}
             measures = {name: _measured(database, found, name) for name in wanted}
-            runs.append(Run(task, found, people, measures, database.trained_by()))
+            notes = read_notes(folder / RUNS / task.name).splits
+            splits = {client: note.split for client, note in notes.items()}
+            runs.append(Run(task, found, people, measures, database.trained_by(), splits))
     return runs
 
 

@@ -19,6 +19,7 @@ from fedsub.report.methods import markdown_table
 from fedsub.studies.study import Cell, Study, name_of, shown
 from fedsub.studies.study_file import SUMMARY
 from fedsub.studies.study_results import Row, Run, tables
+from fedsub_core.data.findings import split_warning
 from fedsub_core.files import write_whole
 from fedsub_server.remarks import remarks
 
@@ -55,8 +56,10 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Se
 
 
 def of_runs(runs: Sequence[Run]) -> list[str]:
-    """Return in sentences who is left out of runs' numbers, and whose loss is no number."""
-    return remarks([replace(run.summary, method=run.task.entry.label) for run in runs])
+    """Return in sentences who is left out of runs' numbers, whose loss is no number, what leaks."""
+    said = remarks([replace(run.summary, method=run.task.entry.label) for run in runs])
+    splits = {client: how for run in runs for client, how in run.splits.items()}
+    return [*said, *filter(None, [split_warning(list(splits.values()))])]
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:

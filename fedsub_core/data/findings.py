@@ -6,7 +6,7 @@ Nothing here refuses anything; it is said by `fedsub data inspect`, by a run and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 
 from fedsub_core.data.card import Card
@@ -18,6 +18,8 @@ from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_know
 
 #: So many people are named; the others are counted.
 _NAMED = 10
+#: How samples are divided that are not cut in time.
+AT_RANDOM = "at random in each class"
 
 
 def findings(federation: Federation, wanted: str) -> list[str]:
@@ -28,7 +30,7 @@ def findings(federation: Federation, wanted: str) -> list[str]:
 def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
     """Return in words how one client's samples are divided, and with which gap."""
     if kind == "stratified":
-        return "at random in each class"
+        return AT_RANDOM
     known, length = time_known(client, card), window_seconds(client, card)
     if known == "seconds from t" and length is not None:
         return f"in time by t, gap {length:g} s"
@@ -36,6 +38,22 @@ def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
     unknown = length is None and card.overlap == 0
     gap = "gap not known" if unknown else f"gap {gap_windows(card)} windows"
     return f"in time {order.get(known, 'by the order of the file in each class')}, {gap}"
+
+
+def split_warning(splits: Collection[str]) -> str:
+    """Return in a line what a split at random may hide; "" where nobody has one.
+
+    `splits` are everybody's in words (:func:`how_split`).
+    """
+    drawn = list(splits).count(AT_RANDOM)
+    if not drawn:
+        return ""
+    who = "everybody" if drawn == len(splits) else f"{drawn} of {len(splits)} people"
+    return (
+        f"Split: {AT_RANDOM}, for {who}. If samples were recorded one after another, like ones "
+        "stand on both sides, and all scores are too high. Then set time_ordered = true in "
+        "federation.toml, or split = blocked."
+    )
 
 
 def repeats(client: ClientData) -> int:

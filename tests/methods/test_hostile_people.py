@@ -47,7 +47,7 @@ def infect(attack: Callable[[Bundle, Bundle], Bundle]) -> Callable[[CohortGrid],
     """Let one person send something else than it learnt."""
 
     class Infected(Cohort):
-        # A class, not an attribute of cohorts: it lasts where clients of some are joined in another.
+        # A class, no attribute of cohorts: it lasts where clients of some are joined in another.
         def fit(
             self, turn: Turn, scaling: Any, index: Sequence[int], received: Sequence[Bundle]
         ) -> Any:

@@ -101,7 +101,7 @@ def test_a_split_at_random_is_said_below_the_tables(fedsub: Call, town_folder: P
     """Where the card knows no order in time, neighbours in time may be trained on and tested."""
     args = (*COMMON, "--data", town_folder, "--method", "local", "--beside", "")
     code, out, _ = fedsub(*args)
-    assert code == 0 and "\nSplit: at random within each class, for everybody. If samples" in out
+    assert code == 0 and "\nSplit: at random in each class, for everybody. If samples" in out
     assert "set time_ordered = true in federation.toml" in out
     card = town_folder / "federation.toml"
     card.write_text(card.read_text().replace("time_ordered = false", "time_ordered = true"))
@@ -113,7 +113,7 @@ def test_a_split_at_random_is_said_below_the_tables(fedsub: Call, town_folder: P
     np.savez(town_folder / "clients" / "p1.npz", **arrays, t=np.arange(len(arrays["y"])) / 2)
     card.write_text(f"window_s = 1.0\n{card.read_text()}")
     code, out, _ = fedsub(*args)
-    assert code == 0 and "\nSplit: at random within each class, for 3 of 4 people. If" in out
+    assert code == 0 and "\nSplit: at random in each class, for 3 of 4 people. If" in out
 
 
 def test_the_folder_says_how_it_came_about(run: Callable[..., Path], town_folder: Path) -> None:

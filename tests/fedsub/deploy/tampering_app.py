@@ -1,17 +1,20 @@
-"""The ClientApp of a device that cheats: a test puts it in the place of `fedsub_client.app`.
+"""The ClientApp of devices of which one cheats: a test puts it in the place of `fedsub_client.app`.
 
-Round 1 is honest. In round 2 it sends its upload of round 1 once more, in round 3 an upload under
-the id of client p1. From round 4 on it is honest again.
+The client that FEDSUB_TEST_CHEAT names sends in every round what the attack FEDSUB_TEST_ATTACK of
+`benchmarks/attackers.py` makes. Without an attack round 1 is honest; in round 2 it sends its upload
+of round 1 once more, in round 3 an upload under the id of client p1; then it is honest again.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedsub_client.client import FedSubClient
 from fedsub_client.device import Device
 from fedsub_core.wire import exchange
 from fedsub_core.wire.frame import open_frame
@@ -41,20 +44,38 @@ class Cheat(Device):
         return reply
 
 
+class Attacker(Device):
+    """A device whose uploads are those of an attack."""
+
+    def _numpy_client(self, *arguments: Any) -> FedSubClient:
+        from attacks import infect
+
+        client = super()._numpy_client(*arguments)
+        name = os.environ["FEDSUB_TEST_ATTACK"]
+        infect([client.cohort], [self.client], name, self.config.rounds)
+        return client
+
+
+def _device(context: Context) -> Device:
+    if context.node_config["client-id"] != os.environ["FEDSUB_TEST_CHEAT"]:
+        return Device(context)
+    return (Attacker if "FEDSUB_TEST_ATTACK" in os.environ else Cheat)(context)
+
+
 def _unreadable(what: str, got: object, expected: object) -> Exception:
     return AssertionError(f"{what}: got {got}, expected {expected}")
 
 
 @app.query()
 def query(message: Message, context: Context) -> Message:
-    return Message(Cheat(context).query(message.content), reply_to=message)
+    return Message(_device(context).query(message.content), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    return Message(Cheat(context).train(message.content), reply_to=message)
+    return Message(_device(context).train(message.content), reply_to=message)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    return Message(Cheat(context).evaluate(message.content), reply_to=message)
+    return Message(_device(context).evaluate(message.content), reply_to=message)

@@ -7,9 +7,7 @@ key of their own, and no certificate.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +17,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-import fedsub_client
 from fedsub.deploy.certificates import make_certificates
 from fedsub.deploy.components import CONNECTION, HOST, connection, superexec, superlink
 from fedsub.deploy.flower_app import write_app
@@ -40,10 +37,11 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.options import Value
 from fedsub_server.rundb import RunDatabase
 
+from .tampered import tampered_path
+
 pytestmark = pytest.mark.slow
 
 PATIENCE = 150.0
-CHEAT = Path(__file__).with_name("tampering_app.py")
 Environment = dict[str, str]
 
 
@@ -153,14 +151,11 @@ def site(
     place = make_workplace(folder / "out", town(3))
     for name in ("stranger", "leaver"):
         make_node_key(place.key(name))
-    shim = folder / "shim" / "fedsub_client"
-    shim.mkdir(parents=True)
-    # The package's other modules are the installed ones.
-    real = Path(fedsub_client.__file__).parent
-    (shim / "__init__.py").write_text(f"__path__.append({str(real)!r})\n")
-    shutil.copy(CHEAT, shim / "app.py")
-    paths = os.pathsep.join([str(shim.parent), str(real.parent)])
-    cheating = {"PYTHONPATH": paths, "FEDSUB_TEST_KEPT": str(folder / "kept")}
+    cheating = {
+        "PYTHONPATH": tampered_path(folder / "shim"),
+        "FEDSUB_TEST_CHEAT": "p3",
+        "FEDSUB_TEST_KEPT": str(folder / "kept"),
+    }
     with Supervisor() as supervisor:
         site = Site(place, supervisor)
         site.register("p1", "p2", "p3", "leaver")

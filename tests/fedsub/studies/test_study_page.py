@@ -20,8 +20,10 @@ from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, gains_of, tables
 from fedsub.studies.study_tables import markdown, write_tables
 from fedsub_core.config.run_config import dump_toml
+from fedsub_core.data.findings import AT_RANDOM
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import VERSION, build
+from fedsub_server.data_notes import DataNotes, SplitNote, write_notes
 from fedsub_server.results import RUN_FILE
 from fedsub_server.rundb_seal import sealed
 
@@ -29,11 +31,32 @@ from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
 from .made_studies import STUDY, made, nothing_tuned
 
+#: Of one of four people samples are in no known order.
+NOTES = DataNotes(
+    {
+        person: SplitNote("in time by t, gap 1 s" if place else AT_RANDOM, 7, 3, 0, 0)
+        for place, person in enumerate(PEOPLE)
+    }
+)
+
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     (tmp_path / "two.toml").write_text(STUDY)
     return read_study(tmp_path / "two.toml")
+
+
+def test_a_split_at_random_is_said_below_each_table(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    folders = [tmp_path / RUNS / task.name for task in final_tasks(study, nothing_tuned(study))]
+    said = "Split: at random in each class, for 1 of 4 people. If samples"
+    for notes in (None, NOTES):
+        for folder in folders if notes else ():
+            write_notes(folder, notes)
+        runs = finished(study, tmp_path, nothing_tuned(study))
+        assert write_tables(study, tmp_path, runs).count(said) == (2 if notes else 0)
+        page = write_study_page(study, tmp_path, runs).read_text("utf-8")
+        assert page.count(said) == (2 if notes else 0)
 
 
 def test_whoever_is_left_out_is_named(study: Study, tmp_path: Path) -> None:
