@@ -8,6 +8,7 @@ import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
+from fedsub_client.best_so_far import used
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_client.learners.base import Report
 from fedsub_core.metrics import ClientMetrics
@@ -34,8 +35,9 @@ class FedSubClient(NumPyClient):
         if len(cohort.clients) != 1:
             raise ValueError(f"a device is a cohort of one, got {len(cohort.clients)} clients")
         self.cohort = cohort
-        #: The personal model's parameters as last evaluated or trained, ``[1, ...]``.
-        self.model: Params = cohort.learner.personal(cohort.state)
+        #: The personal model's parameters as last evaluated or trained, or of the best round so
+        #: far where that is chosen, ``[1, ...]``.
+        self.model: Params = cohort.learner.personal(used(cohort.state))
         #: What the last round of training reported.
         self.report: Report = {}
 
@@ -58,7 +60,7 @@ class FedSubClient(NumPyClient):
         uploads, reports = self.cohort.fit(told.turn, told.scaling, [0], [received])
         self.report = reports[0]
         payload = self.cohort.encode(0, uploads[0], received, told.turn.round)
-        self.model = self.cohort.learner.personal(self.cohort.state)
+        self.model = self.cohort.learner.personal(used(self.cohort.state))
         values = dict(exchange.metrics_record(self.assess(told))) if told.also_evaluate else {}
         return [np.frombuffer(payload, np.uint8)], uploads[0].examples, values
 

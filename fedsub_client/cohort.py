@@ -9,6 +9,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from fedsub_client.best_so_far import (
+    MACRO_F1,
+    ROUND,
+    best_tensors,
+    better_of,
+    nothing_yet,
+    used,
+    used_round,
+)
 from fedsub_client.learners.base import Learner, Report, State
 from fedsub_client.own_gains import own_gains
 from fedsub_client.personal_model import PersonalModel
@@ -17,7 +26,7 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
-from fedsub_core.data.stacks import select_params
+from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import NEW, UNLABELLED, Evaluation, evaluate
@@ -74,6 +83,8 @@ class Cohort:
         widest = self.learner.model.widest
         self.data = ScaledData(self.clients, self.standardise, self.device, widest)
         initial = self.learner.init(len(self.clients), self.seed)
+        if self.clients[0].validation is not None:
+            initial |= nothing_yet(initial)
         self.state = {name: tensor.to(self.device) for name, tensor in initial.items()}
         remembers = self.wire.upload.feeds_back
         self.references = [
@@ -84,6 +95,11 @@ class Cohort:
         """Hold these clients' data instead."""
         self.clients = clients
         self.data = replace(self.data, clients=clients)
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether clients keep their best round's state beside the newest."""
+        return ROUND in self.state
 
     # What a client says and keeps.
 
@@ -128,14 +144,14 @@ class Cohort:
     def personal_model(
         self, i: int, params: Params, round: int, shared: Scaling | None
     ) -> PersonalModel:
-        """Return the `i`-th client's model after `round`, with all that is needed to use it.
+        """Return the `i`-th client's model in use after `round`, with all that is needed for it.
 
         `params` are those of all, stacked; `shared` is the federation's scaling.
         """
         return PersonalModel(
             self.clients[i].client,
             self.method,
-            round,
+            used_round(self.state, i, round),
             {name: tensor[i].cpu().clone() for name, tensor in params.items()},
             self.learner.model,
             resolve_kind(self.model, self.clients[i].shape),
@@ -198,6 +214,7 @@ class Cohort:
         before = self.state if everybody else select_params(self.state, index)
         some = train if everybody else train.select(index)
         after, uploads, reports = self.learner.fit(before, received, some, turn)
+        after = after | best_tensors(before)  # of which a learner knows nothing
         broken = [i for i, one in enumerate(uploads) if not one.within(self.wire.largest)]
         if broken:
             rows = torch.tensor(broken, device=self.device)
@@ -218,12 +235,28 @@ class Cohort:
         index: Sequence[int],
         received: Sequence[Bundle],
     ) -> State:
-        """Return the state in which the clients at `index` are tested; nothing is kept of it."""
+        """Return the state in which the clients at `index` are tested.
+
+        Nothing is kept of it but, where the best round is chosen, what turns out better than before
+        on the validation parts; who is no better is tested in its best state so far.
+        """
         train, _ = self.data.at(turn.round, scaling)
         state = self.state
         if len(index) < len(self.clients):
             state, train = select_params(state, index), train.select(index)
-        return self.learner.personalise(state, received, train, turn)
+        now = self.learner.personalise(state, received, train, turn)
+        if not self.keeps_best:
+            return now
+        held = self.data.validation(scaling)
+        held = held if len(index) == len(self.clients) else held.select(index)
+        logits = torch.cat(each(partial(self.learner.predict, now), self._blocks(held)), 1)
+        judged = evaluate(logits, held.y, held.valid)
+        best = better_of(best_tensors(state), now, judged, turn.round)
+        rows = torch.tensor(list(index), device=self.device)
+        self.state = self.state | {
+            name: self.state[name].index_copy(0, rows, tensor) for name, tensor in best.items()
+        }
+        return used(now | best)
 
     def evaluate(
         self, turn: Turn, scaling: Scaling | None, index: Sequence[int], state: State
@@ -232,7 +265,7 @@ class Cohort:
         train, test = self.data.at(turn.round, scaling)
         if len(index) < len(self.clients):
             train, test = train.select(index), test.select(index)
-        blocks = torch.split(test.x, self.data.tested_at_a_time, 1)
+        blocks = self._blocks(test)
         logits = torch.cat(each(partial(self.learner.predict, state), blocks), 1)
         found = evaluate(logits, test.y, test.valid)
         classes = logits.shape[2]
@@ -240,7 +273,13 @@ class Cohort:
         new = torch.zeros_like(tested)
         for row, i in enumerate(index):
             new[row, self.clients[i].new_classes(turn.round)] = True
-        found = found.with_class_mean(UNLABELLED, tested & ~train.holds(classes))
+        labelled = train.holds(classes)
+        if self.keeps_best:
+            best = best_tensors(select_params(self.state, index))
+            found = replace(found, best_round=best[ROUND], validation=best[MACRO_F1])
+            held = self.data.validation(scaling).holds(classes)
+            labelled = labelled | held[list(index)]
+        found = found.with_class_mean(UNLABELLED, tested & ~labelled)
         found = found.with_class_mean(NEW, new)
         alone = each(partial(self.learner.predict_alone, state), blocks)
         theirs = [one.argmax(2) for one in alone if one is not None]
@@ -249,6 +288,10 @@ class Cohort:
         clients = [self.clients[i] for i in index]
         gains = own_gains(test, clients, logits.argmax(2), torch.cat(theirs, 1), turn)
         return replace(found, gains=gains)
+
+    def _blocks(self, data: Stack) -> Sequence[Tensor]:
+        """Return the samples in blocks that are tested at a time."""
+        return torch.split(data.x, self.data.tested_at_a_time, 1)
 
 
 def make_cohort(

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
 
+from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
@@ -134,7 +135,9 @@ class Device:
             saved = self._load(told)
             client = self._numpy_client(told.method, self._file(saved), saved)
             _, _, metrics = client.evaluate(_arrays(content), dict(told.record()))
-            if saved is not None and saved.model is not None:
+            if client.cohort.keeps_best:
+                self._keep_best(client, saved, told)
+            elif saved is not None and saved.model is not None:
                 # What was tested is what is used: the server's newest, or adapted to this person.
                 own = {name: tensor[0].cpu() for name, tensor in client.model.items()}
                 # Mostly it is kept already; and a full disk is no reason not to say how it does.
@@ -142,6 +145,15 @@ class Device:
                     new = replace(saved, model=replace(saved.model, params=own))
                     self._save(new, told)
         return RecordDict({exchange.METRICS: MetricRecord(metrics)})
+
+    def _keep_best(self, client: FedSubClient, saved: Saved | None, told: Instructions) -> None:
+        """Save the state that was tested if it is the best so far."""
+        round, cohort = told.turn.round, client.cohort
+        if used_round(cohort.state, 0, round) != round:
+            return
+        before = saved or Saved(self.client, told.run, told.method, 0, self._file(None))
+        model = cohort.personal_model(0, client.model, round, told.scaling)
+        self._save(replace(before, state=cohort.client_state(0), model=model), told)
 
     def _train(
         self, arrays: list[Any], told: Instructions

@@ -33,6 +33,7 @@ class ScaledData:
     device: str
     widest: int
     _made: tuple[object, Stack, Stack] | None = field(init=False, default=None)
+    _held_back: tuple[object, Stack] | None = field(init=False, default=None)
 
     @property
     def tested_at_a_time(self) -> int:
@@ -60,9 +61,25 @@ class ScaledData:
             )
         return self._made[1], self._made[2]
 
+    def validation(self, shared: Scaling | None) -> Stack:
+        """Return the stack of what is held back, as :meth:`at`; it is the same in all rounds."""
+        standard = None if shared is None else shared.mean.tobytes() + shared.std.tobytes()
+        if self._held_back is None or self._held_back[0] != standard:
+            xs, ys = [], []
+            for c in self.clients:
+                own = self._scaling(c, shared)
+                assert c.validation is not None and c.validation_y is not None
+                x = c.x[c.validation]
+                xs.append(x if own is None else apply(own, x))
+                ys.append(c.validation_y)
+            ids, capacities = [c.client for c in self.clients], [c.capacity for c in self.clients]
+            held = stack(ids, xs, ys, self.device, capacities, self.tested_at_a_time)
+            self._held_back = standard, held
+        return self._held_back[1]
+
     def forget(self) -> None:
         """Free the stacks until they are asked for again."""
-        self._made = None
+        self._made = self._held_back = None
 
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
         """Return what the `i`-th client's features are standardised with in `round`."""

@@ -37,6 +37,8 @@ class SplitClient:
     t : float64 [samples], seconds; None where the file has none.
     kind : how training and test part were divided.
     copies : of each sample the first that is the same, int64 [samples]; None where all differ.
+    validation : int64 [n], training samples held back to choose the best round by, ascending; empty
+        where there are too few. None: the run holds none back.
     """
 
     client: str
@@ -52,6 +54,8 @@ class SplitClient:
     t: NDArray[np.float64] | None = None
     kind: SplitKind = "stratified"
     copies: NDArray[np.int64] | None = None
+    validation: NDArray[np.int64] | None = None
+    validation_y: NDArray[np.int64] | None = None
 
     @property
     def train_x(self) -> NDArray[np.float32]:
@@ -72,6 +76,11 @@ class SplitClient:
     def shape(self) -> tuple[int, ...]:
         """Of one sample's features."""
         return self.x.shape[1:]
+
+    @property
+    def holds_back(self) -> int:
+        """How many training samples are held back to choose the best round by."""
+        return 0 if self.validation is None else len(self.validation)
 
     def held(self, round: int) -> tuple[int, int]:
         """Return how many training and test samples the client has in `round`."""
@@ -142,10 +151,22 @@ def split_client(
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
+    comes = since is not None and bool((since > 1).any())
+    validation = None
+    if s.validation:
+        if comes:
+            raise DataError(
+                f"client {client.client!r}: best-by = validation: got samples that come during the "
+                "run, expected all of them from the start: rounds before and after are judged by "
+                "other samples. Set best-by = last"
+            )
+        train, validation = _held_back(train, client, card, kind, s, grown=len(sizes) > 1)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
     parts = replace(parts, capacity=capacity, together=together(client, card), t=client.t)
     parts = replace(parts, kind=kind, copies=client.first_copies)
-    if since is None or (since <= 1).all():
+    if validation is not None:
+        parts = replace(parts, validation=validation, validation_y=y[validation])
+    if since is None or not comes:
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
     if 0 in parts.held(1):
@@ -156,3 +177,26 @@ def split_client(
             "keep more classes from the start, or change split or test-share."
         )
     return parts
+
+
+def _held_back(
+    train: NDArray[np.int64],
+    client: ClientData,
+    card: Card,
+    kind: SplitKind,
+    settings: SplitSettings,
+    grown: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the training part without, and the validation part; cut as what is tested is cut.
+
+    Of windows that overlap none is on both sides. Who has too few for that holds none back. Nor
+    does a device whose file has `grown` during the run: other samples would judge than before.
+    """
+    none = np.empty(0, np.int64)
+    if grown:
+        return train, none
+    try:
+        left, held = split(client.part(train), card, kind, settings.test_share, settings.seed)
+    except DataError:
+        return train, none
+    return train[left], train[held]

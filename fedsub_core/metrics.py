@@ -22,6 +22,8 @@ GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
 #: Mean F1 of tested classes that a person has not labelled, and of those that came with the newest
 #: data. With macro_ before it: macro F1 of people who have such classes.
 UNLABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_new")
+#: Which round a client's model is of where the best is chosen, and by what.
+BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
 
 Key = TypeVar("Key", int, str)
 
@@ -48,6 +50,8 @@ class ClientMetrics:
     examples : test samples.
     gain : over the model that the person has without others, of methods that train one beside.
     class_means : by name, of those of :data:`CLASS_MEANS` whose classes there are.
+    best_round : of the model, the client's best so far; None where the newest is tested.
+    validation_macro_f1 : by which it is the best; None for a client without a validation part.
     """
 
     macro_f1: float
@@ -58,6 +62,8 @@ class ClientMetrics:
     examples: int
     gain: Gain | None = None
     class_means: Mapping[str, float] = field(default_factory=dict)
+    best_round: int | None = None
+    validation_macro_f1: float | None = None
 
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows; a class that has no F1 has no row."""
@@ -65,6 +71,12 @@ class ClientMetrics:
         rows = [MetricRow(round, client, None, name, float(getattr(self, name))) for name in names]
         gain = self.gain or ()
         rows += [MetricRow(round, client, None, *one) for one in zip(GAIN, gain, strict=False)]
+        chosen = {name: getattr(self, name) for name in CHOSEN}
+        rows += [
+            MetricRow(round, client, None, name, float(value))
+            for name, value in chosen.items()
+            if value is not None
+        ]
         for name, mean in self.class_means.items():
             rows.append(MetricRow(round, client, None, name, mean))
             rows.append(MetricRow(round, client, None, f"macro_{name}", self.macro_f1))
@@ -83,6 +95,8 @@ class Evaluation:
     examples : int64 [clients], test samples; with 0 every metric of that client is nan
     gains : each client's, or ()
     class_means : by name, each client's mean F1 of some classes, nan where it has none of them
+    best_round : int64 [clients], of each client's model; None where the newest is tested
+    validation : float64 [clients], macro F1 by which it was chosen, nan without a validation part
     """
 
     macro_f1: Tensor
@@ -93,6 +107,8 @@ class Evaluation:
     examples: Tensor
     gains: Sequence[Gain | None] = ()
     class_means: Mapping[str, Tensor] = field(default_factory=dict)
+    best_round: Tensor | None = None
+    validation: Tensor | None = None
 
     def with_class_mean(self, name: str, classes: Tensor) -> Evaluation:
         """Return it with the mean F1 of `classes`, bool [clients, classes], of each client."""
@@ -113,6 +129,8 @@ class Evaluation:
             strict=True,
         )
         means = {name: values.tolist() for name, values in self.class_means.items()}
+        rounds = None if self.best_round is None else self.best_round.tolist()
+        scores = [] if self.validation is None else self.validation.tolist()
         return [
             ClientMetrics(
                 macro,
@@ -123,6 +141,8 @@ class Evaluation:
                 examples,
                 gain,
                 _defined({name: values[i] for name, values in means.items()}),
+                None if rounds is None else rounds[i],
+                _defined(dict(enumerate(scores))).get(i),
             )
             for i, (macro, weighted, accuracy, loss, f1, examples, gain) in enumerate(columns)
         ]

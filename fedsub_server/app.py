@@ -25,6 +25,7 @@ from fedsub_server.results import (
     TABLES,
     encodings,
     export_csv,
+    how_chosen,
     method_summaries,
     summarise_run,
     text_table,
@@ -63,6 +64,8 @@ def main(grid: Grid, context: Context) -> None:
     for columns in TABLES:
         log.warning("\n%s", text_table(summaries, columns))
     log.warning("encoding: %s", encodings(summaries))
+    if chosen := how_chosen(summaries):
+        log.warning("%s", chosen)
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())

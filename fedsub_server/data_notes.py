@@ -22,6 +22,7 @@ class SplitNote:
     training, testing, neither : samples of each part; `neither` lie in a gap, repeat a tested
         sample, or were left out as the run asked for.
     repeated : samples that are the same as an earlier one.
+    validation : samples held back to choose the best round by.
     """
 
     split: str
@@ -29,6 +30,7 @@ class SplitNote:
     testing: int
     neither: int
     repeated: int
+    validation: int = 0
 
 
 @dataclass(frozen=True)

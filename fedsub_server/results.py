@@ -112,11 +112,17 @@ def _macro_f1(summary: MethodSummary) -> str:
     return _number("macro_f1", ".3f")(summary) + interval
 
 
+def _tested(summary: MethodSummary) -> str:
+    """Return which model is tested, short: a table of a terminal is narrow."""
+    chosen = "" if summary.best_round is None else f", round {summary.best_round:g}*"
+    return (summary.tested or "-") + chosen
+
+
 METHOD = Column("\nmethod", lambda s: s.method, is_text=True)
 #: What methods reached.
 REACHED = (
     METHOD,
-    Column("\ntested", lambda s: s.tested or "-", is_text=True),
+    Column("\ntested", _tested, is_text=True),
     Column("macro F1\n± 95 %", _macro_f1),
     Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
     Column("weighted\nF1", _number("weighted_f1", ".3f")),
@@ -175,6 +181,16 @@ def encodings(summaries: Sequence[MethodSummary]) -> str:
     for summary in summaries:
         users.setdefault(summary.encoding or "unknown", {})[summary.method] = None
     return "; ".join(f"{encoding}: {', '.join(names)}" for encoding, names in users.items())
+
+
+def how_chosen(summaries: Sequence[MethodSummary]) -> str:
+    """Return in a line what a chosen round is that a table names; "" where none is."""
+    if all(one.best_round is None for one in summaries):
+        return ""
+    return (
+        "* Tested is each person's best round so far by macro F1 on a validation part of the "
+        "training samples, never by tested ones; the round is the median over people."
+    )
 
 
 def humanise_bytes(count: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from fedsub_core.metrics import BEST_ROUND
 from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.rundb import RunDatabase
 
@@ -50,6 +51,13 @@ class MethodSummary:
     encoding: str | None = _unit("filters of uploads and downloads")
     rounds: int = _unit("last committed round")
     evaluated_round: int | None = _unit("last round with an evaluation")
+    best_by: str | None = _unit(
+        "last: tested are the models of evaluated_round; validation: of each client the model of "
+        "its best round so far, by macro F1 on a part of its training samples held back"
+    )
+    best_round: float | None = _unit(
+        "median over clients of the round that their tested model is of; null with best-by last"
+    )
     clients: int = _unit("clients that have test samples in evaluated_round")
     people: int = _unit("these, and who is left out")
     left_out: str = _unit("clients that are not in evaluated_round's numbers, and why")
@@ -93,6 +101,14 @@ class MethodSummary:
         "bytes, the most that the process that simulated the run held, its data, its libraries and "
         "what methods before it left included"
     )
+
+    @property
+    def tested_words(self) -> str:
+        """Return which model is tested, and of which round if that is chosen; "" if not known."""
+        if self.tested is None or self.best_round is None:
+            return self.tested or ""
+        of = f"{self.best_round:g} of {self.evaluated_round}"
+        return f"{self.tested}, each person's best round by validation (median {of})"
 
 
 def summarise(values: Sequence[float]) -> OverClients:
@@ -148,6 +164,8 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         encoding=_encoding(config),
         rounds=db.last_round(),
         evaluated_round=last if reached else None,
+        best_by=config.get("best-by"),
+        best_round=_median(_by_round(db, BEST_ROUND).get(last, {}).values()),
         clients=reached.n if reached else 0,
         people=len(absent) + (reached.n if reached else 0),
         left_out=by_reason(absent),
@@ -224,6 +242,11 @@ def _share_worse(
 def _mean(values: Iterable[float]) -> float | None:
     kept = list(values)
     return float(np.mean(kept)) if kept else None
+
+
+def _median(values: Iterable[float]) -> float | None:
+    kept = list(values)
+    return float(np.median(kept)) if kept else None
 
 
 def _ratio(value: float | None, full: float | None) -> float | None:

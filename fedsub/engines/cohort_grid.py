@@ -145,7 +145,7 @@ class CohortGrid(SimulationGrid):
             tasks.append((task, members))
         for task, members in tasks:
             replies, joined = task.result()
-            if joined is not None and kind == MessageType.TRAIN:
+            if joined is not None and (kind == MessageType.TRAIN or joined.keeps_best):
                 give_back(joined, members)
             yield from replies
 

@@ -190,7 +190,8 @@ def _answers(grid: CohortGrid, messages: Sequence[Message]) -> tuple[list[Messag
     """Return the replies, and what clients keep if they may keep something else now."""
     replies = list(grid.answers(messages))
     trained = any(m.metadata.message_type == MessageType.TRAIN for m in messages)
-    return replies, grid.state() if trained else {}
+    keeps = trained or any(cohort.keeps_best for cohort in grid.cohorts)
+    return replies, grid.state() if keeps else {}
 
 
 def _models(

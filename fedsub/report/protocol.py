@@ -86,7 +86,14 @@ def _tested(frame: Frame) -> str:
         "received": "the model as last received",
         "trained": "the model as last trained at home",
     }
-    return "; ".join(f"{said.get(k, k)}: {', '.join(names)}" for k, names in models.items())
+    words = "; ".join(f"{said.get(k, k)}: {', '.join(names)}" for k, names in models.items())
+    if any(trace.summary.best_by == "validation" for trace in frame.traces):
+        words += (
+            ". In every evaluation each person's is of its best round so far: of the greatest "
+            "macro F1 on a validation part of the training samples, of equal ones of the smallest "
+            "loss; who has too few samples for such a part is tested with the newest"
+        )
+    return words
 
 
 def _rounds(frame: Frame) -> str:

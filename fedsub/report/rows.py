@@ -38,7 +38,7 @@ def reached(frame: Frame) -> Rows:
                 number(one.macro_f1)
                 + ("" if one.macro_f1_ci95 is None else f" ± {one.macro_f1_ci95:.3f}"),
                 *(number(getattr(one, name)) for name in (*names, "accuracy", "loss")),
-                one.tested or _NONE,
+                one.tested_words or _NONE,
                 _NONE if one.evaluated_round is None else str(one.evaluated_round),
                 str(one.clients) + (f" of {one.people}" if one.people > one.clients else ""),
             )
@@ -170,13 +170,13 @@ def people(frame: Frame) -> Rows:
 def splits(frame: Frame) -> Rows | None:
     """Return how everybody's samples were divided; None where the run does not say."""
     rows = [
-        (name, one.split, *(f"{n:,}" for n in (one.training, one.testing, one.neither)),
-         f"{one.repeated:,}")
+        (name, one.split, *(f"{n:,}" for n in (one.training, one.validation, one.testing,
+                                               one.neither, one.repeated)))
         for name, one in frame.notes.splits.items()
     ]  # fmt: skip
-    head = ("person", "split", "training", "testing", "neither", "repeated")
+    head = ("person", "split", "training", "validation", "testing", "neither", "repeated")
     caption = (
-        "How every person's samples were divided: those in neither part lie in the gap around "
+        "How every person's samples were divided: those in no part lie in the gap around "
         "tested windows or were left out; repeated are the same as an earlier one"
     )
     return Rows(caption, head, rows, (1,)) if rows else None

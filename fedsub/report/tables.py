@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsub_server.remarks import remarks
-from fedsub_server.results import TABLES, Column, encodings
+from fedsub_server.results import TABLES, Column, encodings, how_chosen
 from fedsub_server.summaries import MethodSummary
 
 
@@ -18,6 +18,8 @@ def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:
     for columns in TABLES:
         console.print(table(summaries, columns))
     console.print(f"Encoding: {encodings(summaries)}", highlight=False)
+    if chosen := how_chosen(summaries):
+        console.print(chosen, highlight=False)
     for text in remarks(summaries):
         console.print(text, style="yellow", highlight=False, markup=False)
 

@@ -67,6 +67,11 @@ def check_data(config: RunConfig, federation: Federation) -> None:
                 f"{key}: got {asked}, expected at most {most}: as many people as {config.data} has"
             )
     people = split_clients(config.split_settings, federation)
+    if config.best_by == "validation" and not any(one.holds_back for one in people):
+        raise ConfigError(
+            "best-by = validation: got nobody with training samples enough for a validation part, "
+            "expected one person at least. Set best-by = last, or give people more samples"
+        )
     for name in config.methods:
         make_cohort(config.device_settings(name), federation.card, people[:1])
         method(name).load_strategy()

@@ -27,8 +27,9 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
             how_split(data[name], card, one.kind),
             len(one.train),
             len(one.test),
-            len(data[name].y) - len(one.train) - len(one.test),
+            len(data[name].y) - len(one.train) - len(one.test) - one.holds_back,
             repeats(data[name]),
+            one.holds_back,
         )
         for name, one in people.items()
     }
@@ -38,6 +39,12 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
     trained = {int(label) for one in people.values() for label in np.unique(one.train_y)}
     seen = {int(label) for name in tested for label in np.unique(people[name].test_y)}
     found = findings(federation, config.split)
+    without = [name for name, one in people.items() if not one.holds_back]
+    if config.best_by == "validation" and without:
+        found.append(
+            f"No validation part, for too few samples: {', '.join(without)}. Their best round is "
+            "not chosen: they are tested with their newest model."
+        )
     if untested := [card.classes[label] for label in sorted(trained - seen)]:
         found.append(
             f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score tells "

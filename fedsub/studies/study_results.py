@@ -125,7 +125,7 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
 
     return Row(
         runs[0].task.entry,
-        runs[0].summary.tested or "-",
+        _tested([run.summary for run in runs]),
         float(reached.mean()) if len(reached) else np.nan,
         interval(reached),
         mean("weighted_f1"),
@@ -140,6 +140,13 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
         runs[0].task.tuned,
         {name: _mean([run.measures[name] for run in runs]) for name in runs[0].measures},
     )
+
+
+def _tested(reached: Sequence[MethodSummary]) -> str:
+    """Return which model is tested; where each person's best round is chosen, over seeds."""
+    rounds = [one.best_round for one in reached if one.best_round is not None]
+    chosen = f", round {np.mean(rounds):.0f} by validation" if rounds else ""
+    return (reached[0].tested or "-") + chosen
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -27,7 +27,9 @@ def tuning_run(federation: Federation, config: RunConfig) -> tuple[Federation, R
         If nobody has samples enough.
     """
     seed = config.seed + 1 if config.unlabelled else config.seed
-    again = replace(config, train_share=1.0, seed=seed, evaluate_every=config.rounds)
+    # Who takes the best of several rounds needs them here, too.
+    every = config.rounds if config.best_by == "last" else config.evaluate_every
+    again = replace(config, train_share=1.0, seed=seed, evaluate_every=every)
     part = _training_part(federation, config)
     as_the_run, by_class = (replace(again, split=split) for split in (config.split, "stratified"))
     kept = _divided(part, federation.card, as_the_run)
@@ -48,7 +50,7 @@ def _divided(part: dict[str, ClientData], card: Card, config: RunConfig) -> dict
     kept = {}
     for name, data in part.items():
         with suppress(DataError):
-            split_client(data, card, config.split_settings)
+            split_client(data, card, replace(config.split_settings, validation=False))
             kept[name] = data
     return kept
 
@@ -56,14 +58,13 @@ def _divided(part: dict[str, ClientData], card: Card, config: RunConfig) -> dict
 def _training_part(federation: Federation, config: RunConfig) -> dict[str, ClientData]:
     """Return what everybody trains on in a run, by client; without people who are held out."""
     kept = {}
+    # What a run holds back to choose the best round by is not tested either.
+    settings = replace(config.split_settings, validation=False)
     out: tuple[str, ...] = ()
     if config.split == "unseen":
         out = unseen_clients(federation.clients, config.unseen_share, config.seed)
     for name, data in federation.clients.items():
         if name in out:
             continue
-        own = split_client(data, federation.card, config.split_settings).train
-        t = None if data.t is None else data.t[own]
-        since = None if data.since is None else data.since[own]
-        kept[name] = ClientData(name, data.x[own], data.y[own], t, since)
+        kept[name] = data.part(split_client(data, federation.card, settings).train)
     return kept

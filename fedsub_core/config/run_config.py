@@ -110,6 +110,13 @@ class RunConfig:
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
     evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
+    best_by: str = choice(
+        "last",
+        "validation",
+        doc="whose model is tested, saved and used: last, everybody's of the last round; "
+        "validation: of all evaluated rounds each person's own best, by macro F1 on a part of the "
+        "training samples that is held back, never by tested ones",
+    )
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
     upload_encoding: str = option(
         "float32", "filters of uploads: float32, bfloat16, int8, delta, top-k:SHARE, zstd"
@@ -178,6 +185,7 @@ class RunConfig:
             self.seed,
             self.unlabelled,
             self.unlabelled_classes,
+            self.best_by == "validation",
         )
 
     def device_settings(self, name: str) -> DeviceSettings:
@@ -375,9 +383,25 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
             "expected fewer: held-out people must not train from the first round on. Lower it, or "
             "raise rounds."
         )
+    if config.best_by == "validation":
+        _check_best_by(config, where)
     for name in config.methods:
         _check_method(config, name, where)
     return config
+
+
+def _check_best_by(config: RunConfig, where: str) -> None:
+    """Refuse to choose among rounds where there is nothing to choose between."""
+    got = ""
+    if config.split == "unseen":
+        got = "split = unseen, where people are tested that join in the last rounds"
+    elif config.evaluate_every >= config.rounds:
+        got = f"{config.rounds} rounds with evaluate-every = {config.evaluate_every}"
+    if got:
+        raise ConfigError(
+            f"{where}: best-by = validation: got {got}, expected two or more evaluated rounds, in "
+            "all of which the same people are tested. Set best-by = last, or change the other"
+        )
 
 
 def _check_method(config: RunConfig, name: str, where: str) -> None:

@@ -57,6 +57,8 @@ class SplitSettings:
     seed : of the run.
     unlabelled, unlabelled_classes : share of people who have no training sample of some of their
         classes, and which share of these at most; all their classes are tested.
+    validation : whether a part of the training part is held back to choose the best round by, as
+        large a share of it as is tested.
     """
 
     kind: str = "auto"
@@ -65,6 +67,7 @@ class SplitSettings:
     seed: int = 0
     unlabelled: float = 0.0
     unlabelled_classes: float = 0.8
+    validation: bool = False
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,12 @@ class ClientData:
         """Of each sample the first that is the same, int64 [n]; None where all differ."""
         return first_copies(self.x)
 
+    def part(self, rows: NDArray[np.int64]) -> ClientData:
+        """Return the samples at `rows`, int64 [n], as all that the client has."""
+        t = None if self.t is None else self.t[rows]
+        since = None if self.since is None else self.since[rows]
+        return ClientData(self.client, self.x[rows], self.y[rows], t, since)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what the client's file holds, by name."""
         every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since]

@@ -110,7 +110,7 @@ def stack(
 ) -> Stack:
     """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros to whole blocks."""
     counts = tuple(len(y) for y in ys)
-    longest = -(-max(counts) // block) * block
+    longest = -(-max(*counts, 1) // block) * block
     x = torch.zeros(len(xs), longest, *xs[0].shape[1:])
     y = torch.zeros(len(xs), longest, dtype=torch.int64)
     for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):

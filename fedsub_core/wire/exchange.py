@@ -25,7 +25,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused, cut
-from fedsub_core.metrics import CLASS_MEANS, GAIN, ClientMetrics
+from fedsub_core.metrics import BEST_ROUND, CHOSEN, CLASS_MEANS, GAIN, VALIDATION, ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
@@ -193,6 +193,8 @@ def metrics_record(metrics: ClientMetrics) -> MetricRecord:
     values = {name: float(getattr(metrics, name)) for name in _METRICS}
     values |= dict(zip(GAIN, metrics.gain or (), strict=False))
     values |= metrics.class_means
+    chosen = {name: getattr(metrics, name) for name in CHOSEN}
+    values |= {name: float(value) for name, value in chosen.items() if value is not None}
     return MetricRecord({**values, **{f"f1.{label}": f1 for label, f1 in metrics.f1.items()}})
 
 
@@ -214,18 +216,27 @@ def read_metrics(record: MetricRecord, client: str, round: int, classes: int) ->
         told = GAIN[0] in record
         gain = Gain(*[float(cast(float, record[name])) for name in GAIN]) if told else None
         means = {n: float(cast(float, record[n])) for n in CLASS_MEANS if n in record}
+        chosen = {n: float(cast(float, record[n])) for n in CHOSEN if n in record}
     except (KeyError, TypeError, ValueError) as error:
         raise MessageRefused(client, round, "metrics", repr(error), "all of them") from error
     macro, weighted, accuracy, loss, examples = numbers
-    shares = macro, weighted, accuracy, *f1.values(), *means.values()
+    best = chosen.get(BEST_ROUND)
+    validation = chosen.get(VALIDATION)
+    shares = [macro, weighted, accuracy, *f1.values(), *means.values()]
+    shares += [] if validation is None else [validation]
     in_range = all(0 <= share <= 1 for share in shares)
     in_range = in_range and all(0 <= label < classes for label in f1)
     in_range = in_range and all(-1 <= difference <= 1 for difference in gain or ())
+    in_range = in_range and (best is None or (1 <= best <= round and best.is_integer()))
     # A loss that is not finite is kept: a client that diverged must show in the results.
     if not in_range or not 1 <= examples < 2**53:
-        expected = f"1 or more examples, shares in [0, 1], labels below {classes}, gains in [-1, 1]"
+        expected = (
+            f"1 or more examples, shares in [0, 1], labels below {classes}, gains in [-1, 1], a "
+            f"best round from 1 to {round}"
+        )
         raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
-    return ClientMetrics(macro, weighted, accuracy, loss, f1, int(examples), gain, means)
+    own = (macro, weighted, accuracy, loss, f1, int(examples), gain, means)
+    return ClientMetrics(*own, None if best is None else int(best), validation)
 
 
 def read_report(content: RecordDict, names: Collection[str]) -> dict[str, float]:

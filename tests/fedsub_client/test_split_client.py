@@ -151,3 +151,41 @@ def test_the_runs_configuration_says_the_share() -> None:
     assert config.device_settings("fedsub").split == config.split_settings
     parts = split_client(person(), CARD, config.split_settings)
     assert (len(parts.train_y), len(parts.test_y)) == (9, 24)
+
+
+def windows(n: int = 120) -> ClientData:
+    """Return overlapping windows of three classes, one after another in time."""
+    rng = np.random.default_rng(5)
+    y = np.arange(n) * 3 // n
+    return ClientData("p", rng.normal(y[:, None], 0.5, (n, 2)).astype(np.float32), y)
+
+
+@pytest.mark.parametrize("kind", ["stratified", "blocked"])
+def test_the_validation_part_is_held_back_of_the_training_part_alone(kind: str) -> None:
+    card = replace(CARD, overlap=0.5, window_s=2.0)
+    whole = split_client(windows(), card, SplitSettings(kind))
+    parts = split_client(windows(), card, SplitSettings(kind, validation=True))
+    assert whole.validation is None
+    assert parts.validation is not None and parts.validation_y is not None
+    assert np.array_equal(parts.test, whole.test)
+    assert np.array_equal(parts.validation_y, windows().y[parts.validation])
+    assert parts.holds_back == pytest.approx(0.3 * len(whole.train), abs=3)
+    assert set(parts.validation_y) == {0, 1, 2}
+    if kind == "stratified":
+        both = np.sort(np.concatenate([parts.train, parts.validation]))
+        assert np.array_equal(both, whole.train)
+    else:  # no window is next to one of another part: half of it would be the same
+        for one, other in ((parts.train, parts.validation), (parts.validation, parts.test)):
+            assert np.abs(one[:, None] - other).min() > 1
+        assert set(parts.train) | set(parts.validation) < set(whole.train)
+
+
+def test_who_cannot_be_judged_by_the_same_samples_holds_none_back() -> None:
+    settings = SplitSettings("stratified", validation=True)
+    few = person(6)  # of each class one is trained, one is tested
+    assert split_client(few, CARD, settings).holds_back == 0
+    assert same(split_client(few, CARD, settings), split_client(few, CARD, SETTINGS))
+    grown = split_client(person(), CARD, settings, (30, 60))
+    assert grown.validation is not None and grown.holds_back == 0
+    with pytest.raises(DataError, match=r"client 'p': best-by = validation: got samples that come"):
+        split_client(person(since=True), CARD, settings)

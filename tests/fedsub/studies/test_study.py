@@ -172,6 +172,15 @@ def test_values_are_chosen_on_the_training_part_alone() -> None:
         assert again.seed == config.seed
 
 
+def test_where_the_best_round_is_taken_values_are_chosen_for_that() -> None:
+    whole, last = people(samples=30), RunConfig(method="local", beside="")
+    config = replace(last, best_by="validation", evaluate_every=2)
+    part, again = tuning_run(whole, config)
+    assert (again.best_by, again.evaluate_every) == ("validation", 2)
+    for name, data in tuning_run(whole, last)[0].clients.items():
+        assert np.array_equal(part.clients[name].x, data.x)
+
+
 def test_values_are_chosen_on_windows_that_none_of_those_trained_overlap() -> None:
     """However few are left; where so few that they cannot be cut in time, by class."""
     long = people(samples=200)

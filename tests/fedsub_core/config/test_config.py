@@ -113,6 +113,11 @@ UNKNOWN_AND_WRONG = [
     ("test-share = 1", "test-share: got 1.0"),
     ("unseen-share = 1.5", "unseen-share: got 1.5"),
     ('split = "unseen"\nrounds = 5', "unseen-rounds: got 5 of 5 rounds, expected fewer"),
+    (
+        'best-by = "validation"\nrounds = 5\nevaluate-every = 5',
+        "best-by = validation: got 5 rounds with evaluate-every = 5, expected two or more",
+    ),
+    ('best-by = "validation"\nsplit = "unseen"', "best-by = validation: got split = unseen"),
     ("batch-size = 0", "batch-size: got 0"),
     ("epochs = 0", "epochs: got 0"),
     ("clients-per-round = -1", "clients-per-round: got -1"),
@@ -250,6 +255,8 @@ KEYS = {o.key: values_of(o) for o in describe(RunConfig)} | {
 def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, Any]) -> None:
     held_out = flat.get("split") == "unseen"
     assume(not held_out or flat.get("unseen-rounds", 5) < flat.get("rounds", 60))
+    several = flat.get("evaluate-every", 1) < flat.get("rounds", 60)
+    assume(flat.get("best-by") != "validation" or (several and not held_out))
     methods = f"{flat.get('method', '')},{flat.get('beside', '')}"
     assume("fedfomo" not in methods)  # refused without consent
     config = from_flat(flat)

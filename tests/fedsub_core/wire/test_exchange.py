@@ -87,8 +87,10 @@ def test_metrics_are_read_as_they_were_written() -> None:
     gained = replace(
         METRICS, gain=Gain(0.1, -0.2, 0.3), class_means={"f1_unlabelled": 0.2, "f1_new": 0.7}
     )
-    record = exchange.metrics_record(gained)
-    assert exchange.read_metrics(record, "ann", 3, classes=4) == gained
+    chosen = replace(METRICS, best_round=2, validation_macro_f1=0.4)
+    for metrics in (gained, chosen, replace(METRICS, best_round=3)):
+        record = exchange.metrics_record(metrics)
+        assert exchange.read_metrics(record, "ann", 3, classes=4) == metrics
 
 
 def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() -> None:
@@ -108,6 +110,10 @@ def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() ->
         {"f1_unlabelled": 1.2},
         {"f1_new": float("nan")},
         {"gain_over_own": 0.1, "gain_over_own_low": -1.5, "gain_over_own_high": 0.5},
+        {"best_round": 0.0},
+        {"best_round": 4.0},
+        {"best_round": 1.5},
+        {"best_round": 2.0, "validation_macro_f1": 1.1},
         {"f1.4": 0.5},
         {"f1.-1": 0.5},
         {"f1.x": 0.5},
