@@ -55,15 +55,17 @@ def trained(
 
 
 @pytest.mark.slow
-def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
-    expected = trained(config(), tmp_path / "local")
+@pytest.mark.parametrize("best", ["last", "validation"])
+def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path, best: str) -> None:
+    whole, half = config(**{"best-by": best}), config(rounds=2, **{"best-by": best})
+    expected = trained(whole, tmp_path / "local")
     with ray_grids(nodes.address) as grids:
-        assert trained(config(), tmp_path / "ray", grids) == expected
+        assert trained(whole, tmp_path / "ray", grids) == expected
         # Begun there, it goes on here; and the other way round.
-        trained(config(rounds=2), tmp_path / "begun", grids)
-        assert trained(config(), tmp_path / "begun") == expected
-        trained(config(rounds=2), tmp_path / "local-first")
-        assert trained(config(), tmp_path / "local-first", grids) == expected
+        trained(half, tmp_path / "begun", grids)
+        assert trained(whole, tmp_path / "begun") == expected
+        trained(half, tmp_path / "local-first")
+        assert trained(whole, tmp_path / "local-first", grids) == expected
 
 
 @pytest.mark.slow
