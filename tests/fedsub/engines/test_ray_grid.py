@@ -48,6 +48,7 @@ def trained(
     federation: Federation = FIVE,
 ) -> dict[str, bytes]:
     """Train a run's methods; return what its files hold, but times."""
+    folder.mkdir(exist_ok=True)
     train_methods(run, federation, folder, progress, make_grid)
     files = [*folder.glob("*/metrics.csv"), *folder.glob("*/models/*")]
     assert len(files) == 3 * (1 + 5)
