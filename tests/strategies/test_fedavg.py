@@ -65,8 +65,7 @@ def reference(clients: Sequence[SplitClient], rounds: int) -> list[dict[str, tor
 def test_two_rounds_equal_plain_torch(people: MakePeople, run_method: RunMethod) -> None:
     federation = people(((0, 1, 2), (0, 1), (1, 2)))
     keys = {"seed": SEED, "lr": LR, "momentum": MOMENTUM, "batch_size": BATCH, "epochs": 2}
-    keys |= {"standardise": "federation"}
-    run = run_method(federation, "fedavg", rounds=2, **keys)
+    run = run_method(federation, "fedavg", rounds=2, standardise="federation", **keys)
     clients = run.clients
     assert len({len(c.train_y) for c in clients}) == 3 and any(len(c.train_y) % 16 for c in clients)
     expected = reference(clients, 2)

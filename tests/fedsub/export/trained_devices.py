@@ -20,7 +20,8 @@ from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.exchange import Instructions
 
-CARD = Card("toy", "test", ("a", "b, c", "d"), ("u", "v"), "m/s^2", 50.0, 1.0)
+RATE = 50.0
+CARD = Card("toy", "test", ("a", "b, c", "d"), ("u", "v"), "m/s^2", RATE, 1.0)
 KINDS = {  # of 77 and 50 samples: the adaptive pooling's windows then differ in length
     "mlp": ("mlp", (2,), "federation"),
     "mlp raw": ("mlp", (2,), "none"),
@@ -44,7 +45,7 @@ def device_state(
     y = np.arange(60) % classes
     x = rng.normal(y.reshape(-1, *[1] * len(shape)), 0.5, (60, *shape)) * 3 + 5
     person = ClientData("p", x.astype(np.float32), y)
-    card = CARD if len(shape) == 1 else replace(CARD, window_s=shape[1] / CARD.sampling_rate_hz)
+    card = CARD if len(shape) == 1 else replace(CARD, window_s=shape[1] / RATE)
     write_federation(folder / "data", Federation(card, {"p": person}))
     settings: dict[str, str | int | float | bool] = {"data": "toy", "beside": "", "model": model}
     settings |= {"standardise": scale, "epochs": epochs, "lr": 0.05 if scale != "none" else 0.02}
