@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -144,6 +145,8 @@ def prepared(folder: Path, federation: Federation) -> Iterator[Deployment]:
     for client, data in federation.clients.items():
         own = Federation(federation.card, {client: data})
         write_federation(docker / "devices" / client, own)
+    if os.getuid() == 0:  # as README.md says: containers run as another user
+        subprocess.run(["chown", "-R", "10001", str(docker / "devices")], check=True)
     (folder / "run").mkdir()
     described = resolved(services)
     with Networks(described["networks"]) as networks:
