@@ -161,6 +161,7 @@ def test_only_what_was_given_up_is_sent_again(outcome: Outcome) -> None:
             (row.round, row.client, row.metric): row.value
             for row in database.metrics()
             if row.metric in LOST
+            and row.metric != "slow_replies"  # whoever was cut off is slow, too
         }
     assert counted == {(round, client, "messages_resent"): 1}
     for device in DEVICES:
