@@ -520,7 +520,7 @@ SAME = {STUDIES / "rivals-uci-har.toml", STUDIES / "rivals-wesad.toml"}
 )
 def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     """With a few samples in the place of their data, their first and last table, untuned."""
-    tiny, stream = people(((0, 1, 2),) * 7, samples=12), np.random.default_rng(0)
+    tiny, stream = people(((0, 1, 2),) * 10, samples=12), np.random.default_rng(0)
     windows = {
         name: replace(data, x=stream.normal(size=(len(data.y), 3, 64)).astype(np.float32))
         for name, data in tiny.clients.items()
