@@ -192,6 +192,7 @@ SINGLE: Mapping[str, Attack | None] = {
     "negated": boosted(-1.0, -1.0),
     "x -3": boosted(-3.0, -1.0),
     "x -30": boosted(-30.0, -30.0),
+    "x 1.9": boosted(1.9, 1.9),  # rows just below what is shortened
     "noise": noisy,
     "zeros": zeros,
     "random model": random_model,

@@ -16,7 +16,7 @@ LONGEST_ROW = 2.0
 
 
 def bounded(cache: Cache, most_examples: float) -> Cache:
-    """Return the cache with rows that are too long shortened, and scores that are too great cut.
+    """Return the cache with rows that are too long as long as the median, and great scores cut.
 
     A score of a class counts up to `most_examples` times the median of those who have one (0: any),
     as samples do in a mean. Where nothing is changed, the tensors are the very same.
@@ -29,7 +29,10 @@ def bounded(cache: Cache, most_examples: float) -> Cache:
             lengths = torch.linalg.vector_norm(rows, dim=-1)
             excess = lengths / _most(lengths.amax(-1), LONGEST_ROW)
             if (excess > 1).any():
-                tensors[name] = rows / excess.clamp(min=1).unsqueeze(-1)
+                # As long as the longest that is allowed, they would be so in every round, and with
+                # them everybody's, by which the next round's are measured.
+                usual = rows / (LONGEST_ROW * excess.clamp(min=1)).unsqueeze(-1)
+                tensors[name] = torch.where((excess > 1).unsqueeze(-1), usual, rows)
     most = _most(tensors["omega"], most_examples)
     if most_examples and (tensors["omega"] > most).any():
         tensors["omega"] = torch.minimum(tensors["omega"], most.expand_as(tensors["omega"]))
