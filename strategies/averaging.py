@@ -28,14 +28,23 @@ def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
     Samples count up to `most` times their median (0: all): a client that says it has more than
     all others together would be the mean.
     """
-    counts = _counts(uploads, most)
+    return shares([upload.examples for upload in uploads.values()], most)
+
+
+def shares(examples: Sequence[float], most: float) -> list[float]:
+    """Return everybody's weight, of their samples; see :func:`weights`."""
+    bound = most * statistics.median_high(examples) if most else inf
+    counts = [min(count, bound) for count in examples]
     return [count / sum(counts) for count in counts]
 
 
-def _counts(uploads: Mapping[str, Bundle], most: float) -> list[float]:
-    counts: list[float] = [upload.examples for upload in uploads.values()]
-    bound = most * statistics.median_high(counts) if most else inf
-    return [min(count, bound) for count in counts]
+def scales(added: Sequence[float]) -> list[float]:
+    """Return what shortens each update to the longest that ``clip`` allows; 1 where it is shorter.
+
+    `added` is each one's weight times its length.
+    """
+    most = MOST_ADDED * statistics.median_low(added)
+    return [min(1.0, most / one) if one > 0 else 1.0 for one in added]
 
 
 def weighted_mean(
@@ -46,10 +55,10 @@ def weighted_mean(
     McMahan et al. 2017, eq. 4: ``sum(n_i * x_i) / sum(n_i)`` over the uploads of a round; with
     `most_examples` see :func:`weights`.
     """
-    shares = weights(uploads, most_examples)
+    counted = weights(uploads, most_examples)
     means: dict[str, Tensor] = {}
     for name in names:
-        for share, upload in zip(shares, uploads.values(), strict=True):
+        for share, upload in zip(counted, uploads.values(), strict=True):
             values = torch.from_numpy(upload.floats(name).copy())
             mean = means.setdefault(name, torch.zeros_like(values))
             mean.add_(values, alpha=share)
@@ -80,17 +89,17 @@ def robust_mean(
     if not uploads or not start:  # nobody sent, or a method sends nothing, as local
         return dict(start)
     counted = weights(uploads, settings.most_examples)
-    scales = _scales(uploads, start, counted) if settings.clip else [1.0] * len(uploads)
-    if not settings.multi_krum and settings.mean == "mean" and min(scales) == 1.0:
+    shortened = scales(_added(uploads, start, counted)) if settings.clip else [1.0] * len(uploads)
+    if not settings.multi_krum and settings.mean == "mean" and min(shortened) == 1.0:
         return weighted_mean(uploads, start, settings.most_examples)
-    shares = torch.tensor(counted, dtype=torch.float64)
+    by = torch.tensor(counted, dtype=torch.float64)
     moves = torch.stack([_update(upload, start) for upload in uploads.values()])
-    moves.mul_(torch.tensor(scales, dtype=torch.float64).unsqueeze(1))
+    moves.mul_(torch.tensor(shortened, dtype=torch.float64).unsqueeze(1))
     f = malicious(settings, len(moves))
     if settings.multi_krum:
         kept = krum(torch.cdist(moves, moves), f)
-        moves, shares = moves[kept], shares[kept]
-    moved = MEANS[settings.mean](moves, shares / shares.sum(), f)
+        moves, by = moves[kept], by[kept]
+    moved = MEANS[settings.mean](moves, by / by.sum(), f)
     parts = torch.split(moved.float(), [tensor.numel() for tensor in start.values()])
     return {
         name: before + part.view(before.shape)
@@ -108,17 +117,16 @@ def _update(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
     )
 
 
-def _scales(
-    uploads: Mapping[str, Bundle], start: Mapping[str, Tensor], shares: Sequence[float]
+def _added(
+    uploads: Mapping[str, Bundle], start: Mapping[str, Tensor], counted: Sequence[float]
 ) -> list[float]:
-    """Return what shortens each update to the longest that is allowed; 1 where it is shorter."""
+    """Return each upload's weight times the length of its update."""
     begun = {name: tensor.numpy() for name, tensor in start.items()}
     adds = []
-    for share, upload in zip(shares, uploads.values(), strict=True):
+    for share, upload in zip(counted, uploads.values(), strict=True):
         away = ((upload.floats(name) - before).ravel() for name, before in begun.items())
         adds.append(share * sum(float(np.dot(move, move)) for move in away) ** 0.5)
-    most = MOST_ADDED * statistics.median_low(adds)
-    return [min(1.0, most / added) if added > 0 else 1.0 for added in adds]
+    return adds
 
 
 def malicious(settings: RobustSettings, clients: int) -> int:

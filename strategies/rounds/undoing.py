@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, place
-from strategies.averaging import MOST_ADDED
+from strategies.averaging import scales, shares
 
 State = dict[str, Tensor]
 #: Rounds that can be undone, and the most bytes that the states before them may take: of large ones
@@ -25,8 +25,9 @@ State = dict[str, Tensor]
 DEEPEST, MOST_BYTES = 16, 2**28
 #: Of fewer people nobody can say who led the others astray.
 FEWEST = 3
-#: Numbers of a round's uploads that are compared at most, spread evenly over them.
-MOST_COMPARED = 2**24
+#: Numbers of a round's uploads that are compared at most, spread evenly over them: so many are kept
+#: of each of the last rounds.
+MOST_COMPARED = 2**21
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,20 @@ class Done:
 
     Parameters
     ----------
-    moved : how much of the round's move each made (:func:`parts_of_move`).
-    against : how much each went against the others (:func:`opposition`).
+    moves : everybody's, float32 [numbers].
+    examples : that each upload counts for.
     """
 
     state: State
-    moved: Mapping[str, float]
-    against: Mapping[str, float]
+    moves: Mapping[str, NDArray[np.float32]]
+    examples: Mapping[str, float]
 
-    def led_by(self, most: int) -> set[tuple[str, ...]]:
+    def led_by(self, most: int, robust: RobustSettings) -> set[tuple[str, ...]]:
         """Return the few, at most `most`, who made the round's move, and who went against all."""
-        if len(self.moved) < FEWEST:
+        if len(self.moves) < FEWEST:
             return set()
-        return {tuple(made_by(parts, most)) for parts in (self.moved, self.against)} - {()}
+        both = parts_of_move(self.moves, self.examples, robust), opposition(self.moves)
+        return {tuple(made_by(parts, most)) for parts in both} - {()}
 
 
 @dataclass
@@ -77,13 +79,12 @@ class Undoing:
         size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
         while self._done and size * (len(self._done) + 1) > MOST_BYTES:
             self._done.popleft()
-        compared = max(1, MOST_COMPARED // max(len(uploads), 2**10))
+        compared = max(1, MOST_COMPARED // max(len(uploads), 2**8))
         step = max(1, sum(prod(one.shape) for one in sends.values()) // compared)
         moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
         examples = {client: float(one.examples) for client, one in uploads.items()}
         self._made |= uploads.keys()
-        moved = parts_of_move(moves, examples, self.robust)
-        self._done.append(Done(state, moved, opposition(moves)))
+        self._done.append(Done(state, moves, examples))
 
     def broken(self, refused: Collection[str], asked: Collection[str]) -> bool:
         """Whether of those `asked` who ever made a round more than half are `refused` in this one.
@@ -105,7 +106,7 @@ class Undoing:
         rounds = list(self._done)
         people = len(self._made | set(left_out))
         most = max(1, int(self.robust.share * people)) - len(left_out)
-        led = [done.led_by(most) for done in rounds]
+        led = [done.led_by(most, self.robust) for done in rounds]
         if few := Counter(group for groups in led for group in sorted(groups)).most_common(1):
             found = few[0][0]
             first = next(i for i, groups in enumerate(led) if found in groups)
@@ -134,18 +135,16 @@ def parts_of_move(
 ) -> dict[str, float]:
     """Return how much of a round's move each client made; the parts sum to its squared length.
 
-    The round's move is the sum of everybody's [numbers], weighted by samples and bounded as in a
-    mean (:func:`~strategies.averaging.robust_mean`); a client's part of it is its own move's
+    The round's move is the mean of everybody's [numbers], weighted by samples and bounded as in
+    :func:`~strategies.averaging.robust_mean`; a client's part of it is its own move's
     projection on it.
     """
     if not moves:
         return {}
-    share = np.array([examples[client] for client in moves])
-    share = np.minimum(share / np.median(share), robust.most_examples or np.inf)
-    own = np.stack(list(moves.values())).astype(np.float64) * share[:, None]
+    counted = shares([examples[client] for client in moves], robust.most_examples)
+    own = np.stack(list(moves.values())) * np.array(counted)[:, None]
     if robust.clip:
-        lengths = np.linalg.norm(own, axis=1).clip(1e-300)
-        own *= np.minimum(1.0, MOST_ADDED * np.median(lengths) / lengths)[:, None]
+        own *= np.array(scales(np.linalg.norm(own, axis=1).tolist()))[:, None]
     return dict(zip(moves, (own @ own.sum(0)).tolist(), strict=True))
 
 
@@ -171,10 +170,18 @@ def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> ND
         if declared.kind is Bits:
             continue
         part, begun = upload.tensors.get(name), received.tensors.get(name)
-        whole = np.zeros(declared.shape, np.float32)
-        if part is not None and not isinstance(part, Bits):
-            whole[place(part)] = part.values
-            if isinstance(begun, Dense) and begun.values.shape == declared.shape:
-                whole -= begun.values
-        pieces.append(whole.ravel()[::step])
+        if isinstance(part, Dense):
+            move = part.values.ravel()[::step]
+        else:
+            whole = np.zeros(declared.shape, np.float32)
+            if part is not None and not isinstance(part, Bits):
+                whole[place(part)] = part.values
+            move = whole.ravel()[::step]
+        if (
+            isinstance(begun, Dense)
+            and part is not None
+            and begun.values.size == prod(declared.shape)
+        ):
+            move = move - begun.values.ravel()[::step]
+        pieces.append(move)
     return np.concatenate(pieces)

@@ -34,17 +34,17 @@ def noted(undoing: Undoing, state: dict[str, torch.Tensor], uploads: dict[str, B
 HONEST = {"a": sent(1, 0.5), "b": sent(1, -0.5), "c": sent(1, 0), "d": sent(0.9, 0)}
 
 
-def test_parts_are_projections_on_the_weighted_sum() -> None:
-    """Moves (1, 0), (1, 0), (0, 2) sum to (2, 2): parts 2, 2 and 4 of its squared length."""
+def test_parts_are_projections_on_the_weighted_mean() -> None:
+    """Of (1, 0), (1, 0), (0, 2) it is (2, 2) / 3: parts of its squared length 2 / 9, 2 / 9, 4 / 9."""
     moves = {"a": [1, 0], "b": [1, 0], "c": [0, 2]}
     arrays = {client: np.array(move, np.float32) for client, move in moves.items()}
     even, clip = dict.fromkeys(moves, 5.0), RobustSettings.parse("clip", 0.2)
-    assert parts_of_move(arrays, even, clip) == pytest.approx({"a": 2, "b": 2, "c": 4})
+    assert parts_of_move(arrays, even, clip) == pytest.approx({"a": 2 / 9, "b": 2 / 9, "c": 4 / 9})
     # As in a mean the weight is three times the median's at most, and so is what it adds: (0, 3).
     heavy = parts_of_move(arrays, even | {"c": 1e12}, clip)
-    assert heavy == pytest.approx({"a": 2, "b": 2, "c": 9})
+    assert heavy == pytest.approx({"a": 2 / 25, "b": 2 / 25, "c": 9 / 25})
     free = parts_of_move(arrays, even | {"c": 1e12}, RobustSettings.parse("none", 0.2))
-    assert free == pytest.approx({"a": 2, "b": 2, "c": 36})
+    assert free == pytest.approx({"a": 2 / 25, "b": 2 / 25, "c": 36 / 25})
     assert parts_of_move({}, {}, clip) == {}
 
 
