@@ -35,7 +35,7 @@ HONEST = {"a": sent(1, 0.5), "b": sent(1, -0.5), "c": sent(1, 0), "d": sent(0.9,
 
 
 def test_parts_are_projections_on_the_weighted_mean() -> None:
-    """Of (1, 0), (1, 0), (0, 2) it is (2, 2) / 3: parts of its squared length 2 / 9, 2 / 9, 4 / 9."""
+    """Of (1, 0), (1, 0) and (0, 2) it is (2, 2) / 3: parts 2 / 9, 2 / 9 and 4 / 9 of 8 / 9."""
     moves = {"a": [1, 0], "b": [1, 0], "c": [0, 2]}
     arrays = {client: np.array(move, np.float32) for client, move in moves.items()}
     even, clip = dict.fromkeys(moves, 5.0), RobustSettings.parse("clip", 0.2)
