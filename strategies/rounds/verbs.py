@@ -1,0 +1,203 @@
+"""Flower's four verbs: what each round asks of clients, and what becomes of their answers."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from fedsub_core.config.settings import ServerSettings
+from fedsub_core.errors import MessageRefused, RunError
+from fedsub_core.metrics import MetricRow
+from fedsub_core.turn import Turn
+from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.exchange import Instructions
+from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.server_half import ServerHalf
+from strategies.rounds.undoing import Undoing
+
+log = logging.getLogger("fedsub")
+
+
+class Verbs(ServerHalf, Strategy):
+    """What is asked of a round's clients, and what is taken of their answers.
+
+    Parameters
+    ----------
+    settings : what the configuration says to the server half of this method.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
+        self._metrics: RoundMetrics | None = None
+        #: Who was asked to evaluate its model after training it.
+        self._also: frozenset[str] = frozenset()
+        self._rows: list[MetricRow] = []
+        #: What each of the round's clients was sent.
+        self._sent: dict[str, Bundle] = {}
+        self._undoing = Undoing(settings.robust)
+        #: Whether each client that was asked for something answered, and usably if it was to train.
+        self._answered: dict[str, bool] = {}
+        #: Who made a round wait, however usable its answer was.
+        self._slow: frozenset[str] = frozenset()
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Address the round's clients, each with a download of its own."""
+        assert self.state is not None
+        turn = self.turn(server_round)
+        clients = self.participants(turn, self.state)
+        downloads = self.downloads(self.state, clients, turn)
+        self._sent = dict(zip(clients, downloads, strict=True))
+        also: frozenset[str] = frozenset()
+        if self._metrics is not None and not self.evaluates_download:
+            # A model of one's own is evaluated where it was trained: that saves half the messages.
+            also = frozenset(self.population.evaluated(server_round))
+        self._also = also
+        told = {also: self._instructions(turn, also) for also in (False, True)}
+        return self.transport.write(
+            MessageType.TRAIN,
+            {client: told[client in also] for client in clients},
+            downloads,
+            self.population.nodes,
+            self.settings.rounds.timeout,
+        )
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Decode and check the uploads, then let the method aggregate those that passed."""
+        assert self.state is not None
+        uploads: dict[str, Bundle] = {}
+        refused: set[str] = set()
+        usual = self.population.usual_examples()
+        for client, content in self.transport.read(server_round, replies):
+            if client in self._also and exchange.METRICS in content:
+                self._take_metrics(client, content, server_round)
+            try:
+                upload = self.transport.decode(client, content, server_round)
+                if not upload.examples > 0:
+                    raise self.refuse(client, "examples", upload.examples, "1 or more")
+                self.check(self.state, client, upload)
+            except (MessageRefused, ValueError) as error:
+                self.transport.refuse(client, server_round, error)
+                refused.add(client)
+                continue
+            self.transport.accept(client, upload, content, server_round)
+            # Beyond what a device said before the first round it may have what most have, no more.
+            most = max(self.population.facts(client).examples, usual)
+            uploads[client] = replace(upload, examples=min(upload.examples, int(most)))
+            report = exchange.read_report(content, self.card.reports)
+            report["bytes_full_model"] = self.model.full_bytes
+            self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
+        self.population.registry.bind(uploads)
+        if self.settings.rounds.clients_per_round:
+            self.memory.trained |= uploads.keys()
+        self.transport.forget_silent()
+        self._answered = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
+        self._slow = self.transport.delivery.pace.slow
+        if self._undoing.broken(refused, self.transport.asked) and self._undo(server_round):
+            # That theirs could not be used is not the others' fault: nobody rests for it.
+            self._answered = {}
+            return None, None
+        self._demand_quorum(server_round, len(uploads))
+        turn, before = self.turn(server_round), self.state
+        uploads = dict(sorted(uploads.items()))
+        self.state, rows = self.aggregate(before, uploads, turn)
+        self._undoing.note(before, uploads, self._sent, self.transport.sends)
+        self._rows += rows
+        return None, None
+
+    def _undo(self, round: int) -> bool:
+        """Go back to an earlier state, without who led away from it; False: impossible."""
+        undone = self._undoing.undo(self.memory.left_out, self.init(self.model))
+        if undone is None:
+            return False
+        state, found = undone
+        for client in found:
+            state = self.without(state, client)
+        self.state = state
+        self.memory.left_out |= set(found)
+        self.population.left_out = self.memory.left_out
+        self._rows += [MetricRow(round, client, None, "left_out", 1) for client in found]
+        self._rows.append(MetricRow(round, "", None, "undone", 1))
+        log.warning(
+            "round %d: most uploads cannot be used; the server goes back to an earlier state. Left "
+            "out from now on, as they moved most what came after it: %s",
+            round,
+            ", ".join(found) or "nobody else; it begins anew",
+        )
+        return True
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask every client that has not said it yet how its model does on its own test part."""
+        turn = self.turn(server_round)
+        said = self._metrics.found if self._metrics is not None else {}
+        # Who was silent while it should train would make everybody wait a second time.
+        silent = self.transport.delivery.silent
+        clients = [
+            c for c in self.population.evaluated(server_round) if c not in said and c not in silent
+        ]
+        told = self._instructions(turn, False)
+        return self.transport.write(
+            MessageType.EVALUATE,
+            dict.fromkeys(clients, told),
+            self.evaluated_downloads(clients, turn),
+            self.population.nodes,
+            self.settings.rounds.timeout,
+        )
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Collect every client's metrics; return their unweighted mean over clients."""
+        for client, content in self.transport.read(server_round, replies):
+            if self._take_metrics(client, content, server_round):
+                self.transport.delivery.note_usable(client)
+        return None if self._metrics is None else self._metrics.mean()
+
+    def summary(self) -> None:
+        """Log the run's outline."""
+        log.info(
+            "%s: %d clients, rounds %d to %d, %s",
+            self.card.name,
+            len(self.population.clients),
+            self.finished_rounds + 1,
+            self.settings.rounds.rounds,
+            self.hyper,
+        )
+
+    def _instructions(self, turn: Turn, also_evaluate: bool) -> Instructions:
+        scaling = self.population.agreed.scaling
+        return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
+
+    def _demand_quorum(self, round: int, usable: int) -> None:
+        asked = len(self.transport.asked)
+        needed = max(1, math.ceil(self.settings.rounds.quorum * asked))
+        if usable < needed:
+            raise RunError(
+                f"round {round}: {usable} of {asked} clients sent a usable upload within the "
+                f"round's deadline, expected {needed} at least (refused so far: "
+                f"{dict(self.transport.refusals) or 'none'}); the log says why. Finished rounds "
+                "are kept: the run can be resumed"
+            )
+
+    def _take_metrics(self, client: str, content: RecordDict, round: int) -> bool:
+        """Take what a client says of its model; return whether it could be used."""
+        if self._metrics is None:
+            self._metrics = RoundMetrics(round, self.model.classes)
+        try:
+            self._metrics.take(client, content)
+        except MessageRefused as error:
+            self.transport.refuse(client, round, error)
+            return False
+        return True
