@@ -45,7 +45,8 @@ from fedsub_core.wire.handshake import Introduction
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "4", "--rounds", "1", "--methods", "fedavg"]
-TINY += ["fedsub-mixing", "--defences", "none", "clip,median", "--seeds", "0"]
+TINY += ["fedsub-mixing", "--defences", "none", "clip,median", "--seeds", "0", "--attacks"]
+TINY += ["nobody", "scaled", "backdoor, samples", "outlier prototypes", "handshake"]
 MIXING: dict[str, Value] = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"}
 #: Of the table all that send something.
 METHODS = (*(name for name in TABLE if name != "local"), "fedsub-mixing")
