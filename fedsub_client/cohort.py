@@ -28,6 +28,9 @@ from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.data.standardise import Scaling, moments
+from fedsub_core.encoders.build import build_encoder, model_shape
+from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import NEW, UNLABELLED, Evaluation, evaluate
 from fedsub_core.models.chain import Params
@@ -61,6 +64,7 @@ class Cohort:
     device : where the stack lives.
     wire : how messages are written.
     method, model : what trains, and the kind of model: for what is kept of both.
+    encoder : what makes the features that the model sees; None: it sees samples.
     """
 
     learner: Learner
@@ -73,6 +77,7 @@ class Cohort:
     wire: WireSettings = field(default_factory=WireSettings)
     method: str = ""
     model: str = ""
+    encoder: Encoder | None = None
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)
@@ -81,7 +86,7 @@ class Cohort:
 
     def __post_init__(self) -> None:
         widest = self.learner.model.widest
-        self.data = ScaledData(self.clients, self.standardise, self.device, widest)
+        self.data = ScaledData(self.clients, self.standardise, self.device, widest, self.encoder)
         initial = self.learner.init(len(self.clients), self.seed)
         if self.clients[0].validation is not None:
             initial |= nothing_yet(initial)
@@ -154,11 +159,12 @@ class Cohort:
             used_round(self.state, i, round),
             {name: tensor[i].cpu().clone() for name, tensor in params.items()},
             self.learner.model,
-            resolve_kind(self.model, self.clients[i].shape),
+            resolve_kind(self.model, self.learner.model.input_shape),
             self.card,
             self.data.scaling(i, round, shared),
             self.learner.experts,
             self.learner.not_kept(),
+            self.encoder,
         )
 
     # What goes over the wire.
@@ -302,10 +308,13 @@ def make_cohort(
     Raises
     ------
     ConfigError
-        If the method's hyperparameters do not fit the model.
+        If the method's hyperparameters do not fit the model, or the encoder not the samples.
     """
     of, hyper = method(settings.method), settings.hyper
-    model = build_model(settings.model, clients[0].shape, len(card.classes))
+    shape = clients[0].shape
+    text = resolve_encoder(settings.encoder, of.encodes, shape)
+    encoder = build_encoder(text, settings.seed, shape)
+    model = build_model(settings.model, model_shape(encoder, shape), len(card.classes))
     learner = of.load_learner()(model, settings.training, hyper, of.sends(model, hyper))
     return Cohort(
         learner,
@@ -318,4 +327,5 @@ def make_cohort(
         settings.wire,
         settings.method,
         settings.model,
+        encoder,
     )

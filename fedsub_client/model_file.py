@@ -22,11 +22,13 @@ from torch import Tensor
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.standardise import Scaling
+from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.models.described import describe, described
 from fedsub_core.models.mixture import Mixture
 
-FORMAT = "fedsub-model 2"
+#: Without an encoder, and with one, for which a reader must draw its numbers from the seed.
+FORMAT, ENCODED = "fedsub-model 2", "fedsub-model 3"
 MEAN, STD = "standardise.mean", "standardise.std"
 #: Under which the facts are kept in a file's metadata.
 FACTS = "fedsub"
@@ -46,21 +48,35 @@ MIXED = (
 )
 
 
+def computes(model: PersonalModel) -> str:
+    """Return in words what a reader computes with the tensors."""
+    said = MIXED if model.experts else COMPUTES
+    if model.encoder is None:
+        return said
+    plain = f"(x - {MEAN}) / {STD}"
+    return said.replace(plain, f"encode({plain})") + (
+        "; encode: fedsub_core.encoders.build.build_encoder(encoder, encoder_seed, shape)"
+    )
+
+
 def facts(model: PersonalModel) -> dict[str, Any]:
     """Return what a reader needs beside the tensors, as values of JSON."""
+    encoder = model.encoder
+    encoded = {} if encoder is None else {"encoder": encoder.text, "encoder_seed": encoder.seed}
     return {
-        "format": FORMAT,
+        "format": FORMAT if encoder is None else ENCODED,
         "client": model.client,
         "method": model.method,
         "round": model.round,
         **card_table(model.card),
         "shape": model.shape,
+        **encoded,
         "kind": model.kind,
         "layers": describe(model.architecture),
         "experts": model.experts,
         "standardised": model.scaling is not None,
         "lacks": model.lacks,
-        "computes": MIXED if model.experts else COMPUTES,
+        "computes": computes(model),
     }
 
 
@@ -96,23 +112,27 @@ def model_of(data: bytes) -> PersonalModel:
     """
     try:
         of, tensors = json.loads(_metadata(data)[FACTS]), load_tensors(data)
-        if of["format"] != FORMAT:
-            raise RunError(f"written as {of['format']!r}, expected {FORMAT!r}")
+        if of["format"] not in (FORMAT, ENCODED):
+            raise RunError(f"written as {of['format']!r}, expected {FORMAT!r} or {ENCODED!r}")
         if bytes.fromhex(of.pop("digest")) != checksum(tensors, json.dumps(of)):
             raise ValueError("its checksum is wrong")
         card = {f.name: of[f.name] for f in fields(Card) if f.name in of}
+        shape, encoder = tuple(of["shape"]), None
+        if of["format"] == ENCODED:
+            encoder = build_encoder(of["encoder"], of["encoder_seed"], shape)
         mean, std = tensors.pop(MEAN).numpy(), tensors.pop(STD).numpy()
         return PersonalModel(
             of["client"],
             of["method"],
             of["round"],
             tensors,
-            described(of["layers"], tuple(of["shape"])),
+            described(of["layers"], model_shape(encoder, shape)),
             of["kind"],
             parse_card(card, Path("the model's file")),
             Scaling(mean, std) if of["standardised"] else None,
             tuple(of["experts"]),
             of["lacks"],
+            encoder,
         )
     except RunError:
         raise

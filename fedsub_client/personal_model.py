@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedsub_client.new_samples import check_distances, check_samples
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling, apply
+from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.errors import DataError
 from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.mixture import Mixture
@@ -33,12 +34,14 @@ class PersonalModel:
     client, method : whose it is, and how it was trained.
     round : the last one that it was trained in.
     params : without a client axis, by their names in the architecture.
-    architecture : the chain of layers of the model, or of each of a mixture's.
+    architecture : the chain of layers of the model, or of each of a mixture's; it sees what the
+        encoder makes of a sample.
     kind : what that architecture is called; never ``auto``.
     card : classes, features and units of the data it was trained on.
     scaling : what features are standardised with; None where they are not.
     experts : of a mixture (:class:`fedsub_core.models.mixture.Mixture`); () is one model.
     lacks : what it was tested with beside all this; such a model is not used.
+    encoder : what makes features of standardised samples; None: the architecture sees these.
     """
 
     client: str
@@ -51,10 +54,13 @@ class PersonalModel:
     scaling: Scaling | None
     experts: tuple[str, ...] = ()
     lacks: str = ""
+    encoder: Encoder | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one sample."""
+        if self.encoder is not None:
+            return self.encoder.input_shape
         return self.architecture.input_shape
 
     @cached_property
@@ -99,9 +105,11 @@ class PersonalModel:
     def _forward(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         # An overflow ends in a probability that is not finite, which is refused.
         with np.errstate(over="ignore"):
-            scaled = x if self.scaling is None else apply(self.scaling, x)
+            seen = x if self.scaling is None else apply(self.scaling, x)
+        if self.encoder is not None:
+            seen = self.encoder.encode(seen)
         params = {name: tensor.unsqueeze(0) for name, tensor in self.params.items()}
         with torch.inference_mode():
-            logits = self.predictor.forward(params, torch.from_numpy(scaled).unsqueeze(0))
+            logits = self.predictor.forward(params, torch.from_numpy(seen).unsqueeze(0))
             probabilities: NDArray[np.float32] = logits[0].softmax(1).numpy()
         return probabilities

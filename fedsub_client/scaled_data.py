@@ -1,14 +1,18 @@
-"""The data of clients that share a stack: standardised and stacked, anew when data come."""
+"""The data of clients that share a stack: standardised, encoded, stacked, anew when data come."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsub_client.split_client import SplitClient
 from fedsub_core.data.stacks import Stack, stack, with_copies
 from fedsub_core.data.standardise import Scaling, apply, moments
 from fedsub_core.data.standardise import scaling as own_scaling
+from fedsub_core.encoders.encoder import Encoder
 
 #: float32 values of the widest layer of a client's samples that are tested at a time, and how few
 #: and how many samples that may be. All blocks are full: a product's last digits depend on how many
@@ -26,12 +30,14 @@ class ScaledData:
     standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     device : where the stacks live.
     widest : values of the model's widest layer, per sample.
+    encoder : what makes the features that the stacks hold; None: they hold samples.
     """
 
     clients: Sequence[SplitClient]
     standardise: str
     device: str
     widest: int
+    encoder: Encoder | None = None
     _made: tuple[object, Stack, Stack] | None = field(init=False, default=None)
     _held_back: tuple[object, Stack] | None = field(init=False, default=None)
 
@@ -49,8 +55,8 @@ class ScaledData:
             held = [c.at(round) for c in self.clients]
             for c in held:
                 own = self._scaling(c, shared)
-                train.append(c.train_x if own is None else apply(own, c.train_x))
-                test.append(c.test_x if own is None else apply(own, c.test_x))
+                train.append(self._seen(own, c.train_x))
+                test.append(self._seen(own, c.test_x))
             ids, capacities = [c.client for c in held], [c.capacity for c in held]
             ys, test_ys = [c.train_y for c in held], [c.test_y for c in held]
             trained = stack(ids, train, ys, self.device, capacities)
@@ -69,8 +75,7 @@ class ScaledData:
             for c in self.clients:
                 own = self._scaling(c, shared)
                 assert c.validation is not None and c.validation_y is not None
-                x = c.x[c.validation]
-                xs.append(x if own is None else apply(own, x))
+                xs.append(self._seen(own, c.x[c.validation]))
                 ys.append(c.validation_y)
             ids, capacities = [c.client for c in self.clients], [c.capacity for c in self.clients]
             held = stack(ids, xs, ys, self.device, capacities, self.tested_at_a_time)
@@ -84,6 +89,11 @@ class ScaledData:
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
         """Return what the `i`-th client's features are standardised with in `round`."""
         return self._scaling(self.clients[i].at(round), shared)
+
+    def _seen(self, own: Scaling | None, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what a model sees of samples."""
+        x = x if own is None else apply(own, x)
+        return x if self.encoder is None else self.encoder.encode(x)
 
     def _scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
         return own_scaling(moments(held.train_x)) if self.standardise == "client" else shared

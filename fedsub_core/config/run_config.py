@@ -25,6 +25,7 @@ from fedsub_core.config.settings import (
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.cores import usable_cores
+from fedsub_core.encoders.names import check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
 from fedsub_core.models.names import check_kind
@@ -63,7 +64,12 @@ class RunConfig:
     rounds: int = option(60, "rounds of the federation", minimum=1)
     model: str = _text(
         "auto",
-        "mlp, cnn1d, or an installed one; auto: mlp for features, cnn1d for raw windows",
+        "mlp, cnn1d, linear, or an installed one; auto: mlp for features, cnn1d for raw windows",
+    )
+    encoder: str = _text(
+        "auto",
+        "fixed features in front of the model: none, kernels:N of windows, relu:N of feature "
+        "vectors; auto: none, or what the method's page says",
     )
     split: str = choice(
         "auto",
@@ -162,6 +168,7 @@ class RunConfig:
         object.__setattr__(self, "hyper", chosen)
         _ = self.wire, self.robust_settings  # refuse what does not exist
         check_kind(self.model)
+        check_encoder(self.encoder)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -209,6 +216,7 @@ class RunConfig:
             self.model,
             self.standardise,
             self.seed,
+            self.encoder,
         )
 
     def server_settings(self, name: str) -> ServerSettings:
@@ -235,6 +243,7 @@ class RunConfig:
             self.standardise,
             self.workers,
             self.robust_settings,
+            encoder=self.encoder,
         )
 
     @property
@@ -348,6 +357,8 @@ def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dic
                     method(name)
             elif key == "model":
                 check_kind(str(value))
+            elif key == "encoder":
+                check_encoder(str(value))
         except ConfigError as error:
             raise ConfigError(f"{where}: {key}: {error}") from error
     return values

@@ -170,6 +170,7 @@ class ServerSettings:
     workers : threads to compute with.
     robust : see :class:`RobustSettings`.
     card : the operator's, which decides on classes and features; None: most devices do.
+    encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
     """
 
     method: str
@@ -181,6 +182,7 @@ class ServerSettings:
     workers: int = 1
     robust: RobustSettings = RobustSettings()
     card: Card | None = None
+    encoder: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,8 @@ class DeviceSettings:
     wire : how messages are written.
     model : the kind of model.
     standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
-    seed : of the run, from which the first model is drawn.
+    seed : of the run, from which the first model and the encoder are drawn.
+    encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
     """
 
     method: str
@@ -206,3 +209,4 @@ class DeviceSettings:
     model: str
     standardise: str
     seed: int
+    encoder: str = "auto"

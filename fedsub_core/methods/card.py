@@ -100,6 +100,7 @@ class MethodCard:
     reports : names of the numbers that devices report beside an upload.
     fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
         are in all: such a run cannot be given more.
+    encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
     needs : hyperparameters, off by default, without which the method is refused: what it shows
         others of a person needs that person's consent.
@@ -123,6 +124,7 @@ class MethodCard:
     models: Callable[[Any], int] = lambda hyper: 1
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
+    encodes: bool = False
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
     choose: str = ""

@@ -21,7 +21,7 @@ from fedsub_core.models.described import TYPES
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
-from fedsub_core.models.names import CNN1D, MLP, check_kind, installed, resolve_kind
+from fedsub_core.models.names import CNN1D, LINEAR, MLP, check_kind, installed, resolve_kind
 from fedsub_core.models.pooling import Pool
 
 
@@ -98,13 +98,20 @@ def _mlp(input_shape: Shape, classes: int) -> Model:
     return flat if len(input_shape) == 1 else Model((Flatten(), *flat.layers), input_shape)
 
 
+def _linear(input_shape: Shape, classes: int) -> Model:
+    """Return one layer: softmax regression."""
+    layer = Linear("linear1", classes, prod(input_shape))
+    layers = (layer,) if len(input_shape) == 1 else (Flatten(), layer)
+    return Model(layers, input_shape)
+
+
 def _cnn1d(input_shape: Shape, classes: int) -> Model:
     if len(input_shape) != 2:
         raise ConfigError(
-            f"model cnn1d wants windows [channels, time], this federation has {input_shape}: "
+            f"model cnn1d wants windows [channels, time], got samples of shape {input_shape}: "
             "use mlp or auto"
         )
     return cnn1d(*input_shape, classes)
 
 
-BUILDERS: dict[str, Callable[[Shape, int], Model]] = {MLP: _mlp, CNN1D: _cnn1d}
+BUILDERS: dict[str, Callable[[Shape, int], Model]] = {MLP: _mlp, CNN1D: _cnn1d, LINEAR: _linear}

@@ -13,7 +13,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.options import suggestion
 
-AUTO, MLP, CNN1D = "auto", "mlp", "cnn1d"
+AUTO, MLP, CNN1D, LINEAR = "auto", "mlp", "cnn1d", "linear"
 GROUP = "fedsub.models"
 
 
@@ -26,7 +26,7 @@ def resolve_kind(kind: str, input_shape: Shape) -> str:
 
 def check_kind(kind: str) -> None:
     """Raise a ConfigError that suggests the nearest if there is no model called `kind`."""
-    names = [AUTO, MLP, CNN1D, *installed()]
+    names = [AUTO, MLP, CNN1D, LINEAR, *installed()]
     if kind not in names:
         raise ConfigError(
             f"unknown model {kind!r}.{suggestion(kind, names)} Known models: {', '.join(names)}."

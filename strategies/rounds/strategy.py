@@ -20,6 +20,8 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
 from fedsub_core.config.settings import ServerSettings
+from fedsub_core.encoders.build import build_encoder, model_shape
+from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import build_model
@@ -112,7 +114,9 @@ class PersonalizedStrategy(Verbs):
         self.population = Population(registry, agreed, rounds, patience, left_out)
         if begun:
             self.population.gather(self.link, all_answers=True)
-        self.model = build_model(self.settings.model, agreed.shape, len(agreed.classes))
+        text = resolve_encoder(self.settings.encoder, self.card.encodes, agreed.shape)
+        seen = model_shape(build_encoder(text, rounds.seed, agreed.shape), agreed.shape)
+        self.model = build_model(self.settings.model, seen, len(agreed.classes))
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
         if self.state is None:

@@ -126,6 +126,9 @@ UNKNOWN_AND_WRONG = [
     ("checkpoint-seconds = -0.1", "checkpoint-seconds: got -0.1"),
     ('split = "blockd"', "one of auto, stratified, blocked, unseen. Did you mean 'blocked'?"),
     ('model = "cnn1"', "model: unknown model 'cnn1'. Did you mean 'cnn1d'?"),
+    ('encoder = "kernel:10"', "encoder: got encoder 'kernel:10', expected auto, none, kernels:N"),
+    ('encoder = "kernels:0"', "encoder: got encoder 'kernels:0', expected auto, none, kernels:N"),
+    ('encoder = "relu:-1"', "encoder: got encoder 'relu:-1'"),
     ("train-share = 0", "train-share: got 0.0, expected a number of at most 1 and above 0"),
     ("lr-decay = 0", "lr-decay: got 0.0, expected a number above 0"),
     ('optimiser = "sdg"', "one of sgd, adam. Did you mean 'sgd'?"),
@@ -227,6 +230,8 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
         return st.lists(st.sampled_from(list(METHODS))).map(",".join)
     if o.key == "model":
         return st.sampled_from(["auto", "mlp", "cnn1d"])
+    if o.key == "encoder":
+        return st.sampled_from(["auto", "none", "kernels:20", "relu:0"])
     if o.key == "k-selection":
         return st.sampled_from(["dbi", "dbi-capped", "silhouette", "fixed:12"])
     if o.choices:

@@ -1,0 +1,28 @@
+"""An encoder of its text."""
+
+from __future__ import annotations
+
+from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.kernels_encoder import KernelsEncoder
+from fedsub_core.encoders.names import KERNELS, NONE, parse_encoder
+from fedsub_core.encoders.relu_encoder import ReluEncoder
+from fedsub_core.models.architecture import Shape
+
+
+def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
+    """Return the encoder that `text` names, for samples of `shape`; None for ``none``.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name, or it cannot take such samples.
+    """
+    if text == NONE:
+        return None
+    kind, size = parse_encoder(text)
+    return (KernelsEncoder if kind == KERNELS else ReluEncoder)(size, seed, shape)
+
+
+def model_shape(encoder: Encoder | None, shape: Shape) -> Shape:
+    """Return the shape of what a model sees of a sample of `shape`."""
+    return shape if encoder is None else (encoder.features,)

@@ -1,0 +1,54 @@
+"""What an encoder is, and how a run gets its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.encoders.levels import quantised, scaled
+from fedsub_core.models.architecture import Shape
+
+
+@dataclass(frozen=True)
+class Encoder(ABC):
+    """Features of samples: a function that a text, a seed and a sample's shape fix to the last bit.
+
+    Parameters
+    ----------
+    size : N of its text, such as ``kernels:N``.
+    seed : of the run.
+    input_shape : of one sample.
+
+    Raises
+    ------
+    ConfigError
+        Where it cannot take such samples.
+    """
+
+    size: int
+    seed: int
+    input_shape: Shape
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """How a run's configuration names it."""
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """How many features a sample has."""
+
+    @abstractmethod
+    def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
+        """Return ``[n, features]`` of :func:`~fedsub_core.encoders.levels.quantised` samples."""
+
+    def encode(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return features ``[n, features]`` in [-1, 1) of standardised ``x [n, *input_shape]``.
+
+        A sample's are the same bits whatever other samples stand beside it.
+        """
+        return scaled(self.levels(quantised(x)))

@@ -1,0 +1,87 @@
+"""``relu:N``: a feature vector's own entries, and N random units max(0, w x + b) of 1 to 3 of them.
+
+Random features as in Rahimi and Recht, Weighted Sums of Random Kitchen Sinks, NIPS 2008; few inputs
+a unit, because entries that somebody made by hand mean something alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.encoders.draws import Draws
+from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.levels import FULL, UNIT
+from fedsub_core.encoders.names import RELU
+from fedsub_core.errors import ConfigError
+
+#: Inputs of a unit at most; steps of a weight of 1; and how many standard deviations an input's and
+#: a unit's full scale are.
+INPUTS, WEIGHT, OF_INPUT, OF_UNIT = 3, 64, 8, 4
+#: Of a quantised input, and of a unit's sum, one level.
+INPUT_LEVEL, UNIT_LEVEL = UNIT * OF_INPUT // FULL, UNIT * WEIGHT * OF_UNIT // FULL
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit: its `inputs`, their `weights` in 1/64, its `bias` in 1/64 of 1/256 deviation."""
+
+    inputs: tuple[int, ...]
+    weights: tuple[int, ...]
+    bias: int
+
+
+@dataclass(frozen=True)
+class ReluEncoder(Encoder):
+    """Features of vectors ``[inputs]``: the inputs, then unit after unit.
+
+    Weights are normal and of length 1 before they are rounded, biases uniform in [-1, 1] standard
+    deviations. Sums stay below 2**24, so that float32 computes them exactly, too.
+    """
+
+    def __post_init__(self) -> None:
+        if len(self.input_shape) != 1:
+            raise ConfigError(
+                f"encoder {self.text}: got samples of shape {self.input_shape}, expected feature "
+                "vectors [features]. Use kernels:N for windows [channels, time], or none"
+            )
+
+    @property
+    def text(self) -> str:
+        """How a run's configuration names it."""
+        return f"{RELU}:{self.size}"
+
+    @property
+    def features(self) -> int:
+        """How many features a sample has."""
+        return self.input_shape[0] + self.size
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """The units; of fewer units with the same seed the first are the same."""
+        draws = Draws(self.seed)
+        return tuple(self._unit(draws) for _ in range(self.size))
+
+    def _unit(self, draws: Draws) -> Unit:
+        entries = self.input_shape[0]
+        inputs = draws.some(1 + draws.below(min(INPUTS, entries)), entries)
+        drawn = [draws.normal() for _ in inputs]
+        length = sqrt(sum(w * w for w in drawn))
+        weights = tuple(round(WEIGHT * w / length) for w in drawn)
+        return Unit(inputs, weights, round(WEIGHT * UNIT * draws.uniform(-1, 1)))
+
+    def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
+        """Return ``[n, features]`` of quantised samples."""
+        found = np.empty((len(steps), self.features), np.int8)
+        whole = steps.astype(np.int32)
+        inputs = self.input_shape[0]
+        found[:, :inputs] = np.minimum((whole + INPUT_LEVEL // 2) // INPUT_LEVEL, FULL - 1)
+        for i, unit in enumerate(self.units, inputs):
+            sums = whole[:, unit.inputs] @ np.array(unit.weights, np.int32) + unit.bias
+            level = (np.maximum(sums, 0) + UNIT_LEVEL // 2) // UNIT_LEVEL
+            found[:, i] = np.minimum(level, FULL - 1)
+        return found

@@ -1,0 +1,77 @@
+"""A run with an encoder: its models start at features, and people give them samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub.engines.simulation import build_grid, build_strategy, train_method
+from fedsub_client.loaded_model import load_model
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.watch import watch_federation
+from fedsub_core.encoders.kernels_encoder import KernelsEncoder
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.kinds import mlp
+
+
+def people(count: int = 3) -> Federation:
+    """Real smartwatch windows of a few people."""
+    watch = watch_federation()
+    return replace(watch, clients=dict(list(watch.clients.items())[:count]))
+
+
+def config(**keys: object) -> RunConfig:
+    given = {"method": "fedavg", "beside": "", "rounds": 2, "device": "cpu", "threads": 1}
+    return RunConfig(**(given | {"encoder": "kernels:20"} | keys))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["auto", "linear"])
+def test_models_start_at_features_and_are_used_with_samples(kind: str, tmp_path: Path) -> None:
+    federation, run = people(), config(model=kind, lr=0.1)
+    shape = next(iter(federation.clients.values())).x.shape[1:]
+    train_method(run, "fedavg", federation, tmp_path, lambda round: None)
+    for client, data in federation.clients.items():
+        model = load_model(tmp_path / "models" / f"{client}.safetensors")
+        assert model.shape == shape and model.encoder == KernelsEncoder(20, 0, shape)
+        assert model.architecture.input_shape == (100,)
+        assert model.kind == ("mlp" if kind == "auto" else kind)
+        assert (model.architecture == mlp(100, len(federation.card.classes))) is (kind == "auto")
+        # Better than chance on what it was mostly trained on.
+        found = model.probabilities(data.x).argmax(1)
+        assert (found == data.y).mean() > 2 / len(federation.card.classes)
+
+
+def test_a_person_is_tested_with_what_the_file_answers() -> None:
+    federation, run = people(2), config(lr=0.1)
+    strategy = build_strategy(run, "fedavg")
+    with_grid = build_grid(run, "fedavg", federation)
+    try:
+        strategy.start(with_grid)
+        (cohort,) = with_grid.cohorts
+        scaling = strategy.memory.agreed.scaling if strategy.memory.agreed else None
+        _, test = cohort.data.at(2, scaling)
+        logits = cohort.learner.predict(cohort.state, test.x)
+        params = cohort.learner.personal(cohort.state)
+        for i, client in enumerate(cohort.clients):
+            model = cohort.personal_model(i, params, 2, scaling)
+            found = model.probabilities(client.test_x)
+            expected = logits[i, : test.counts[i]].softmax(1)
+            assert torch.allclose(torch.from_numpy(found), expected, atol=1e-6)
+    finally:
+        with_grid.close()
+
+
+def test_what_does_not_fit_the_samples_is_refused() -> None:
+    federation = people(2)
+    with pytest.raises(ConfigError, match=r"relu:5: got samples of shape .*expected feature vec"):
+        build_grid(config(encoder="relu:5"), "fedavg", federation)
+    short = {
+        c: replace(d, x=np.ascontiguousarray(d.x[..., :12])) for c, d in federation.clients.items()
+    }
+    with pytest.raises(ConfigError, match=r"expected windows \[channels, time\] of 16 samples"):
+        build_grid(config(), "fedavg", replace(federation, clients=short))
