@@ -1,0 +1,184 @@
+"""Candidate heads of one person, and what each would say of a sample that it had not seen.
+
+A candidate is a ridge head ``W = (A + lam I)^-1 B`` on sums ``A``, ``B`` in which the person's own
+samples weigh `own` times; what it says of a sample that was left out is known without fitting anew
+(Allen's PRESS, 1974). Written with kernels of the person's own samples, as Gaussian processes are
+(Rasmussen and Williams 2006, 5.12): residuals over ``1 - leverage`` lose all digits where a head
+interpolates, and with more features than samples it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.closed_form.sums import UNIT, Statistics
+
+Floats = NDArray[np.float64]
+
+#: Ridge penalties that candidates are solved with: for features of deviation 1.
+PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+#: How much a person's own samples weigh against others'.
+OWN_WEIGHTS = (1.0, 5.0, 20.0, 100.0)
+#: Least deviation of a feature, in units: a constant one stays near zero.
+LEAST_DEVIATION = 0.01
+#: Least part of a prediction that is not the sample's own, of float64's digits.
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What makes features have mean 0 and deviation 1: ``z = (phi - mean) / deviation``, [D]."""
+
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def of(cls, sums: Statistics, centre: bool = False) -> Scale:
+        """Return the scale of the samples that were summed: the constant's row says all.
+
+        With `centre` the mean alone: what hardly varies at one person's, and does at others', is
+        then not made large.
+        """
+        n = max(float(sums.counts.sum()), 1.0)
+        mean = sums.square[0, 1:] / n
+        variance = np.maximum(np.diagonal(sums.square)[1:] / n - mean**2, LEAST_DEVIATION**2)
+        return cls(mean, np.ones_like(mean) if centre else np.sqrt(variance))
+
+    def __call__(self, x: NDArray[np.floating]) -> Floats:
+        """Return features [n, D] scaled, with a constant 1 behind them, [n, D + 1]."""
+        z = np.ones((len(x), x.shape[1] + 1))
+        z[:, :-1] = (x - self.mean) / self.deviation
+        return z
+
+    def moments(self, sums: Statistics) -> tuple[Floats, Floats]:
+        """Return ``A = z^T z`` [D + 1, D + 1] and ``B = z^T Y`` [D + 1, classes] of the samples.
+
+        ``Y`` is 1 for a sample's class and -1 for all others.
+        """
+        width = len(self.mean) + 1
+        change = np.zeros((width, width))  # of [1, phi] into [z, 1]
+        change[0, :-1], change[0, -1] = -self.mean / self.deviation, 1
+        change[np.arange(1, width), np.arange(width - 1)] = 1 / self.deviation
+        cross = sums.cross / UNIT
+        targets = 2 * cross - cross.sum(0)
+        return change.T @ sums.square @ change, change.T @ targets.T
+
+    def unscaled(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return a head's weight [classes, D] and bias [classes] for features as they come.
+
+        `weights` [D + 1, classes] are for scaled ones.
+        """
+        weight = (weights[:-1] / self.deviation[:, None]).T
+        return weight, weights[-1] - weight @ self.mean
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Sums of several people, solved once for all of them: an eigendecomposition.
+
+    Parameters
+    ----------
+    scale : of the features.
+    sums : of everybody whose samples they hold, the person's own among them.
+    """
+
+    scale: Scale
+    sums: Statistics
+
+    @cached_property
+    def solved(self) -> tuple[Floats, Floats, Floats]:
+        """Eigenvalues [D + 1] and vectors [D + 1, D + 1] of ``A``; ``B`` in them."""
+        a, b = self.scale.moments(self.sums)
+        values, vectors = np.linalg.eigh(a)
+        return np.maximum(values, 0), vectors, vectors.T @ b
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Heads that differ in `penalty` and own weight, all on the same sums.
+
+    Parameters
+    ----------
+    said : [K, n, classes], what each says of the person's samples, each left out in turn.
+    dual : [K, n, classes], by which the person's samples move the head (:meth:`weights`).
+    shared : on whose sums; None: the person's own alone.
+    penalties : [K].
+    own : scaled features of the person's samples, [n, D + 1].
+    scale : of these.
+    """
+
+    said: Floats
+    dual: Floats
+    shared: Shared | None
+    penalties: Floats
+    own: Floats
+    scale: Scale
+
+    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
+        """Return the candidates' sum, each `mixed` [K] times: weight [classes, D], bias."""
+        return self.scale.unscaled(self._weights(mixed))
+
+    def _weights(self, mixed: Floats) -> Floats:
+        if self.shared is None:
+            dual = np.tensordot(mixed / self.penalties, self.dual, 1)
+            return self.own.T @ dual
+        values, vectors, b = self.shared.solved
+        head = np.zeros_like(b)
+        for penalty in np.unique(self.penalties):
+            here = np.where(self.penalties == penalty, mixed, 0.0)
+            if here.any():
+                moved = vectors.T @ (self.own.T @ np.tensordot(here, self.dual, 1))
+                head += (here.sum() * b + moved) / (values + penalty)[:, None]
+        return vectors @ head
+
+
+def alone(x: NDArray[np.floating], targets: Floats, scale: Scale) -> Candidates:
+    """Return heads on the person's own samples alone.
+
+    Parameters
+    ----------
+    x : features [n, D].
+    targets : [n, classes], 1 for a sample's class and -1 for all others.
+    """
+    own = scale(x)
+    values, vectors = np.linalg.eigh(own @ own.T)
+    turned = vectors.T @ targets
+    said, dual = [], []
+    for penalty in PENALTIES:
+        scaled = np.maximum(values, 0) / penalty + 1
+        pull = vectors @ (turned / scaled[:, None])
+        said.append(targets - pull / ((vectors**2) / scaled).sum(1)[:, None])
+        dual.append(pull)
+    return Candidates(np.stack(said), np.stack(dual), None, np.array(PENALTIES), own, scale)
+
+
+def with_others(x: NDArray[np.floating], targets: Floats, shared: Shared) -> Candidates:
+    """Return heads on sums that hold the person's own samples and others'.
+
+    The head without the person's samples is a prior of the head with them: own samples then add
+    what they say beyond it, at each own weight, with one eigendecomposition a penalty.
+    """
+    values, vectors, b = shared.solved
+    own = shared.scale(x)
+    turned = own @ vectors
+    said, dual, penalties = [], [], []
+    for penalty in PENALTIES:
+        inverse = 1 / (values + penalty)
+        kernel = (turned * inverse) @ turned.T  # of own samples, on sums that hold them
+        leverage, basis = np.linalg.eigh(kernel)
+        left = np.maximum(1 - leverage, _LEAST)
+        y, said_now = basis.T @ targets, basis.T @ (turned @ (inverse[:, None] * b))
+        prior = (said_now - (1 - left)[:, None] * y) / left[:, None]  # of the head without them
+        for weight in OWN_WEIGHTS:
+            noise = ((1 - left) / left + 1 / weight)[:, None]
+            pull = (y - prior) / noise
+            residual = (basis @ pull) / ((basis**2) @ (1 / noise))
+            said.append(targets - residual)
+            dual.append(basis @ (prior - y + pull / left[:, None]))
+            penalties.append(penalty)
+    kept = np.array(penalties)
+    return Candidates(np.stack(said), np.stack(dual), shared, kept, own, shared.scale)

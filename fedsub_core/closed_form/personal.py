@@ -1,0 +1,155 @@
+"""A person's head: candidates on own and others' sums, mixed and calibrated by leave-one-out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.closed_form.candidates import (
+    OWN_WEIGHTS,
+    PENALTIES,
+    Candidates,
+    Floats,
+    Scale,
+    Shared,
+    alone,
+    with_others,
+)
+from fedsub_core.closed_form.stacking import (
+    TEMPERATURES,
+    Equations,
+    log_losses,
+    mixing_weights,
+    normal_equations,
+)
+from fedsub_core.closed_form.sums import one_hot, statistics
+
+#: Candidates on own sums alone, and on each set of sums that others are in.
+ALONE, ON_EACH = 2 * len(PENALTIES), len(PENALTIES) * len(OWN_WEIGHTS)
+#: The candidate that is used where leave-one-out says nothing: a middle penalty, no own weight.
+_MIDDLE = len(PENALTIES) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A person's head and what the server needs to pool of it.
+
+    Parameters
+    ----------
+    weight : [classes, D], for features in units.
+    bias : [classes].
+    equations : of the person's samples alone.
+    """
+
+    weight: Floats
+    bias: Floats
+    equations: Equations
+
+
+#: Sums that a candidate set is solved on: of some people, or for each class those of its own group.
+Sums = Shared | Sequence[Shared]
+
+
+def personal_head(
+    x: NDArray[np.floating],
+    y: NDArray[np.int64],
+    classes: int,
+    sets: Sequence[Sums] = (),
+    pooled: Equations | None = None,
+    prior: float = 30.0,
+) -> Head:
+    """Return the head of a person with samples x [n, D], y [n].
+
+    Parameters
+    ----------
+    sets : sums that the person's own samples are in: everybody's first. None: own samples alone.
+    pooled : everybody's equations; None: the person's own decide.
+    prior : as how many samples these count.
+    """
+    everybody = sets[0] if sets else None
+    assert everybody is None or isinstance(everybody, Shared)
+    targets = 2 * one_hot(y, classes) - 1
+    on: list[Candidates | _ByClass] = [
+        alone(x, targets, Scale.of(statistics(x, y, classes), centre=True)),
+        *(_on(x, targets, one) for one in sets),
+    ]
+    if everybody is not None:
+        on.insert(1, alone(x, targets, everybody.scale))
+    lacking = np.flatnonzero(~one_hot(y, classes).any(0))
+    candidates: list[Candidates | _ByClass | _Lent] = [*on]
+    if everybody is not None and lacking.size:
+        candidates = [_Lent(one, on[2], lacking) for one in on]
+    said = np.concatenate([one.said for one in candidates])
+    gram, target = normal_equations(said, targets)
+    mine = Equations(len(y), gram, target, np.zeros(len(TEMPERATURES)))
+    both = mine.with_prior(pooled, prior)
+    mixed = mixing_weights(both.gram, both.target)
+    if not mixed.any():
+        mixed[_MIDDLE if everybody is None else ALONE + _MIDDLE * len(OWN_WEIGHTS)] = 1.0
+    losses = log_losses(np.tensordot(mixed, said, 1), y)
+    mine = Equations(len(y), gram, target, losses)
+    both = mine.with_prior(pooled, prior)
+    temperature = TEMPERATURES[both.losses.argmin()]
+    parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
+    heads = [one.head(temperature * part) for one, part in zip(candidates, parts, strict=True)]
+    weight, bias = (sum(part) for part in zip(*heads, strict=True))
+    return Head(weight, bias, mine)
+
+
+def _on(x: NDArray[np.floating], targets: Floats, sums: Sums) -> Candidates | _ByClass:
+    if isinstance(sums, Shared):
+        return with_others(x, targets, sums)
+    distinct = {id(one): one for one in sums}
+    solved = {key: with_others(x, targets, one) for key, one in distinct.items()}
+    return _ByClass([solved[id(one)] for one in sums])
+
+
+class _ByClass:
+    """Candidates of which each class's column is solved on the sums of that class's group."""
+
+    def __init__(self, columns: Sequence[Candidates]) -> None:
+        self.columns = columns
+        self.said = np.stack([one.said[:, :, y] for y, one in enumerate(columns)], 2)
+        self.penalties = columns[0].penalties
+
+    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
+        """Return the mixed head: weight [classes, D], bias [classes]."""
+        heads = {id(one): one.head(mixed) for one in self.columns}
+        weights, biases = zip(*(heads[id(one)] for one in self.columns), strict=True)
+        return (
+            np.stack([weight[y] for y, weight in enumerate(weights)]),
+            np.stack([bias[y] for y, bias in enumerate(biases)]),
+        )
+
+
+class _Lent:
+    """Candidates whose columns of classes that the person has no sample of are everybody's.
+
+    Own samples can only say that a class that they lack is never right: they do not weigh in it.
+    """
+
+    def __init__(
+        self, of: Candidates | _ByClass, everybody: Candidates | _ByClass, lacking: NDArray[np.intp]
+    ) -> None:
+        self.of, self.everybody, self.lacking = of, everybody, lacking
+        self.penalties = of.penalties
+        said = of.said.copy()
+        said[:, :, lacking] = everybody.said[self._plain(of.penalties)][:, :, lacking]
+        self.said = said
+
+    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
+        """Return the mixed head: weight [classes, D], bias [classes]."""
+        weight, bias = self.of.head(mixed)
+        lent = np.zeros(len(self.everybody.said))
+        np.add.at(lent, self._plain(self.penalties), mixed)
+        theirs, their_bias = self.everybody.head(lent)
+        weight[self.lacking], bias[self.lacking] = theirs[self.lacking], their_bias[self.lacking]
+        return weight, bias
+
+    @staticmethod
+    def _plain(penalties: Floats) -> NDArray[np.intp]:
+        """Return everybody's candidates of these penalties, own weight 1."""
+        return np.searchsorted(PENALTIES, penalties) * len(OWN_WEIGHTS)

@@ -1,0 +1,147 @@
+"""A person's statistics: sums of whole numbers, so that no order of adding changes a bit.
+
+Features come in whole levels (:mod:`fedsub_core.encoders`), so what is summed of them is whole,
+too: forgetting a person subtracts exactly what was added, data in parts give what all of them give
+at once, and masks of whole numbers can hide a summand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Levels in a unit: a feature is a whole number of -128 to 127 over this.
+UNIT = 128
+#: Whole numbers that travel in 16 bits.
+GREATEST = 2**15 - 1
+#: Samples that a product is taken of at a time: as float64, whole numbers up to 2^53 are exact.
+_ROWS = 4096
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What heads need to know of a person's samples, or of many people's: sums over samples.
+
+    Parameters
+    ----------
+    gram : int64 [(D + 1) (D + 2) / 2]
+        Of the levels with a constant in front, ``phi^T phi``: the lower triangle, row after row, so
+        that the first features' block stands in front.
+    cross : int64 [classes, D + 1]
+        The levels of each class's samples, summed; the constant's, over ``UNIT``, counts them.
+    """
+
+    gram: Whole
+    cross: Whole
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(self.gram + other.gram, self.cross + other.cross)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        return Statistics(self.gram - other.gram, self.cross - other.cross)
+
+    @property
+    def features(self) -> int:
+        """Features, without the constant."""
+        return int(self.cross.shape[1]) - 1
+
+    @property
+    def counts(self) -> Whole:
+        """Samples of each class, ``[classes]``."""
+        return self.cross[:, 0] // UNIT
+
+    @cached_property
+    def square(self) -> NDArray[np.float64]:
+        """``phi^T phi`` in units, ``[D + 1, D + 1]``."""
+        whole: NDArray[np.float64] = squared(self.gram, self.features + 1) / UNIT**2
+        return whole
+
+    def first(self, features: int) -> Statistics:
+        """Return the statistics of the first `features` alone: those of a weaker device."""
+        return Statistics(self.gram[: packed(features)], self.cross[:, : features + 1])
+
+
+def packed(features: int) -> int:
+    """Return how many numbers the lower triangle of a constant and `features` has."""
+    return (features + 1) * (features + 2) // 2
+
+
+def features_of(packed_numbers: int) -> int:
+    """Inverse of :func:`packed`."""
+    return (isqrt(8 * packed_numbers + 1) - 3) // 2
+
+
+def squared(triangle: NDArray[np.number], rows: int) -> NDArray[np.float64]:
+    """Return the symmetric matrix ``[rows, rows]`` of a lower triangle."""
+    whole = np.zeros((rows, rows))
+    below = np.tril_indices(rows)
+    whole[below] = triangle
+    whole.T[below] = triangle
+    return whole
+
+
+def levels(x: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the whole levels of features [n, D] with a constant in front, [n, D + 1].
+
+    As float64, which products of whole numbers are exact and fast in.
+    """
+    phi = np.empty((len(x), x.shape[1] + 1))
+    phi[:, 0] = UNIT
+    phi[:, 1:] = np.rint(np.asarray(x, np.float64) * UNIT)
+    return phi
+
+
+def statistics(x: NDArray[np.floating], y: NDArray[np.int64], classes: int) -> Statistics:
+    """Return the statistics of samples.
+
+    Parameters
+    ----------
+    x : [n, D], multiples of ``1 / UNIT`` in [-1, 1].
+    y : int64 [n], labels below `classes`.
+    """
+    width = x.shape[1] + 1
+    gram, cross = np.zeros((width, width)), np.zeros((classes, width))
+    for start in range(0, len(x), _ROWS):
+        phi = levels(x[start : start + _ROWS])
+        gram += phi.T @ phi
+        cross += one_hot(y[start : start + _ROWS], classes).T @ phi
+    return Statistics(gram[np.tril_indices(width)].astype(np.int64), cross.astype(np.int64))
+
+
+def one_hot(y: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """Return 1 at each sample's class, [n, classes]."""
+    hot: NDArray[np.float64] = (y[:, None] == np.arange(classes)).astype(np.float64)
+    return hot
+
+
+def total(of: Sequence[Statistics]) -> Statistics:
+    """Return the sum of several people's statistics."""
+    return Statistics(sum(s.gram for s in of), sum(s.cross for s in of))  # type: ignore[arg-type]
+
+
+def rounded(values: Whole) -> tuple[NDArray[np.int16], int]:
+    """Return whole numbers that fit 16 bits, and how often they were halved for that.
+
+    Halves are rounded up, and what comes back (:func:`restored`) is whole: rounding is a person's
+    own, sums of what was sent stay exact. It is off by 1 in 2^16 of the greatest at most.
+    """
+    shift = 0
+    while np.abs(_halved(values, shift)).max(initial=0) > GREATEST:
+        shift += 1
+    return _halved(values, shift).astype(np.int16), shift
+
+
+def restored(values: NDArray[np.integer], shift: int) -> Whole:
+    """Inverse of :func:`rounded`, up to rounding."""
+    return values.astype(np.int64) << shift
+
+
+def _halved(values: Whole, shift: int) -> Whole:
+    return (values + (1 << shift >> 1)) >> shift

@@ -1,0 +1,100 @@
+"""Heads are ridge heads, and what they say of a left-out sample is what a new fit says."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from fedsub_core.closed_form.candidates import (
+    OWN_WEIGHTS,
+    PENALTIES,
+    Candidates,
+    Scale,
+    Shared,
+    alone,
+    with_others,
+)
+from fedsub_core.closed_form.sums import UNIT, one_hot, statistics, total
+
+CLASSES = 3
+
+
+def _people(features: int, samples: int = 12) -> list[tuple[np.ndarray, np.ndarray]]:
+    stream = np.random.default_rng(features)
+    people = []
+    for person in range(4):
+        y = stream.integers(0, CLASSES, samples)
+        mean = stream.normal(0, 30, (CLASSES, features)) + 5 * person
+        x = np.clip(np.rint(mean[y] + stream.normal(0, 30, (samples, features))), -UNIT, UNIT - 1)
+        people.append((x / UNIT, y))
+    return people
+
+
+def _fit(z: np.ndarray, targets: np.ndarray, penalty: float, weights: np.ndarray) -> np.ndarray:
+    """Return scikit-learn's ridge head, the constant penalised like every feature."""
+    model = Ridge(alpha=penalty, fit_intercept=False, solver="cholesky")
+    return np.asarray(model.fit(z, targets, sample_weight=weights).coef_).T
+
+
+def _one(candidates: Candidates, k: int) -> tuple[np.ndarray, np.ndarray]:
+    return candidates.head(np.eye(len(candidates.said))[k])
+
+
+#: Fewer features than samples, as many as everybody's samples (where fits are worst), and more.
+@pytest.mark.parametrize("features", [5, 47, 80])
+def test_they_are_the_heads_of_n_new_fits(features: int) -> None:
+    people = _people(features)
+    x, y = people[0]
+    targets = 2 * one_hot(y, CLASSES) - 1
+    sums = total([statistics(*one, CLASSES) for one in people])
+    shared = Shared(Scale.of(sums), sums)
+    own = alone(x, targets, shared.scale)
+    both = with_others(x, targets, shared)
+    everything = np.concatenate([shared.scale(one[0]) for one in people])
+    labels = np.concatenate([2 * one_hot(one[1], CLASSES) - 1 for one in people])
+    mine = np.arange(len(everything)) < len(x)
+    for j, penalty in enumerate(PENALTIES):
+        _holds(own, j, x, shared.scale, everything[mine], labels[mine], penalty, 1.0)
+        for i, weight in enumerate(OWN_WEIGHTS):
+            k = j * len(OWN_WEIGHTS) + i
+            _holds(both, k, x, shared.scale, everything, labels, penalty, weight)
+
+
+def _holds(
+    found: Candidates,
+    k: int,
+    x: np.ndarray,
+    scale: Scale,
+    z: np.ndarray,
+    targets: np.ndarray,
+    penalty: float,
+    own_weight: float,
+) -> None:
+    weights = np.where(np.arange(len(z)) < len(x), own_weight, 1.0)
+    weight, bias = _one(found, k)
+    expected = scale(x) @ _fit(z, targets, penalty, weights)
+    np.testing.assert_allclose(x @ weight.T + bias, expected, atol=1e-6)
+    for i in (0, len(x) - 1):
+        kept = np.arange(len(z)) != i
+        without = _fit(z[kept], targets[kept], penalty, weights[kept])
+        np.testing.assert_allclose(found.said[k, i], z[i] @ without, atol=1e-6)
+
+
+def test_whole_sums_give_the_heads_of_plain_ones() -> None:
+    people = _people(20)
+    z_sums = total([statistics(*one, CLASSES) for one in people])
+    scale = Scale.of(z_sums)
+    x, y = (np.concatenate(part) for part in zip(*people, strict=True))
+    np.testing.assert_allclose(scale.mean, x.mean(0), atol=1e-12)
+    np.testing.assert_allclose(scale.deviation, x.std(0), atol=1e-12)
+    a, b = scale.moments(z_sums)
+    z = scale(x)
+    np.testing.assert_allclose(a, z.T @ z, atol=1e-6)
+    np.testing.assert_allclose(b, z.T @ (2 * one_hot(y, CLASSES) - 1), atol=1e-6)
+
+
+def test_a_constant_feature_stays_small() -> None:
+    x, y = _people(6)[0]
+    x = np.column_stack([x, np.full(len(x), 0.5)])
+    sums = statistics(x, y, CLASSES)
+    assert np.abs(Scale.of(sums)(x)[:, 6]).max() < 1e-9
+    assert np.isfinite(_one(alone(x, 2 * one_hot(y, CLASSES) - 1, Scale.of(sums)), 0)[0]).all()

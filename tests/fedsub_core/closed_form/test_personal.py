@@ -1,0 +1,100 @@
+"""A person's head: never far from the best candidate, whole with a class or a sample alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.personal import ALONE, ON_EACH, Head, Sums, personal_head
+from fedsub_core.closed_form.stacking import Equations
+from fedsub_core.closed_form.sums import UNIT, statistics, total
+
+CLASSES, FEATURES = 4, 30
+
+Person = tuple[np.ndarray, np.ndarray]
+
+
+def _samples(seed: int, samples: int, alike: float) -> tuple[np.ndarray, np.ndarray]:
+    stream = np.random.default_rng(seed)
+    common = np.random.default_rng(99).normal(0, 40, (CLASSES, FEATURES))
+    own = alike * common + (1 - alike) * stream.normal(0, 40, (CLASSES, FEATURES))
+    y = np.arange(samples) % CLASSES
+    x = own[y] + stream.normal(0, 60, (samples, FEATURES))
+    return np.clip(np.rint(x), -UNIT, UNIT - 1) / UNIT, y
+
+
+def _everybody(alike: float, samples: int = 12) -> tuple[list[Person], Shared]:
+    people = [_samples(seed, samples, alike) for seed in range(10)]
+    sums = total([statistics(x, y, CLASSES) for x, y in people])
+    return people, Shared(Scale.of(sums), sums)
+
+
+def _head(person: Person, sets: Sequence[Sums] = ()) -> Head:
+    x, y = person
+    return personal_head(x, y, CLASSES, sets)
+
+
+def _right(head: Head, x: np.ndarray, y: np.ndarray) -> float:
+    return float(((x @ head.weight.T + head.bias).argmax(1) == y).mean())
+
+
+@pytest.mark.parametrize("alike", [0.0, 1.0])
+def test_leave_one_out_finds_who_is_of_use(alike: float) -> None:
+    people, shared = _everybody(alike)
+    (x, y), unseen = people[0], slice(12, None)
+    test_x, test_y = (part[unseen] for part in _samples(0, 2000, alike))
+    first = [_head(one, [shared]).equations for one in people]
+    pooled = Equations(*(sum(getattr(e, f) for e in first) for f in Equations.__annotations__))
+    mine = _right(personal_head(x, y, CLASSES), test_x, test_y)
+    mixed = _right(personal_head(x, y, CLASSES, [shared], pooled), test_x, test_y)
+    if alike:
+        assert mixed > mine + 0.05
+    else:
+        assert mixed > mine - 0.03
+
+
+def test_equations_are_as_large_as_said() -> None:
+    people, shared = _everybody(0.5)
+    assert len(_head(people[0]).equations.target) == ALONE // 2
+    on_two = _head(people[0], [shared, [shared] * CLASSES]).equations
+    assert on_two.gram.shape == (ALONE + 2 * ON_EACH,) * 2
+
+
+def test_a_classs_own_sums_decide_its_column_alone() -> None:
+    people, shared = _everybody(0.5)
+    x, y = people[0]
+    fewer = total([statistics(one_x, one_y, CLASSES) for one_x, one_y in people[:3]])
+    group = Shared(shared.scale, fewer)
+    same = personal_head(x, y, CLASSES, [shared, [group] * CLASSES])
+    as_one = personal_head(x, y, CLASSES, [shared, group])
+    np.testing.assert_allclose(same.weight, as_one.weight, atol=1e-9)
+
+
+def test_classes_that_a_person_lacks_come_from_everybody() -> None:
+    people, shared = _everybody(1.0, samples=40)
+    x, y = people[0]
+    have = y < 2
+    head = personal_head(x[have], y[have], CLASSES, [shared])
+    test_x, test_y = _samples(0, 2000, 1.0)
+    lacking = test_y >= 2
+    assert _right(head, test_x[lacking], test_y[lacking]) > 0.5
+    alone = personal_head(x[have], y[have], CLASSES)
+    assert _right(alone, test_x[lacking], test_y[lacking]) == 0
+
+
+@pytest.mark.parametrize("samples", [0, 1, 2])
+def test_few_samples_go_by_everybodys(samples: int) -> None:
+    people, shared = _everybody(1.0, samples=40)
+    x, y = people[0]
+    first = [_head(one, [shared]).equations for one in people]
+    pooled = Equations(*(sum(getattr(e, f) for e in first) for f in Equations.__annotations__))
+    test_x, test_y = _samples(0, 2000, 1.0)
+    for prior in (pooled, None):
+        head = personal_head(x[:samples], y[:samples], CLASSES, [shared], prior)
+        assert np.isfinite(head.weight).all() and np.isfinite(head.bias).all()
+    assert (
+        _right(personal_head(x[:samples], y[:samples], CLASSES, [shared], pooled), test_x, test_y)
+        > 0.6
+    )
+    assert np.isfinite(personal_head(x[:samples], y[:samples], CLASSES).weight).all()
