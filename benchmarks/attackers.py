@@ -17,7 +17,7 @@ from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
 from fedsub_core.methods.prototypes import COUNTS
-from fedsub_core.wire.bundles import Bits, Bundle, Dense, FloatArray, Part, Rows
+from fedsub_core.wire.bundles import Bundle, Dense, FloatArray, FloatPart, Part, Rows
 
 #: What is no model among the tensors of uploads.
 NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS)
@@ -57,7 +57,7 @@ def changed(scene: Scene, change: Change, upload: Bundle | None = None) -> Bundl
     upload = scene.upload if upload is None else upload
     tensors: dict[str, Part] = {}
     for name, part in upload.tensors.items():
-        if isinstance(part, Bits) or not _is_model(name):
+        if not isinstance(part, FloatPart) or not _is_model(name):
             tensors[name] = part
             continue
         before = scene.received.tensors.get(name)
@@ -111,7 +111,7 @@ def drifting(scene: Scene) -> Bundle:
 def last_layer(scene: Scene) -> Bundle:
     """Be honest but for the last layer, whose update goes the other way, ten times."""
     sent = scene.upload.tensors.items()
-    model = [n for n, part in sent if not isinstance(part, Bits) and _is_model(n)]
+    model = [n for n, part in sent if isinstance(part, FloatPart) and _is_model(n)]
     if not model:
         return scene.upload
     last = {n for n in model if n.rpartition(".")[0] == model[-1].rpartition(".")[0]}

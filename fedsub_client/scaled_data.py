@@ -31,6 +31,11 @@ class ScaledData:
     device : where the stacks live.
     widest : values of the model's widest layer, per sample.
     encoder : what makes the features that the stacks hold; None: they hold samples.
+
+    Raises
+    ------
+    ConfigError
+        If features of all samples would take too much memory.
     """
 
     clients: Sequence[SplitClient]
@@ -40,6 +45,12 @@ class ScaledData:
     encoder: Encoder | None = None
     _made: tuple[object, Stack, Stack] | None = field(init=False, default=None)
     _held_back: tuple[object, Stack] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.encoder is not None:
+            longest = max(len(c.train_y) for c in self.clients)
+            longest += max(len(c.test_y) for c in self.clients)
+            self.encoder.check_memory(len(self.clients) * longest)
 
     @property
     def tested_at_a_time(self) -> int:

@@ -1,10 +1,10 @@
 """A person's model as a file for other programs: ONNX, TorchScript, or plain safetensors.
 
 ONNX and TorchScript map ``x [batch, *features]``, float32 in the card's units, to
-``probabilities [batch, classes]``: what ``fedsub predict`` prints, with standardisation and
-softmax inside, for any batch. Safetensors is the file of :mod:`fedsub_client.model_file`, which
-says how to compute with its parameters. Classes, features and architecture travel in every format.
-A file gets its name only after it was read back and gave the same probabilities.
+``probabilities [batch, classes]``: what ``fedsub predict`` prints, with standardisation, encoder
+and softmax inside, for any batch. Safetensors is the file of :mod:`fedsub_client.model_file`,
+which says how to compute with its parameters. Classes, features and architecture travel in every
+format. A file gets its name only after it was read back and gave the same probabilities.
 """
 
 from __future__ import annotations

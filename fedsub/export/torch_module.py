@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from fedsub.export.encoder_module import encoder_module
 from fedsub_client.model_file import scaling_tensors
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.models.chain import Params
@@ -15,8 +16,8 @@ from fedsub_core.models.to_torch import to_torch
 class PersonalModule(nn.Module):
     """``x [batch, *features]`` in the card's units to ``probabilities [batch, classes]``.
 
-    Standardisation and softmax are inside. Where the model was trained without standardisation,
-    the mean is 0 and the standard deviation 1, which changes no number.
+    Standardisation, encoder and softmax are inside. Where the model was trained without
+    standardisation, the mean is 0 and the standard deviation 1, which changes no number.
 
     Parameters
     ----------
@@ -32,6 +33,7 @@ class PersonalModule(nn.Module):
         axes = (1, -1) + (1,) * (len(model.shape) - 1)
         self.register_buffer("mean", mean.reshape(axes))
         self.register_buffer("std", std.reshape(axes))
+        self.encoder = nn.Identity() if model.encoder is None else encoder_module(model.encoder)
         predictor, params = model.predictor, model.params
         self.layers: nn.Module
         if isinstance(predictor, Mixture):
@@ -42,8 +44,13 @@ class PersonalModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the probability of every class."""
-        logits: Tensor = self.layers((x - self.mean) / self.std)
+        logits: Tensor = self.layers(self.seen(x))
         return logits.softmax(1)
+
+    def seen(self, x: Tensor) -> Tensor:
+        """Return what the layers see of samples."""
+        features: Tensor = self.encoder((x - self.mean) / self.std)
+        return features
 
 
 class MixtureModule(nn.Module):

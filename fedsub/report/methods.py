@@ -9,7 +9,7 @@ from math import prod
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.models.architecture import Architecture, FullyConnected
 from fedsub_core.options import Option, describe
-from fedsub_core.wire.bundles import Bits, Declaration, Declared, Dense, Elements
+from fedsub_core.wire.bundles import Bits, Declaration, Declared, Dense, Elements, Whole
 
 #: Of which shares are given: the papers' model for activity recognition, 3-128-512-6.
 EXAMPLE = Architecture(
@@ -60,6 +60,8 @@ def _numbers(one: Declared) -> float:
     whole = prod(one.shape)
     if one.kind is Bits:
         return whole / 32
+    if one.kind is Whole:
+        return whole / 2
     masked = {Dense: 0, Elements: whole}.get(one.kind, one.shape[0])
     return whole * one.share + masked / 32
 

@@ -25,7 +25,7 @@ from fedsub_core.config.settings import (
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.cores import usable_cores
-from fedsub_core.encoders.names import check_encoder
+from fedsub_core.encoders.names import NONE, check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
 from fedsub_core.models.names import check_kind
@@ -169,6 +169,12 @@ class RunConfig:
         _ = self.wire, self.robust_settings  # refuse what does not exist
         check_kind(self.model)
         check_encoder(self.encoder)
+        for name in self.methods:
+            if method(name).model and self.encoder == NONE:
+                raise ConfigError(
+                    f"encoder: got {NONE!r}, expected auto, kernels:N or relu:N: method {name!r} "
+                    "solves heads on the features of an encoder, which are whole levels"
+                )
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -213,7 +219,7 @@ class RunConfig:
             training,
             self.split_settings,
             self.wire,
-            self.model,
+            self._model_of(name),
             self.standardise,
             self.seed,
             self.encoder,
@@ -239,12 +245,16 @@ class RunConfig:
             self.hyper[name],
             rounds,
             self.wire,
-            self.model,
+            self._model_of(name),
             self.standardise,
             self.workers,
             self.robust_settings,
             encoder=self.encoder,
         )
+
+    def _model_of(self, name: str) -> str:
+        """Return the kind of model that a method trains."""
+        return method(name).model or self.model
 
     @property
     def robust_settings(self) -> RobustSettings:

@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.encoders.levels import quantised, scaled
+from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
+
+#: Bytes that features of the samples of one stack may take, 8 GiB.
+MOST_BYTES = 2**33
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,15 @@ class Encoder(ABC):
     @abstractmethod
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
         """Return ``[n, features]`` of :func:`~fedsub_core.encoders.levels.quantised` samples."""
+
+    def check_memory(self, samples: int) -> None:
+        """Raise a ConfigError if features of so many samples would take too much memory."""
+        if (needed := 4 * self.features * samples) > MOST_BYTES:
+            raise ConfigError(
+                f"encoder {self.text}: got {samples:,} samples in a stack, whose {self.features:,} "
+                f"features take {needed / 2**30:,.1f} GiB; expected {MOST_BYTES >> 30} at most. "
+                "Lower N"
+            )
 
     def encode(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return features ``[n, features]`` in [-1, 1) of standardised ``x [n, *input_shape]``.

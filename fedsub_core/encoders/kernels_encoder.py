@@ -21,6 +21,7 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.levels import FULL, UNIT
 from fedsub_core.encoders.names import KERNELS, PER_KERNEL
 from fedsub_core.errors import ConfigError
+from fedsub_core.kernels.windows import ROW, encode
 
 #: Weights of a kernel, and the squared length of all nine.
 LENGTH, SQUARED = 9, 18
@@ -88,6 +89,15 @@ class KernelsEncoder(Encoder):
         draws = Draws(self.seed)
         return tuple(self._kernel(draws) for _ in range(self.size))
 
+    @cached_property
+    def table(self) -> NDArray[np.int32]:
+        """The kernels' numbers, a row each, as ``chain.h`` orders them."""
+        rows = np.zeros((self.size, ROW), np.int32)
+        for row, k in zip(rows, self.kernels, strict=True):
+            numbers = k.dilation, k.level, *k.places, *k.thresholds, len(k.channels), *k.channels
+            row[: len(numbers)] = numbers
+        return rows
+
     def _kernel(self, draws: Draws) -> Kernel:
         channels, time = self.input_shape
         dilation = draws.exponential(max(1, (time - 1) // (LENGTH - 1)))
@@ -99,8 +109,10 @@ class KernelsEncoder(Encoder):
         return Kernel(dilation, seen, places, tuple(bounds), level)
 
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
-        """Return ``[n, features]`` of quantised samples."""
+        """Return ``[n, features]`` of quantised samples, by the compiled kernels or by NumPy."""
         found = np.empty((len(steps), self.size, PER_KERNEL), np.int8)
+        if encode(self.table, steps, found):
+            return found.reshape(len(steps), self.features)
         for start in range(0, len(steps), BLOCK):
             for i, kernel in enumerate(self.kernels):
                 found[start : start + BLOCK, i] = answers(kernel, steps[start : start + BLOCK])

@@ -22,7 +22,8 @@ def quantised(x: NDArray[np.float32]) -> NDArray[np.int16]:
     Halves go to the even step, as IEEE 754 rounds.
     """
     steps = np.rint(np.clip(x, -CLIP, CLIP) * np.float32(UNIT))
-    return np.minimum(steps, GREATEST).astype(np.int16)
+    found: NDArray[np.int16] = np.minimum(steps, GREATEST).astype(np.int16)
+    return found
 
 
 def scaled(levels: NDArray[np.int8]) -> NDArray[np.float32]:

@@ -85,8 +85,13 @@ typedef struct {
     int64_t logits_step;
 } Relevance;
 
+/* A kernel of an encoder is a row of KERNEL numbers, which stand at these places; those of its
+ * channels follow their count. It has TAPS weights, features have levels from -FULL to FULL - 1. */
+enum { DILATION, LEVEL, PLACES, THRESHOLDS = PLACES + 3, CHANNELS = THRESHOLDS + 4 };
+enum { KERNEL = CHANNELS + 1 + 9, TAPS = 9, FULL = 128 };
+
 /* Raised by hand where what the kernels do changes, but no structure's size. */
-#define FEDSUB_LAYOUT 1
+#define FEDSUB_LAYOUT 2
 
 #if defined(_WIN32)
 #define VISIBLE __declspec(dllexport)
@@ -97,10 +102,14 @@ typedef struct {
 typedef int Descend(const Chain *, const Samples *, const Steps *);
 typedef int Forward(const Chain *, const Samples *, float *out, int64_t out_step);
 typedef int Relate(const Chain *, const Samples *, const Relevance *);
+/* Of kernels [count, KERNEL] and windows [samples, channels, time]: levels [samples, count, 5]. */
+typedef int Encode(const int32_t *kernels, int64_t count, const int16_t *windows, int64_t samples,
+                   int64_t channels, int64_t time, int8_t *levels);
 
 /* The same functions for several instruction sets. 0, or -1 where memory is lacking. */
 VISIBLE Descend descend_avx512, descend_avx2, descend_portable;
 VISIBLE Forward forward_avx512, forward_avx2, forward_portable;
 VISIBLE Relate relate_avx512, relate_avx2, relate_portable;
+VISIBLE Encode encode_avx512, encode_avx2, encode_portable;
 
 #endif

@@ -15,3 +15,4 @@
 #include "gradients.h"
 #include "descent.h"
 #include "relevance.h"
+#include "encoder.h"

@@ -101,7 +101,7 @@ class Relevance(Structure):
 #: See ``fedsub_layout`` in ``module.c``; the last number is FEDSUB_LAYOUT of ``chain.h``.
 LAYOUT = sum(
     1000**place * part
-    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 1])
+    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 2])
 )
 #: The sources as ``setup.py`` orders them, where they lie beside this file.
 _SOURCES = [path for kind in "ch" for path in sorted(Path(__file__).parent.glob(f"*.{kind}"))]
@@ -120,6 +120,7 @@ class Kernels:
     descend: Callable[..., int]
     forward: Callable[..., int]
     relate: Callable[..., int]
+    encode: Callable[..., int]
 
 
 _switched_off = False
@@ -179,15 +180,18 @@ def _found(wanted: str) -> Kernels | None:
 
     def function(name: str, *arguments: Any) -> Any:
         found = library[f"{name}_{variant}"]
-        found.argtypes = (POINTER(Chain), POINTER(Samples), *arguments)
+        found.argtypes = arguments
         return found
 
+    of_chains = POINTER(Chain), POINTER(Samples)
+    of_windows = c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p
     return Kernels(
         source,
         variant,
-        function("descend", POINTER(Steps)),
-        function("forward", c_void_p, c_int64),
-        function("relate", POINTER(Relevance)),
+        function("descend", *of_chains, POINTER(Steps)),
+        function("forward", *of_chains, c_void_p, c_int64),
+        function("relate", *of_chains, POINTER(Relevance)),
+        function("encode", *of_windows),
     )
 
 

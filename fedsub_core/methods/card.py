@@ -101,6 +101,8 @@ class MethodCard:
     fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
         are in all: such a run cannot be given more.
     encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
+    model : the kind of model that the method solves for, whatever the run's; it wants features of
+        an encoder. "": the run's.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
     needs : hyperparameters, off by default, without which the method is refused: what it shows
         others of a person needs that person's consent.
@@ -125,6 +127,7 @@ class MethodCard:
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
     encodes: bool = False
+    model: str = ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
     choose: str = ""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # methods' cards declare tensors, and are read where nothing 
 
 FloatArray: TypeAlias = "NDArray[np.float32]"
 BoolArray: TypeAlias = "NDArray[np.bool_]"
+WholeArray: TypeAlias = "NDArray[np.int16]"
 Shape = tuple[int, ...]
 
 
@@ -72,8 +73,15 @@ class Bits:
     values: BoolArray
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """A whole tensor of whole numbers, such as counts and sums: `values` int16 ``[*shape]``."""
+
+    values: WholeArray
+
+
 FloatPart = Dense | Rows | Sliced | Elements
-Part = FloatPart | Bits
+Part = FloatPart | Bits | Whole
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class Declared:
 
     Parameters
     ----------
-    kind : which of the five.
+    kind : which of the six.
     shape : of the whole tensor.
     follows : ``Sliced`` alone: the tensor whose units its inputs follow; "" is all inputs.
     optional : a bundle may lack it.
@@ -122,6 +130,11 @@ def elements(shape: Shape, *, optional: bool = False, share: float = 1.0) -> Dec
     return Declared(Elements, shape, optional=optional, share=share)
 
 
+def whole(shape: Shape, *, optional: bool = False) -> Declared:
+    """Declare a tensor of whole numbers of 16 bits: two bytes each, whatever the encoding."""
+    return Declared(Whole, shape, optional=optional)
+
+
 def bits(shape: Shape, *, optional: bool = False) -> Declared:
     """Declare a mask."""
     return Declared(Bits, shape, optional=optional)
@@ -147,13 +160,13 @@ class Bundle:
 
     def within(self, largest: float) -> bool:
         """Return whether every number is finite and of a size of at most `largest`."""
-        floats = (part.values for part in self.tensors.values() if not isinstance(part, Bits))
+        floats = (part.values for part in self.tensors.values() if isinstance(part, FloatPart))
         return all(within(values, largest) for values in floats)
 
     def floats(self, name: str) -> FloatArray:
-        """Return the values of a tensor that is not of kind ``Bits``."""
+        """Return the values of a tensor of another kind than ``Bits`` and ``Whole``."""
         part = self.tensors[name]
-        assert not isinstance(part, Bits)
+        assert isinstance(part, FloatPart)
         return part.values
 
     def rows(self, name: str) -> Rows:
@@ -161,6 +174,12 @@ class Bundle:
         part = self.tensors[name]
         assert isinstance(part, Rows)
         return part
+
+    def whole(self, name: str) -> WholeArray:
+        """Return the values of a tensor of kind ``Whole``."""
+        part = self.tensors[name]
+        assert isinstance(part, Whole)
+        return part.values
 
     def bits(self, name: str) -> BoolArray:
         """Return the values of a tensor of kind ``Bits``."""

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from fedsub_core.wire.bundles import FloatArray
 
 FLOAT = np.dtype("<f4")
+#: Of tensors of kind ``Whole``, which are in none of the formats.
+WHOLE = np.dtype("<i2")
 WIDTH = {"float32": 4, "bfloat16": 2, "int8": 1}
 
 Bytes = NDArray[np.uint8]

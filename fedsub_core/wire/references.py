@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.wire.bundles import Bits, Bundle, Declaration, FloatArray, place
+from fedsub_core.wire.bundles import (
+    Bits,
+    Bundle,
+    Declaration,
+    FloatArray,
+    FloatPart,
+    Whole,
+    place,
+)
 
 PREFIX = "wire."
 ROUND = "wire.round"
@@ -27,7 +35,7 @@ class Reference:
     Parameters
     ----------
     round : of the upload that left it; 0 for none, and then all numbers are zero.
-    tensors : whole tensors, float32, by name; those that a device sends and that are not exact.
+    tensors : whole tensors, float32, by name; those that a device sends and an encoding changes.
     """
 
     round: int
@@ -36,7 +44,7 @@ class Reference:
     @classmethod
     def empty(cls, sends: Declaration) -> Reference:
         """Return a reference of nothing, for the tensors that a device sends."""
-        kept = {n: d for n, d in sends.items() if d.kind is not Bits and not d.exact}
+        kept = {n: d for n, d in sends.items() if d.kind not in (Bits, Whole) and not d.exact}
         return cls(0, {name: np.zeros(one.shape, np.float32) for name, one in kept.items()})
 
     def copy(self) -> Reference:
@@ -55,7 +63,7 @@ class Reference:
             self.forget()
         self.round = round
         for name, part in bundle.tensors.items():
-            if name in self.tensors and not isinstance(part, Bits):
+            if name in self.tensors and isinstance(part, FloatPart):
                 self.tensors[name][place(part)] = part.values
 
     def state(self) -> dict[str, Tensor]:

@@ -19,11 +19,19 @@ from fedsub_core.wire.bundles import (
     Rows,
     Shape,
     Sliced,
+    Whole,
     place,
 )
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.masks import Refuse, pack_bits, unpack_bits
-from fedsub_core.wire.numbers import WIDTH, pack, pack_differences, unpack, unpack_differences
+from fedsub_core.wire.numbers import (
+    WHOLE,
+    WIDTH,
+    pack,
+    pack_differences,
+    unpack,
+    unpack_differences,
+)
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
@@ -47,6 +55,9 @@ def encode_tensor(
     message = pb.Tensor(name=name, shape=declared.shape)
     if isinstance(part, Bits):
         message.values = pack_bits(part.values)
+        return message
+    if isinstance(part, Whole):
+        message.values = part.values.astype(WHOLE, casting="safe").tobytes()
         return message
     if isinstance(part, Rows | Sliced):
         message.units = pack_bits(part.units)
@@ -118,10 +129,14 @@ def decode_tensor(
     ):
         if mask and not belongs:
             raise refuse(f"{what} of {name}", "a mask", f"none: it is {declared.kind.__name__}")
-    if declared.kind is Bits:
+    if declared.kind in (Bits, Whole):
         _check_length(f"scales of {name}", len(message.scales), 0, refuse)
         _check_length(f"sent entries of {name}", len(message.sent), 0, refuse)
-        return Bits(unpack_bits(message.values, declared.shape, name, refuse))
+        data = message.values
+        if declared.kind is Bits:
+            return Bits(unpack_bits(data, declared.shape, name, refuse))
+        _check_length(f"values of {name}", len(data), 2 * prod(declared.shape), refuse)
+        return Whole(np.frombuffer(data, WHOLE).astype(np.int16).reshape(declared.shape))
     numbers = "float32" if declared.exact else numbers
     part = _empty(message, declared, before, refuse)
     held = None if kept is None or declared.exact else kept[place(part)]

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.config.settings import RobustSettings
-from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, place
+from fedsub_core.wire.bundles import (
+    Bits,
+    Bundle,
+    Declaration,
+    Dense,
+    FloatPart,
+    Whole,
+    place,
+)
 from strategies.averaging import scales, shares
 
 State = dict[str, Tensor]
@@ -167,14 +175,14 @@ def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> ND
     """
     pieces = [np.zeros(1, np.float32)]
     for name, declared in sends.items():
-        if declared.kind is Bits:
+        if declared.kind in (Bits, Whole):  # no way from what was received leads to them
             continue
         part, begun = upload.tensors.get(name), received.tensors.get(name)
         if isinstance(part, Dense):
             move = part.values.ravel()[::step]
         else:
             whole = np.zeros(declared.shape, np.float32)
-            if part is not None and not isinstance(part, Bits):
+            if isinstance(part, FloatPart):
                 whole[place(part)] = part.values
             move = whole.ravel()[::step]
         if (

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from flwr.serverapp import Grid
 
 from fedsub.engines.simulation import build_grid, build_strategy, train_method
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.data.federation import Federation
+from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.errors import ConfigError
+from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import mlp
+from strategies.rounds.server_half import State
+
+from ...methods.device_grid import DeviceGrid
 
 
 def people(count: int = 3) -> Federation:
@@ -28,6 +35,17 @@ def people(count: int = 3) -> Federation:
 def config(**keys: object) -> RunConfig:
     given = {"method": "fedavg", "beside": "", "rounds": 2, "device": "cpu", "threads": 1}
     return RunConfig(**(given | {"encoder": "kernels:20"} | keys))  # type: ignore[arg-type]
+
+
+def outcome(run: RunConfig, grid: Grid) -> tuple[State, dict[Any, float]]:
+    """Return the server's state after a run, and everybody's losses and scores."""
+    rows: list[MetricRow] = []
+    strategy = build_strategy(run, "fedavg")
+    strategy.on_round = lambda round, state, new: rows.extend(new)
+    strategy.start(grid)
+    metrics = {row[:4]: row.value for row in rows if row.metric in ("loss", "macro_f1")}
+    assert metrics and strategy.state
+    return strategy.state, metrics
 
 
 @pytest.mark.parametrize("kind", ["auto", "linear"])
@@ -49,10 +67,9 @@ def test_models_start_at_features_and_are_used_with_samples(kind: str, tmp_path:
 def test_a_person_is_tested_with_what_the_file_answers() -> None:
     federation, run = people(2), config(lr=0.1)
     strategy = build_strategy(run, "fedavg")
-    with_grid = build_grid(run, "fedavg", federation)
-    try:
-        strategy.start(with_grid)
-        (cohort,) = with_grid.cohorts
+    with closing(build_grid(run, "fedavg", federation)) as grid:
+        strategy.start(grid)
+        (cohort,) = grid.cohorts
         scaling = strategy.memory.agreed.scaling if strategy.memory.agreed else None
         _, test = cohort.data.at(2, scaling)
         logits = cohort.learner.predict(cohort.state, test.x)
@@ -62,8 +79,20 @@ def test_a_person_is_tested_with_what_the_file_answers() -> None:
             found = model.probabilities(client.test_x)
             expected = logits[i, : test.counts[i]].softmax(1)
             assert torch.allclose(torch.from_numpy(found), expected, atol=1e-6)
-    finally:
-        with_grid.close()
+
+
+def test_devices_compute_what_one_process_does(tmp_path: Path) -> None:
+    """Each draws the encoder itself, from the run's seed and the shape of its own samples."""
+    federation = people(2)
+    write_federation(tmp_path / "data", federation)
+    # As many stacks as clients: their training is then a device's, to the bit.
+    run = config(data=str(tmp_path / "data"), seed=5, threads=2)
+    with closing(build_grid(run, "fedavg", federation)) as grid:
+        ours, our_metrics = outcome(run, grid)
+    theirs, their_metrics = outcome(run, DeviceGrid(run, 2))
+    assert ours.keys() == theirs.keys() and our_metrics == their_metrics
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    assert any(tensor.shape[-1] == 100 for tensor in ours.values())
 
 
 def test_what_does_not_fit_the_samples_is_refused() -> None:

@@ -39,13 +39,15 @@ KEYS: Keys = {
     "lr": 0.05,
     "upload-encoding": "delta,top-k:0.5,int8,zstd",
     "download-encoding": "delta,bfloat16",
+    # Every device draws it anew.
+    "encoder": "relu:12",
     # Flower's run config lists no method's keys.
     "set": "fedsub.relevance=naive fedsub.k-selection=fixed:1 fedsub.fusion=avg",
 }
 
 
 def two_people(folder: Path) -> Federation:
-    """Real smartwatch windows of two people, as channel means: 6 features, the MLP's input.
+    """Real smartwatch windows of two people, as channel means: 6 features.
 
     All start without some of their exercises, and get one of them back in every further round.
     """

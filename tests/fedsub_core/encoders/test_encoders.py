@@ -42,7 +42,7 @@ def samples(shape: tuple[int, ...], n: int = 70) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize(("text", "shape"), SHAPES)
 def test_a_sample_has_the_same_bits_alone_and_in_any_stack(
-    text: str, shape: tuple[int, ...]
+    text: str, shape: tuple[int, ...], either: str
 ) -> None:
     encoder, x = made(text, shape), samples(shape)
     found = encoder.encode(x)
@@ -155,6 +155,15 @@ def test_a_constant_channel_has_features_like_any_other(constant: float) -> None
 def test_what_does_not_fit_is_refused(build: Callable[[], Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         build()
+
+
+def test_what_takes_too_much_memory_is_refused() -> None:
+    encoder = made("kernels:100", (3, 128))
+    encoder.check_memory(4_000_000)
+    with pytest.raises(
+        ConfigError, match=r"got 5,000,000 samples .*500 features take 9\.3 GiB; ex"
+    ):
+        encoder.check_memory(5_000_000)
 
 
 def test_auto_is_what_the_card_says_and_the_samples_are() -> None:

@@ -19,9 +19,11 @@ from fedsub_core.wire.bundles import (
     Declaration,
     Dense,
     Elements,
+    FloatPart,
     Part,
     Rows,
     Sliced,
+    Whole,
 )
 from fedsub_core.wire.codec import (
     Address,
@@ -52,6 +54,7 @@ ALL_KINDS: Declaration = {
     "thresholds": bundles.elements((7,)),
     "mean": bundles.rows((4, 2), optional=True),
     "tally": bundles.rows((4, 2), optional=True, exact=True),
+    "sums": bundles.whole((3, 5)),
 }
 
 
@@ -60,10 +63,19 @@ def drifting_bundles(
 ) -> Iterator[Bundle]:
     """Yield bundles whose numbers change a little and whose masks change altogether."""
     rng = np.random.default_rng(seed)
-    whole = {name: rng.standard_normal(one.shape, np.float32) for name, one in declared.items()}
+    sums = np.random.default_rng(seed)
+    whole = {
+        name: rng.standard_normal(one.shape, np.float32)
+        for name, one in declared.items()
+        if one.kind is not Whole
+    }
     for _ in range(rounds):
         tensors: dict[str, Part] = {}
         for name, one in declared.items():
+            if one.kind is Whole:
+                drawn = sums.integers(-(2**15), 2**15, one.shape)
+                tensors[name] = Whole(drawn.astype(np.int16))
+                continue
             values = whole[name]
             values += step * rng.standard_normal(values.shape, np.float32)
             mask = rng.random(one.shape) < share
@@ -153,7 +165,7 @@ class Exchange:
         return {
             name: float(np.abs(got.floats(name) - wanted.floats(name)).max(initial=0))
             for name, part in wanted.tensors.items()
-            if not isinstance(part, Bits)
+            if isinstance(part, FloatPart)
         }
 
     def error(self, got: Bundle, wanted: Bundle) -> float:

@@ -113,6 +113,7 @@ def broken(data: bytes, changes: dict[str, object]) -> bytes:
 
 
 DENSE, BIAS, COUNTS, ROWS, CHOSEN, FIRST, CONV, LINEAR, SPARSE = (f"tensors__{i}" for i in range(9))
+SUMS = "tensors__12"
 REFUSED: list[tuple[dict[str, object], str]] = [
     ({"schema_version": 1}, "schema version: got 1, expected 2"),
     ({"schema_version": 3}, "schema version: got 3, expected 2"),
@@ -147,6 +148,10 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({f"{DENSE}__values": b"\0" * 47}, r"values of dense, float32 \[3, 4\]: got 47 bytes"),
     ({f"{DENSE}__scales": b"\0" * 24}, r"scales of dense, .*: got 24 bytes, expected 0 bytes"),
     ({f"{SPARSE}__elements": b"\xff" * 3}, r"values of sparse, float32 \[24\]: got .* 96 bytes"),
+    ({f"{SUMS}__values": b"\0" * 28}, "values of sums: got 28 bytes, expected 30 bytes"),
+    ({f"{SUMS}__scales": b"\0" * 24}, "scales of sums: got 24 bytes, expected 0 bytes"),
+    ({f"{SUMS}__sent": b"\x07"}, "sent entries of sums: got 1 bytes, expected 0 bytes"),
+    ({f"{SUMS}__units": b"\x07"}, "units of sums: got a mask, expected none: it is Whole"),
     # More units of a layer ask more inputs of the next.
     ({f"{FIRST}__units": b"\x1f", f"{FIRST}__values": b"\0" * 60}, "values of conv"),
     ({f"{DENSE}__sent": b"\x07"}, "sent entries of dense: got a choice of them, expected all"),
@@ -174,7 +179,7 @@ def test_tensors_may_come_in_another_order_but_not_before_what_they_follow(
     del message.tensors[:]
     message.tensors.extend(tensors[-1:] + tensors[:-1])
     got = decode_upload(message.SerializeToString(), envelope)
-    assert next(iter(got.tensors)) == "tally"
+    assert next(iter(got.tensors)) == "sums"
     del message.tensors[:]
     message.tensors.extend(tensors[::-1])
     with pytest.raises(MessageRefused, match=r"inputs of linear: got none before it, .* of conv"):
@@ -193,7 +198,7 @@ def test_rubbish_is_refused(valid: bytes, declarations: Declarations) -> None:
 def test_more_tensors_than_declared_are_refused(valid: bytes, declarations: Declarations) -> None:
     message = pb.Bundle.FromString(valid)
     message.tensors.extend([message.tensors[-1]])
-    with pytest.raises(MessageRefused, match="tensors: got 13, expected 12 at most"):
+    with pytest.raises(MessageRefused, match="tensors: got 14, expected 13 at most"):
         decode_upload(message.SerializeToString(), Envelope("anna", 7, declarations["kinds"]))
 
 

@@ -20,6 +20,7 @@ from fedsub_core.wire.bundles import (
     Part,
     Rows,
     Sliced,
+    Whole,
 )
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.encoding import FORMATS, parse_encoding
@@ -51,7 +52,7 @@ def test_every_kind_goes_there_in_every_encoding(
             for attribute in vars(part).keys() - {"values"}:
                 mask = getattr(part, attribute)
                 np.testing.assert_array_equal(getattr(other, attribute), mask)
-            if kinds[name].exact or isinstance(part, Bits):
+            if kinds[name].exact or isinstance(part, Bits | Whole):
                 np.testing.assert_array_equal(other.values, part.values)
             elif "top-k" not in text:
                 assert np.abs(other.values - part.values).max(initial=0) <= bound, name
@@ -115,6 +116,27 @@ def test_exact_tensors_are_float32_whatever_the_encoding(text: str, exchange: Ma
         got = pair.receive(data)
         np.testing.assert_array_equal(got.floats("counts"), counts + np.float32(step))
         np.testing.assert_array_equal(got.floats("table"), table)
+
+
+@pytest.mark.parametrize("text", ENCODINGS)
+def test_whole_numbers_take_two_bytes_whatever_the_encoding(text: str, exchange: Make) -> None:
+    declared = {"sums": bundles.whole((2, 2)), "other": bundles.dense((3,))}
+    pair = exchange(text, declared)
+    assert pair.device.tensors.keys() == {"other"}
+    sums = np.array([[-(2**15), 2**15 - 1], [0, 258]], np.int16)
+    for step in range(2):
+        other = Dense(np.full(3, step, np.float32))
+        upload = Bundle(1, tensors={"sums": Whole(sums), "other": other})
+        data = pair.send(upload)
+        (first, _) = pair.parsed(data).tensors
+        assert first.values == bytes.fromhex("0080 ff7f 0000 0201")
+        assert pair.receive(data).whole("sums").tobytes() == sums.tobytes()
+
+
+def test_what_does_not_fit_whole_numbers_is_the_methods_fault() -> None:
+    bundle = Bundle(1, tensors={"sums": Whole(np.zeros(2, np.int64))})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Cannot cast"):
+        encode_upload(bundle, Address("anna", 1), {"sums": bundles.whole((2,))})
 
 
 # Sliced: inputs follow another tensor's units.

@@ -176,7 +176,7 @@ def test_a_choice_of_entries_is_for_uploads_alone() -> None:
 
 
 def test_a_reference_holds_what_a_device_sends_and_is_not_exact(declared: Declaration) -> None:
-    names = {"classes", "scores", "chosen", "counts", "tally"}
+    names = {"classes", "scores", "chosen", "counts", "tally", "sums"}
     names |= {name for name in declared if name.endswith(".masks")}
     reference = Reference.empty(declared)
     assert reference.tensors.keys() == declared.keys() - names

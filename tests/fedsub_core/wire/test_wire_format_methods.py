@@ -158,7 +158,7 @@ def test_fedsub_declares_what_its_table_says(way: str, prototype: str, d: int, d
 
 
 def test_all_kinds_are_described() -> None:
-    table = rows(part_of_page("A tensor is of one of five kinds", "\nA Sliced"))
+    table = rows(part_of_page("A tensor is of one of six kinds", "\nA Sliced"))
     assert [row[0] for row in table] == [kind.__name__ for kind in get_args(Part)]
     cards = [METHODS[name] for name, _, _ in stated_methods()]
     ours = [(card, card.hyperparameters()) for card in cards]

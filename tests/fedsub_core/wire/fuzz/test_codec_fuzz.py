@@ -30,6 +30,7 @@ from fedsub_core.wire.bundles import (
     Rows,
     Shape,
     Sliced,
+    Whole,
 )
 from fedsub_core.wire.codec import (
     Address,
@@ -136,6 +137,9 @@ def assert_part_fits(name: str, tensors: dict[str, Part], declared: Declaration)
     assert part.values.shape == expected_shape(part, one.shape)
     if isinstance(part, Bits):
         assert part.values.dtype == np.bool_
+        return
+    if isinstance(part, Whole):
+        assert part.values.dtype == np.int16
         return
     assert part.values.dtype == np.float32
     assert (np.abs(part.values) <= 1e6).all()

@@ -1,0 +1,34 @@
+"""Features of windows by dilated kernels, compiled: what ``encoder.h`` is called with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.kernels.chains import check
+from fedsub_core.kernels.library import kernels
+
+#: Numbers of a kernel: KERNEL in ``chain.h``.
+ROW = 19
+
+
+def encode(table: NDArray[np.int32], steps: NDArray[np.int16], levels: NDArray[np.int8]) -> bool:
+    """Fill ``levels [n, kernels, 5]`` in; return whether there are compiled kernels that do.
+
+    Parameters
+    ----------
+    table : ``[kernels, ROW]``, of which every dilation and channel is one that the windows have.
+    steps : ``[n, channels, time]``.
+
+    Raises
+    ------
+    MemoryError
+        Where there is no room for a window.
+    """
+    found = kernels()
+    if found is None:
+        return False
+    steps = np.ascontiguousarray(steps)
+    count, shape = len(table), steps.shape
+    check(found.encode(table.ctypes.data, count, steps.ctypes.data, *shape, levels.ctypes.data))
+    return True

@@ -1,0 +1,148 @@
+"""FedSub in closed form: heads solved from sums, and mixed by leave-one-out at every person's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.models.architecture import Architecture
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration, dense, whole
+
+#: Up: a person's statistics, how often they were halved, and what its candidates said.
+GRAM, CROSS, SHIFTS, EQUATIONS = "gram", "cross", "shifts", "equations"
+#: Down: how many samples of the person are in the sums, and as how many they count; everybody's
+#: equations, a sample's worth.
+HELD, POOLED = "held", "pooled"
+EVERYBODY = "everybody"
+
+
+@dataclass(frozen=True)
+class FedSubRidgeHyperparameters(Hyperparameters):
+    """No paper's: leave-one-out chooses all else at every person's."""
+
+    groups: str = choice(
+        "none",
+        "clusters",
+        "class",
+        "nearest",
+        doc="whose sums are a further candidate beside one's own and everybody's: those of one's "
+        "cluster, for each class of its own cluster, of the nearest people",
+    )
+    cluster_count: int = option(3, "into how many clusters people are divided", minimum=1)
+    near: int = option(8, "how many people are the nearest, oneself included", minimum=1)
+    prior: float = option(
+        30.0, "as how many of one's own samples everybody's equations count", minimum=0
+    )
+
+
+def sums_of(name: str, model: Architecture) -> Declaration:
+    """Declare sums over several people, which come together or not at all."""
+    features = prod(model.input_shape)
+    return {
+        f"{name}.{GRAM}": dense((_packed(features),), optional=True, exact=True),
+        f"{name}.{CROSS}": dense((model.classes, features + 1), optional=True, exact=True),
+        f"{name}.exponent": dense((1,), optional=True, exact=True),
+    }
+
+
+def groups(hyper: FedSubRidgeHyperparameters, classes: int) -> tuple[str, ...]:
+    """Return the names of the sums of a person's groups: none, one, or one a class."""
+    count = {"none": 0, "class": classes}.get(hyper.groups, 1)
+    return tuple(f"group{i}" for i in range(count))
+
+
+def candidates(hyper: FedSubRidgeHyperparameters) -> int:
+    """Return how many heads a person mixes."""
+    from fedsub_core.closed_form.personal import ALONE, ON_EACH  # computes: not for a card
+
+    return ALONE + ON_EACH * (1 if hyper.groups == "none" else 2)
+
+
+def equations(hyper: FedSubRidgeHyperparameters) -> int:
+    """Return how many numbers a person's equations are."""
+    from fedsub_core.closed_form.stacking import TEMPERATURES
+
+    count = candidates(hyper)
+    return _packed(count - 1) + count + len(TEMPERATURES)
+
+
+def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
+    """Declare statistics, which are sent when samples are new, and equations, when sums are."""
+    features = prod(model.input_shape)
+    return {
+        GRAM: whole((_packed(features),), optional=True),
+        CROSS: whole((model.classes, features + 1), optional=True),
+        SHIFTS: dense((2,), optional=True, exact=True),
+        EQUATIONS: dense((equations(hyper),), optional=True, exact=True),
+    }
+
+
+def receives(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
+    """Declare sums and pooled equations, which are sent when they are new."""
+    found = {HELD: dense((2,), optional=True, exact=True)}
+    for name in (EVERYBODY, *groups(hyper, model.classes)):
+        found |= sums_of(name, model)
+    return found | {POOLED: dense((equations(hyper),), optional=True, exact=True)}
+
+
+def cost(hyper: FedSubRidgeHyperparameters, epochs: int) -> Cost:
+    """Return what sums and heads cost; the run's epochs do not matter."""
+    return Cost(1.0)
+
+
+def _packed(features: int) -> int:
+    return (features + 1) * (features + 2) // 2
+
+
+CARD = MethodCard(
+    name="fedsub-ridge",
+    idea="heads in closed form on fixed features: own, everybody's and one's groups', mixed as "
+    "leave-one-out on one's own samples says",
+    paper="of no publication yet; sums after He et al., AFL: Single-Round Analytic Federated "
+    "Learning, CVPR 2025, and Fanì et al., Fed3R, ICML 2024",
+    learner="fedsub_client.learners.fedsub_ridge:FedSubRidgeLearner",
+    strategy="strategies.fedsub_ridge.strategy:FedSubRidgeStrategy",
+    hyperparameters=FedSubRidgeHyperparameters,
+    up="once, and when samples are new: sums of features and of their products, in 16 bits a "
+    "number; when sums are new: what the candidate heads said of samples left out",
+    down="when they are new: everybody's sums, one's groups', everybody's equations",
+    sends=sends,
+    receives=receives,
+    cost=cost,
+    reports=("left_out_loss",),
+    encodes=True,
+    model="linear",
+    choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "
+    "without a trace: three rounds are enough, whatever the run's, and no rate is to be tuned. "
+    "Not where hand-made features are few and a trained body is much better.",
+    privacy="The server sees of each person how many samples of each class there are, the mean of "
+    "each class's features, and the mean products of all pairs of features: as many statistics of "
+    "a person as no other method here shows. Of few samples these tell much; of one they are the "
+    "sample's features. Other devices see sums over everybody, and over their groups: of two "
+    "people, each can work out the other's. Models stay at home.",
+    decisions=(
+        "The model is one linear layer on the encoder's features, whatever the run's model says; "
+        "encoder = auto is kernels:100 for windows, relu:450 for feature vectors, and none is "
+        "refused: sums of whole numbers are exact, sums of others are not.",
+        "Round 1: everybody sends sums, and has a head of its own samples alone. Round 2: sums "
+        "come back, and equations are sent. Round 3: these come back, summed, and heads are as "
+        "good as they get. Then nothing travels until somebody's samples change.",
+        "A person's own samples are in the sums that it gets; leave-one-out takes them out again.",
+        "Samples of one person count in the sums as most-examples times the median of everybody's "
+        "at most, and as the handshake says. A device knows as how many its own count, and puts "
+        "them in fully for itself.",
+        "Equations are weighed in the same way. Of one whose candidates say numbers much larger "
+        "than others' (three times the median a sample) they are shortened; losses count up to 3 "
+        "nats a sample above the least.",
+        "robust filters for means of models do not apply: sums are checked one by one instead, and "
+        "a person whom others' sums harm does not use them.",
+        "People are as far from each other as the means of their classes, on average over classes "
+        "that both have; who shares no class with another is as far as the farthest. "
+        "Clusters: average linkage.",
+        "A class that a person has no sample of is everybody's in all candidates.",
+        "Whoever comes late, or is tested before its first round, mixes heads on everybody's sums "
+        "and its own training samples.",
+    ),
+)

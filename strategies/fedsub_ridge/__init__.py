@@ -1,0 +1,1 @@
+"""FedSub in closed form, the server half: people's sums, their checks, groups, pooled equations."""
