@@ -28,6 +28,8 @@ from fedsub_core.closed_form.stacking import (
 )
 from fedsub_core.closed_form.sums import one_hot, statistics
 
+#: Which heads are mixed.
+MIXED, OWN, EVERYBODY = "mixed", "own", "everybody"
 #: Candidates on own sums alone, and on each set of sums that others are in.
 ALONE, ON_EACH = 2 * len(PENALTIES), len(PENALTIES) * len(OWN_WEIGHTS)
 #: The candidate that is used where leave-one-out says nothing: a middle penalty, no own weight.
@@ -61,6 +63,7 @@ def personal_head(
     sets: Sequence[Sums] = (),
     pooled: Equations | None = None,
     prior: float = 30.0,
+    heads: str = MIXED,
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
@@ -69,6 +72,8 @@ def personal_head(
     sets : sums that the person's own samples are in: everybody's first. None: own samples alone.
     pooled : everybody's equations; None: the person's own decide.
     prior : as how many samples these count.
+    heads : ``mixed``; or what it is held against: ``own`` samples alone, or ``everybody``'s sums
+        without a weight of one's own.
     """
     everybody = sets[0] if sets else None
     assert everybody is None or isinstance(everybody, Shared)
@@ -87,17 +92,29 @@ def personal_head(
     gram, target = normal_equations(said, targets)
     mine = Equations(len(y), gram, target, np.zeros(len(TEMPERATURES)))
     both = mine.with_prior(pooled, prior)
-    mixed = mixing_weights(both.gram, both.target)
+    some = _admitted(heads, len(said))
+    mixed = np.zeros(len(said))
+    mixed[some] = mixing_weights(both.gram[np.ix_(some, some)], both.target[some])
     if not mixed.any():
-        mixed[_MIDDLE if everybody is None else ALONE + _MIDDLE * len(OWN_WEIGHTS)] = 1.0
+        plain = everybody is None or heads == OWN
+        mixed[_MIDDLE if plain else ALONE + _MIDDLE * len(OWN_WEIGHTS)] = 1.0
     losses = log_losses(np.tensordot(mixed, said, 1), y)
     mine = Equations(len(y), gram, target, losses)
     both = mine.with_prior(pooled, prior)
     temperature = TEMPERATURES[both.losses.argmin()]
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
-    heads = [one.head(temperature * part) for one, part in zip(candidates, parts, strict=True)]
-    weight, bias = (sum(part) for part in zip(*heads, strict=True))
+    each = [one.head(temperature * part) for one, part in zip(candidates, parts, strict=True)]
+    weight, bias = (sum(part) for part in zip(*each, strict=True))
     return Head(weight, bias, mine)
+
+
+def _admitted(heads: str, candidates: int) -> NDArray[np.intp]:
+    """Return which candidates may be mixed."""
+    if heads == OWN:
+        return np.arange(min(ALONE, candidates))
+    if heads == EVERYBODY and candidates > ALONE:
+        return np.arange(ALONE, ALONE + ON_EACH, len(OWN_WEIGHTS))
+    return np.arange(candidates)
 
 
 def _on(

@@ -98,3 +98,18 @@ def test_few_samples_go_by_everybodys(samples: int) -> None:
         > 0.6
     )
     assert np.isfinite(personal_head(x[:samples], y[:samples], CLASSES).weight).all()
+
+
+def test_what_a_mixture_is_held_against() -> None:
+    people, shared = _everybody(1.0)
+    (x, y), (other_x, other_y) = people[:2]
+    alone = personal_head(x, y, CLASSES, [shared], heads="own")
+    assert np.abs(alone.weight - personal_head(x, y, CLASSES, [shared]).weight).max() > 0.1
+    # Everybody's is the same for all but how leave-one-out weighs penalties: with one, equal.
+    first = [_head(one, [shared]).equations for one in people]
+    pooled = Equations(*(sum(getattr(e, f) for e in first) for f in Equations.__annotations__))
+    mine, theirs = (
+        personal_head(one_x, one_y, CLASSES, [shared], pooled, 1e9, "everybody")
+        for one_x, one_y in ((x, y), (other_x, other_y))
+    )
+    np.testing.assert_allclose(mine.weight, theirs.weight, atol=1e-4)
