@@ -1,10 +1,10 @@
-"""Candidate heads of one person, and what each would say of a sample that it had not seen.
+"""Candidate heads of one person, and what each would say of samples that it had not seen.
 
 A candidate is a ridge head ``W = (A + lam I)^-1 B`` on sums ``A``, ``B`` in which the person's own
-samples weigh `own` times; what it says of a sample that was left out is known without fitting anew
-(Allen's PRESS, 1974). Written with kernels of the person's own samples, as Gaussian processes are
-(Rasmussen and Williams 2006, 5.12): residuals over ``1 - leverage`` lose all digits where a head
-interpolates, and with more features than samples it does.
+samples weigh `own` times; what it says of samples that were left out is known without fitting anew
+(:mod:`fedsub_core.closed_form.left_out`). Written with kernels of the person's own samples, as
+Gaussian processes are (Rasmussen and Williams 2006, 5.12): residuals over ``1 - leverage`` lose all
+digits where a head interpolates, and with more features than samples it does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.sums import UNIT, Statistics
 
 Floats = NDArray[np.float64]
@@ -103,7 +104,7 @@ class Candidates:
 
     Parameters
     ----------
-    said : [K, n, classes], what each says of the person's samples, each left out in turn.
+    said : [K, n, classes], what each says of the person's samples, block by block left out.
     dual : [K, n, classes], by which the person's samples move the head (:meth:`weights`).
     shared : on whose sums; None: the person's own alone.
     penalties : [K].
@@ -136,13 +137,14 @@ class Candidates:
         return vectors @ head
 
 
-def alone(x: NDArray[np.floating], targets: Floats, scale: Scale) -> Candidates:
+def alone(x: NDArray[np.floating], targets: Floats, scale: Scale, blocks: Blocks) -> Candidates:
     """Return heads on the person's own samples alone.
 
     Parameters
     ----------
     x : features [n, D].
     targets : [n, classes], 1 for a sample's class and -1 for all others.
+    blocks : of samples that are left out together.
     """
     own = scale(x)
     values, vectors = np.linalg.eigh(own @ own.T)
@@ -151,12 +153,14 @@ def alone(x: NDArray[np.floating], targets: Floats, scale: Scale) -> Candidates:
     for penalty in PENALTIES:
         scaled = np.maximum(values, 0) / penalty + 1
         pull = vectors @ (turned / scaled[:, None])
-        said.append(targets - pull / ((vectors**2) / scaled).sum(1)[:, None])
+        said.append(targets - blocks.residuals(vectors, 1 / scaled, pull))
         dual.append(pull)
     return Candidates(np.stack(said), np.stack(dual), None, np.array(PENALTIES), own, scale)
 
 
-def with_others(x: NDArray[np.floating], targets: Floats, shared: Shared) -> Candidates:
+def with_others(
+    x: NDArray[np.floating], targets: Floats, shared: Shared, blocks: Blocks
+) -> Candidates:
     """Return heads on sums that hold the person's own samples and others'.
 
     The head without the person's samples is a prior of the head with them: own samples then add
@@ -174,10 +178,9 @@ def with_others(x: NDArray[np.floating], targets: Floats, shared: Shared) -> Can
         y, said_now = basis.T @ targets, basis.T @ (turned @ (inverse[:, None] * b))
         prior = (said_now - (1 - left)[:, None] * y) / left[:, None]  # of the head without them
         for weight in OWN_WEIGHTS:
-            noise = ((1 - left) / left + 1 / weight)[:, None]
-            pull = (y - prior) / noise
-            residual = (basis @ pull) / ((basis**2) @ (1 / noise))
-            said.append(targets - residual)
+            noise = (1 - left) / left + 1 / weight
+            pull = (y - prior) / noise[:, None]
+            said.append(targets - blocks.residuals(basis, 1 / noise, basis @ pull))
             dual.append(basis @ (prior - y + pull / left[:, None]))
             penalties.append(penalty)
     kept = np.array(penalties)

@@ -18,6 +18,7 @@ from fedsub_core.closed_form.candidates import (
     alone,
     with_others,
 )
+from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.stacking import (
     TEMPERATURES,
     Equations,
@@ -61,7 +62,7 @@ def personal_head(
     pooled: Equations | None = None,
     prior: float = 30.0,
 ) -> Head:
-    """Return the head of a person with samples x [n, D], y [n].
+    """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
     Parameters
     ----------
@@ -71,13 +72,13 @@ def personal_head(
     """
     everybody = sets[0] if sets else None
     assert everybody is None or isinstance(everybody, Shared)
-    targets = 2 * one_hot(y, classes) - 1
+    targets, blocks = 2 * one_hot(y, classes) - 1, Blocks.of(y)
     on: list[Candidates | _ByClass] = [
-        alone(x, targets, Scale.of(statistics(x, y, classes), centre=True)),
-        *(_on(x, targets, one) for one in sets),
+        alone(x, targets, Scale.of(statistics(x, y, classes), centre=True), blocks),
+        *(_on(x, targets, one, blocks) for one in sets),
     ]
     if everybody is not None:
-        on.insert(1, alone(x, targets, everybody.scale))
+        on.insert(1, alone(x, targets, everybody.scale, blocks))
     lacking = np.flatnonzero(~one_hot(y, classes).any(0))
     candidates: list[Candidates | _ByClass | _Lent] = [*on]
     if everybody is not None and lacking.size:
@@ -99,11 +100,13 @@ def personal_head(
     return Head(weight, bias, mine)
 
 
-def _on(x: NDArray[np.floating], targets: Floats, sums: Sums) -> Candidates | _ByClass:
+def _on(
+    x: NDArray[np.floating], targets: Floats, sums: Sums, blocks: Blocks
+) -> Candidates | _ByClass:
     if isinstance(sums, Shared):
-        return with_others(x, targets, sums)
+        return with_others(x, targets, sums, blocks)
     distinct = {id(one): one for one in sums}
-    solved = {key: with_others(x, targets, one) for key, one in distinct.items()}
+    solved = {key: with_others(x, targets, one, blocks) for key, one in distinct.items()}
     return _ByClass([solved[id(one)] for one in sums])
 
 

@@ -1,4 +1,4 @@
-"""Heads are ridge heads, and what they say of a left-out sample is what a new fit says."""
+"""Heads are ridge heads, and what they say of left-out samples is what a new fit says."""
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from fedsub_core.closed_form.candidates import (
     alone,
     with_others,
 )
+from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.sums import UNIT, one_hot, statistics, total
 
 CLASSES = 3
@@ -41,27 +42,30 @@ def _one(candidates: Candidates, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 #: Fewer features than samples, as many as everybody's samples (where fits are worst), and more.
 @pytest.mark.parametrize("features", [5, 47, 80])
-def test_they_are_the_heads_of_n_new_fits(features: int) -> None:
+@pytest.mark.parametrize("stretches", [12, 2])
+def test_they_are_the_heads_of_new_fits(features: int, stretches: int) -> None:
     people = _people(features)
     x, y = people[0]
     targets = 2 * one_hot(y, CLASSES) - 1
     sums = total([statistics(*one, CLASSES) for one in people])
     shared = Shared(Scale.of(sums), sums)
-    own = alone(x, targets, shared.scale)
-    both = with_others(x, targets, shared)
+    blocks = Blocks.of(y, stretches)
+    own = alone(x, targets, shared.scale, blocks)
+    both = with_others(x, targets, shared, blocks)
     everything = np.concatenate([shared.scale(one[0]) for one in people])
     labels = np.concatenate([2 * one_hot(one[1], CLASSES) - 1 for one in people])
     mine = np.arange(len(everything)) < len(x)
     for j, penalty in enumerate(PENALTIES):
-        _holds(own, j, x, shared.scale, everything[mine], labels[mine], penalty, 1.0)
+        _holds(own, j, blocks, x, shared.scale, everything[mine], labels[mine], penalty, 1.0)
         for i, weight in enumerate(OWN_WEIGHTS):
             k = j * len(OWN_WEIGHTS) + i
-            _holds(both, k, x, shared.scale, everything, labels, penalty, weight)
+            _holds(both, k, blocks, x, shared.scale, everything, labels, penalty, weight)
 
 
 def _holds(
     found: Candidates,
     k: int,
+    blocks: Blocks,
     x: np.ndarray,
     scale: Scale,
     z: np.ndarray,
@@ -73,10 +77,11 @@ def _holds(
     weight, bias = _one(found, k)
     expected = scale(x) @ _fit(z, targets, penalty, weights)
     np.testing.assert_allclose(x @ weight.T + bias, expected, atol=1e-6)
-    for i in (0, len(x) - 1):
-        kept = np.arange(len(z)) != i
+    for block in blocks.samples[[0, -1]]:
+        left = block[block >= 0]
+        kept = ~np.isin(np.arange(len(z)), left)
         without = _fit(z[kept], targets[kept], penalty, weights[kept])
-        np.testing.assert_allclose(found.said[k, i], z[i] @ without, atol=1e-6)
+        np.testing.assert_allclose(found.said[k, left], z[left] @ without, atol=1e-6)
 
 
 def test_whole_sums_give_the_heads_of_plain_ones() -> None:
@@ -97,4 +102,13 @@ def test_a_constant_feature_stays_small() -> None:
     x = np.column_stack([x, np.full(len(x), 0.5)])
     sums = statistics(x, y, CLASSES)
     assert np.abs(Scale.of(sums)(x)[:, 6]).max() < 1e-9
-    assert np.isfinite(_one(alone(x, 2 * one_hot(y, CLASSES) - 1, Scale.of(sums)), 0)[0]).all()
+    found = alone(x, 2 * one_hot(y, CLASSES) - 1, Scale.of(sums), Blocks.of(y))
+    assert np.isfinite(_one(found, 0)[0]).all()
+
+
+def test_blocks_are_stretches_of_a_class() -> None:
+    y = np.array([0, 0, 1, 0, 1, 0, 0, 2])
+    rows = [sorted(row[row >= 0].tolist()) for row in Blocks.of(y, 2).samples]
+    assert rows == [[0, 1, 3], [5, 6], [2], [4], [7]]
+    assert Blocks.of(y, 8).samples.shape == (8, 1)
+    assert Blocks.of(y[:0]).samples.size == 0

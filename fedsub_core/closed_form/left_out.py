@@ -1,0 +1,67 @@
+"""What a fit that had not seen some samples would say of them, without that fit.
+
+Leave-one-out of a linear smoother is Allen's PRESS (1974). Windows of a person's signal stand in
+order of time, overlap their neighbours and are alike within a bout: the one left out has been seen
+all but for its noise, and a head that learns by heart looks best. So a stretch of time is left out
+at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Into how many stretches each class's samples are cut; who has no more leaves one out at a time.
+STRETCHES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Which of a person's samples are left out together.
+
+    Parameters
+    ----------
+    samples : int64 [blocks, m], whose samples each block holds; -1 pads.
+    """
+
+    samples: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, y: NDArray[np.int64], stretches: int = STRETCHES) -> Blocks:
+        """Return each class's samples, in their order, cut into `stretches` or singles."""
+        of_class = [np.flatnonzero(y == label) for label in np.unique(y)]
+        parts = [b for one in of_class for b in np.array_split(one, min(stretches, len(one)))]
+        samples = np.full((len(parts), max(map(len, parts), default=1)), -1)
+        for row, part in zip(samples, parts, strict=True):
+            row[: len(part)] = part
+        return cls(samples)
+
+    @cached_property
+    def _held(self) -> NDArray[np.bool_]:
+        return self.samples >= 0
+
+    def residuals(self, basis: Floats, inverse: Floats, pull: Floats) -> Floats:
+        """Return targets minus what a fit without each sample's block says, [n, classes].
+
+        Parameters
+        ----------
+        basis, inverse : ``C^-1 = basis diag(inverse) basis^T``, [n, n] and [n], of the covariance
+            ``C`` of targets that the fit amounts to.
+        pull : ``C^-1`` times the targets' distance from what is said without own samples,
+            [n, classes].
+        """
+        if self.samples.shape[1] == 1:
+            return pull / (basis**2 @ inverse)[:, None]
+        held = self._held[:, :, None]
+        rows = np.where(held, basis[self.samples], 0.0)
+        within = (rows * inverse) @ rows.transpose(0, 2, 1)
+        within += np.eye(within.shape[1]) * ~held
+        left = np.linalg.solve(within, np.where(held, pull[self.samples], 0.0))
+        residual = np.empty_like(pull)
+        residual[self.samples[self._held]] = left[self._held]
+        return residual

@@ -1,0 +1,74 @@
+"""Sums that hide single samples: Gaussian noise on what leaves the server.
+
+Sufficient statistics perturbed once serve every head that is solved of them (SSP: Vu and Slavkovic
+2009; with a ridge that grows with the noise, AdaSSP: Wang, UAI 2018). Features lie in [-1, 1], so
+how far one sample can move the sums is known without a look at data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import sqrt
+
+import numpy as np
+
+from fedsub_core.closed_form.sums import UNIT, Statistics, packed
+from fedsub_core.errors import ConfigError
+from fedsub_core.extras import require
+
+
+def sensitivity(features: int) -> float:
+    """Return how far a sample that comes or goes moves the sums at most, L2, in units.
+
+    Each number of the triangle moves by 1 at most, and so does each of one class's sums.
+    """
+    return sqrt(packed(features) + features + 1)
+
+
+def noisy(sums: Statistics, multiplier: float, stream: np.random.Generator) -> Statistics:
+    """Return sums with noise, and with a ridge that keeps them sums that could be.
+
+    Whole numbers stay whole. The ridge is as large as the greatest eigenvalue that such noise has
+    (2 deviations times the root of the width: Wigner), so that what is left when a person takes the
+    own samples out is no less than the others' were.
+
+    Parameters
+    ----------
+    multiplier : the noise's deviation over :func:`sensitivity`; 0: none.
+    """
+    if multiplier == 0:
+        return sums
+    width = sums.features + 1
+    deviation = multiplier * sensitivity(sums.features)
+    gram, cross = (
+        of + np.rint(stream.normal(0, deviation * scale, of.shape)).astype(np.int64)
+        for of, scale in ((sums.gram, UNIT**2), (sums.cross, UNIT))
+    )
+    diagonal = np.cumsum(np.arange(1, width + 1)) - 1
+    gram[diagonal] += round(2 * deviation * sqrt(width) * UNIT**2)
+    # The constant's row says how many there are: of a class no fewer than none.
+    cross[:, 0] = np.maximum(cross[:, 0], 0)
+    return replace(sums, gram=gram, cross=cross)
+
+
+@lru_cache(maxsize=256)
+def spent_epsilon(multiplier: float, releases: int, delta: float) -> float:
+    """Return epsilon after sums were released so often: (epsilon, delta) of any one sample.
+
+    Raises
+    ------
+    ConfigError
+        If `delta` is not between 0 and 1, or the accountant is not installed.
+    """
+    if not 0 < delta < 1:
+        raise ConfigError(f"delta: got {delta}, expected 0 < delta < 1")
+    if releases == 0:
+        return 0.0
+    require("noise on sums", "dp_accounting")
+    import dp_accounting
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(multiplier), releases)
+    return float(accountant.get_epsilon(delta))
