@@ -47,9 +47,10 @@ class FedSubRidgeLearner(Learner):
             if bundle.version != own.version:
                 sums = Rounded.of(own.statistics)
                 tensors = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
-                tensors[SHIFTS] = Dense(np.array(sums.shifts, np.float32))
+                tensors[SHIFTS] = Dense(sums.shifts.astype(np.float32))
             if head is not None and SUMS in bundle.tensors:
-                tensors[EQUATIONS] = Dense(flat(head.equations).astype(np.float32))
+                a_sample = flat(head.equations) / data.counts[i]
+                tensors[EQUATIONS] = Dense(a_sample.astype(np.float32))
             uploads.append(Bundle(data.counts[i], own.version, tensors))
         return state, uploads, reported(left_out_loss=state[LOSS])
 

@@ -9,7 +9,7 @@ from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.personal import personal_head
 from fedsub_core.closed_form.sending import Portable, Rounded, flat, unflat
 from fedsub_core.closed_form.stacking import Equations
-from fedsub_core.closed_form.sums import UNIT, Statistics, statistics, total
+from fedsub_core.closed_form.sums import UNIT, Statistics, statistics, total, triangle
 
 CLASSES, FEATURES = 3, 20
 
@@ -31,9 +31,24 @@ def test_rounded_numbers_are_off_by_half_a_step_at_most() -> None:
     sent = Rounded.of(exact)
     assert sent.gram.dtype == sent.cross.dtype == np.int16
     came = sent.statistics()
-    assert sent.shifts == (5, 0), "60 * 128**2 needs five halvings, 20 * 128 none"
-    assert np.abs(came.gram - exact.gram).max() <= 2**4
     np.testing.assert_array_equal(came.cross, exact.cross)
+    rows, columns, _ = triangle(FEATURES + 1)
+    of_two = sent.shifts[1:][rows] + sent.shifts[1:][columns]
+    assert (np.abs(came.gram - exact.gram) <= 2.0 ** (of_two - 1)).all()
+    np.testing.assert_array_equal(came.gram[columns == 0], exact.gram[columns == 0])
+
+
+def test_a_feature_that_hardly_varies_keeps_its_digits() -> None:
+    """Beside one that varies a hundred times as much, and far from 0."""
+    stream = np.random.default_rng(0)
+    levels = np.stack([stream.integers(-128, 128, 200), stream.integers(119, 122, 200)], 1)
+    x, y = (levels / UNIT).astype(np.float32), np.zeros(200, np.int64)
+    exact = statistics(x, y, 1)
+    sent = Rounded.of(exact)
+    assert sent.shifts.tolist() == [0, 0, 3, 0], "200 * 74**2 fits after 6 halvings"
+    came = sent.statistics()
+    assert came.gram[-1] == exact.gram[-1]
+    assert 0 < abs(came.gram[-2] - exact.gram[-2]) <= 2**2
 
 
 def test_rounding_changes_predictions_by_less_than_a_thousandth() -> None:
