@@ -20,6 +20,8 @@ EXAMPLE = Architecture(
     ),
     (3,),
 )
+#: What the linear model of a method in closed form sees of such a sample: with 450 random features.
+ENCODED = Architecture((FullyConnected("linear1", 6, 453),), (453,))
 #: Columns of the page's paragraphs.
 WIDTH = 118
 
@@ -66,14 +68,19 @@ def _numbers(one: Declared) -> float:
     return whole * one.share + masked / 32
 
 
+def example(card: MethodCard) -> Architecture:
+    """Return the model of which a card is asked what travels."""
+    return ENCODED if card.model else EXAMPLE
+
+
 def facts(card: MethodCard) -> list[tuple[str, str]]:
     """Return title and text of what is said of a method in one line each, with its defaults."""
     hyper = card.agreed()
     cost: Cost = card.cost(hyper, 1)
     extra = f", and {_epochs(cost.evaluation)} in an evaluation" if cost.evaluation else ""
     found = [
-        ("up", f"{card.up}{_share(card.sends(EXAMPLE, hyper))}"),
-        ("down", f"{card.down}{_share(card.receives(EXAMPLE, hyper))}"),
+        ("up", f"{card.up}{_share(card.sends(example(card), hyper))}"),
+        ("down", f"{card.down}{_share(card.receives(example(card), hyper))}"),
         ("cost of a round", f"{_epochs(cost.round)}{extra}"),
         ("tested", f"the {hyper.tested} model"),
         ("when to choose it", _capital(card.choose)),
@@ -122,8 +129,8 @@ def _row(card: MethodCard) -> tuple[str, ...]:
     return (
         f"[`{card.name}`](#{card.name})",
         card.idea,
-        travels(card.sends(EXAMPLE, hyper)),
-        travels(card.receives(EXAMPLE, hyper)),
+        travels(card.sends(example(card), hyper)),
+        travels(card.receives(example(card), hyper)),
         f"{cost.round:.3g}{evaluation}",
         hyper.tested,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
 from fedsub_client.learners.own_sums import KnownSums, Own
@@ -46,9 +47,10 @@ class FedSubRidgeLearner(Learner):
             if bundle.version != own.version:
                 sums = Rounded.of(own.statistics)
                 tensors = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
-                tensors[SHIFTS] = Dense(np.array(sums.shifts, np.float32))
+                tensors[SHIFTS] = Dense(sums.shifts.astype(np.float32))
             if head is not None and SUMS in bundle.tensors:
-                tensors[EQUATIONS] = Dense(flat(head.equations).astype(np.float32))
+                a_sample = flat(head.equations) / data.counts[i]
+                tensors[EQUATIONS] = Dense(a_sample.astype(np.float32))
             uploads.append(Bundle(data.counts[i], own.version, tensors))
         return state, uploads, reported(left_out_loss=state[LOSS])
 
@@ -67,7 +69,9 @@ class FedSubRidgeLearner(Learner):
             if SUMS not in bundle.tensors and state[SOLVED][i]:
                 heads.append(None)
                 continue
-            head = self._head(Own(data, i, self.model.classes), bundle, known)
+            # Small matrices: one thread is faster, and gives the same bits on every machine.
+            with threadpool_limits(1):
+                head = self._head(Own(data, i, self.model.classes), bundle, known)
             state[weight][i] = torch.from_numpy(head.weight)
             state[bias][i] = torch.from_numpy(head.bias)
             state[LOSS][i] = float(head.equations.losses.min()) / data.counts[i]

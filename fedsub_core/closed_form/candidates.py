@@ -26,8 +26,6 @@ PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 OWN_WEIGHTS = (1.0, 5.0, 20.0, 100.0)
 #: Least deviation of a feature, in units: a constant one stays near zero.
 LEAST_DEVIATION = 0.01
-#: Least part of a prediction that is not the sample's own, of float64's digits.
-_LEAST = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +167,15 @@ def with_others(
     values, vectors, b = shared.solved
     own = shared.scale(x)
     turned = own @ vectors
+    # Sums that hold the own samples give these no more leverage than they have alone (Weyl), if
+    # nothing was rounded: what was, might say that a head without them is infinite.
+    alone_values = np.linalg.eigvalsh(own @ own.T)
     said, dual, penalties = [], [], []
     for penalty in PENALTIES:
         inverse = 1 / (values + penalty)
         kernel = (turned * inverse) @ turned.T  # of own samples, on sums that hold them
         leverage, basis = np.linalg.eigh(kernel)
-        left = np.maximum(1 - leverage, _LEAST)
+        left = np.maximum(1 - leverage, penalty / (penalty + np.maximum(alone_values, 0)))
         y, said_now = basis.T @ targets, basis.T @ (turned @ (inverse[:, None] * b))
         prior = (said_now - (1 - left)[:, None] * y) / left[:, None]  # of the head without them
         for weight in OWN_WEIGHTS:

@@ -8,32 +8,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.stacking import Equations
-from fedsub_core.closed_form.sums import Statistics, restored, rounded, squared
+from fedsub_core.closed_form.sums import (
+    GREATEST,
+    UNIT,
+    Statistics,
+    Whole,
+    halved,
+    restored,
+    rounded,
+    squared,
+    triangle,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """A person's statistics in 16 bits a number.
+    """A person's statistics in 16 bits a number: class sums, and products about whole means.
+
+    What products are about follows from the class sums, so the receiver knows it. Rounding is by
+    feature: one that hardly varies would be lost in the steps of one that does.
 
     Parameters
     ----------
-    gram, cross : int16, as in :class:`~fedsub_core.closed_form.sums.Statistics`.
-    shifts : how often each was halved.
+    gram : int16, a lower triangle as :class:`~fedsub_core.closed_form.sums.Statistics`'s; 0 in the
+        constant's row, which is the class sums'.
+    cross : int16, as there.
+    shifts : int64 [D + 2], how often ``cross`` was halved; and by how many halvings each of the
+        two features makes a product smaller, of the constant and D features.
     """
 
     gram: NDArray[np.int16]
     cross: NDArray[np.int16]
-    shifts: tuple[int, int]
+    shifts: NDArray[np.int64]
 
     @classmethod
     def of(cls, exact: Statistics) -> Rounded:
         """Return what travels of a person's statistics."""
-        (gram, of_gram), (cross, of_cross) = rounded(exact.gram), rounded(exact.cross)
-        return cls(gram, cross, (of_gram, of_cross))
+        cross, of_cross = rounded(exact.cross)
+        about = exact.gram - _about_zero(restored(cross, of_cross))
+        rows, columns, diagonal = triangle(cross.shape[1])
+        about[columns == 0] = 0  # the class sums say it
+        squares = np.maximum(about[diagonal], 0)
+        # What four halvings of a square leave, two halvings of each of its features do.
+        by_feature = np.zeros(len(squares), np.int64)
+        while (large := squares > GREATEST << (2 * by_feature)).any():
+            by_feature += large
+        gram = halved(about, by_feature[rows] + by_feature[columns])
+        gram = np.clip(gram, -GREATEST, GREATEST).astype(np.int16)
+        return cls(gram, cross, np.concatenate([[of_cross], by_feature]))
 
     def statistics(self) -> Statistics:
         """Return the whole numbers that arrive."""
-        return Statistics(restored(self.gram, self.shifts[0]), restored(self.cross, self.shifts[1]))
+        cross = restored(self.cross, int(self.shifts[0]))
+        rows, columns, _ = triangle(cross.shape[1])
+        shifts = self.shifts[1:][rows] + self.shifts[1:][columns]
+        return Statistics((self.gram.astype(np.int64) << shifts) + _about_zero(cross), cross)
 
     def counted(self, samples: int, counts_as: int) -> Statistics:
         """Return what is added up where so many `samples` count as fewer: whole numbers."""
@@ -43,6 +72,23 @@ class Rounded:
         part = counts_as / samples
         gram, cross = (np.floor(part * one).astype(np.int64) for one in (whole.gram, whole.cross))
         return Statistics(gram, cross)
+
+
+def _about_zero(cross: Whole) -> Whole:
+    """Return by how much products about zero are larger than those about whole means: a triangle.
+
+    Of levels with sums s, about m: ``m s^T + s m^T - n m m^T``; the constant's row is s itself.
+    """
+    sums = cross.sum(0)
+    samples = max(int(sums[0]) // UNIT, 1)
+    means = np.rint(sums / samples).astype(np.int64)
+    means[0] = 0
+    rows, columns, _ = triangle(len(sums))
+    of = means[rows] * sums[columns] + sums[rows] * means[columns]
+    of -= samples * means[rows] * means[columns]
+    constant = columns == 0
+    of[constant] = UNIT * sums
+    return of
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isqrt
 
 import numpy as np
@@ -133,9 +133,9 @@ def rounded(values: Whole) -> tuple[NDArray[np.int16], int]:
     own, sums of what was sent stay exact. It is off by 1 in 2^16 of the greatest at most.
     """
     shift = 0
-    while np.abs(_halved(values, shift)).max(initial=0) > GREATEST:
+    while np.abs(halved(values, shift)).max(initial=0) > GREATEST:
         shift += 1
-    return _halved(values, shift).astype(np.int16), shift
+    return halved(values, shift).astype(np.int16), shift
 
 
 def restored(values: NDArray[np.integer], shift: int) -> Whole:
@@ -143,5 +143,13 @@ def restored(values: NDArray[np.integer], shift: int) -> Whole:
     return values.astype(np.int64) << shift
 
 
-def _halved(values: Whole, shift: int) -> Whole:
+def halved(values: Whole, shift: int | Whole) -> Whole:
+    """Return values halved `shift` times; halves are rounded up."""
     return (values + (1 << shift >> 1)) >> shift
+
+
+@lru_cache(maxsize=2)
+def triangle(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return row and column of each number of a lower triangle, and where its diagonal stands."""
+    rows, columns = np.tril_indices(width)
+    return rows, columns, np.flatnonzero(rows == columns)

@@ -74,7 +74,7 @@ def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration
     return {
         GRAM: whole((_packed(features),), optional=True),
         CROSS: whole((model.classes, features + 1), optional=True),
-        SHIFTS: dense((2,), optional=True, exact=True),
+        SHIFTS: dense((features + 2,), optional=True, exact=True),
         EQUATIONS: dense((equations(hyper),), optional=True, exact=True),
     }
 

@@ -20,8 +20,8 @@ from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.server_half import State
 
 FACTS = "facts"
-#: A person's tensors, of which the first three come and go together.
-OWN = (FACTS, GRAM, CROSS, EQUATIONS)
+#: A person's tensors.
+OWN = (FACTS, GRAM, CROSS, SHIFTS, EQUATIONS)
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,14 @@ class Facts:
     trusted : of these, as many as the person may have by the handshake.
     version : the person's own name for these samples.
     answered : version of everybody's sums that its equations are for; 0: it has none.
-    asked : samples that these are of.
     sent : version of all that was sent to it last, in a round that it answered; 0: nothing.
-    gram_shift, cross_shift : how often its sums were halved.
     """
 
     samples: int = 0
     trusted: int = 0
     version: int = 0
     answered: int = 0
-    asked: int = 0
     sent: int = 0
-    gram_shift: int = 0
-    cross_shift: int = 0
 
 
 def key(name: str, client: str) -> str:
@@ -72,7 +67,9 @@ def noted(client: str, known: Facts) -> State:
 
 def sums_noted(client: str, upload: Bundle) -> State:
     """Return a part of the state: a person's sums as they came."""
-    return {key(name, client): torch.from_numpy(upload.whole(name)) for name in (GRAM, CROSS)}
+    sums = came(upload)
+    own = {GRAM: sums.gram, CROSS: sums.cross, SHIFTS: sums.shifts}
+    return {key(name, client): torch.from_numpy(array) for name, array in own.items()}
 
 
 def equations_noted(client: str, upload: Bundle) -> State:
@@ -88,16 +85,14 @@ def without(state: State, client: str) -> State:
 
 def came(upload: Bundle) -> Rounded:
     """Return the sums in an upload."""
-    gram_shift, cross_shift = (int(shift) for shift in upload.floats(SHIFTS))
-    return Rounded(upload.whole(GRAM), upload.whole(CROSS), (gram_shift, cross_shift))
+    shifts = upload.floats(SHIFTS).astype(np.int64)
+    return Rounded(upload.whole(GRAM), upload.whole(CROSS), shifts)
 
 
 def held(state: State, client: str) -> Rounded:
     """Return a person's sums."""
-    gram, cross = (state[key(name, client)].numpy() for name in (GRAM, CROSS))
-    known = facts(state, client)
-    assert known is not None
-    return Rounded(gram, cross, (known.gram_shift, known.cross_shift))
+    gram, cross, shifts = (state[key(name, client)].numpy() for name in (GRAM, CROSS, SHIFTS))
+    return Rounded(gram, cross, shifts)
 
 
 def counted(state: State, client: str, counts_as: Mapping[str, int]) -> Statistics:

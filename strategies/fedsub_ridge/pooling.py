@@ -54,9 +54,8 @@ def pooled(
     found = {client: equations(state, client) for client in people(state)}
     rows, samples = [], []
     for client, row in found.items():
-        known = facts(state, client)
-        if row is not None and known is not None:
-            rows.append(row.astype(np.float64) / known.asked)
+        if row is not None:
+            rows.append(row.astype(np.float64))
             samples.append(counts_as[client])
     if not rows:
         return np.zeros(size)

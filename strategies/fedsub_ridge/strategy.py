@@ -95,7 +95,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             new = GRAM in upload.tensors or one.answered != sums
             if EQUATIONS in upload.tensors and sums and new:
                 after |= equations_noted(client, upload)
-                one, answers = replace(one, answered=sums, asked=one.samples), True
+                one, answers = replace(one, answered=sums), True
             after |= noted(client, replace(one, sent=everything))
         anew = any(GRAM in upload.tensors for upload in uploads.values())
         if anew:
@@ -161,16 +161,12 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
 
 def _facts(upload: Bundle, before: Facts) -> Facts:
     """Return what is known of a person who sent sums; `upload.examples` are those trusted."""
-    sums = came(upload)
-    samples = int(sums.statistics().counts.sum())
-    gram_shift, cross_shift = sums.shifts
+    samples = int(came(upload).statistics().counts.sum())
     return replace(
         before,
         samples=samples,
         trusted=min(samples, upload.examples),
         version=upload.version,
-        gram_shift=gram_shift,
-        cross_shift=cross_shift,
     )
 
 

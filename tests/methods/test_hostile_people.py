@@ -13,7 +13,7 @@ import pytest
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub_client.cohort import Cohort
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bits, Bundle, Dense, Part
+from fedsub_core.wire.bundles import Bundle, Dense, FloatPart, Part
 
 from .method_runs import Run, every_method, people
 
@@ -22,7 +22,7 @@ MANY, EVIL = 2**48 - 1, "p1"
 SIX = people(((0, 1, 2),) * 6, samples=15)
 UNBOUND: dict[str, Any] = {"rounds": 10, "robust": "none", "largest_number": 1e3}
 #: What is no model: sums and places that are checked by themselves.
-OTHERS = ("prototypes", "score", "counts", "gate", "gate.curves", "gains")
+OTHERS = ("prototypes", "score", "counts", "gate", "gate.curves", "gains", "shifts")
 
 
 def reversed_by(factor: float) -> Callable[[Bundle, Bundle], Bundle]:
@@ -31,7 +31,7 @@ def reversed_by(factor: float) -> Callable[[Bundle, Bundle], Bundle]:
     def attack(upload: Bundle, received: Bundle) -> Bundle:
         tensors: dict[str, Part] = {}
         for name, part in upload.tensors.items():
-            if not isinstance(part, Bits) and name not in OTHERS and not name.endswith("shares"):
+            if isinstance(part, FloatPart) and name not in OTHERS and not name.endswith("shares"):
                 begun = received.tensors.get(name)
                 start = begun.values if isinstance(begun, Dense) else np.float32(0)
                 moved = start - factor * (part.values - start)

@@ -126,7 +126,7 @@ def test_methods_declare_what_the_table_says(name: str, tensors: str, report: li
     card: MethodCard = METHODS[name]
     hyper = card.hyperparameters()
     assert list(card.reports) == report
-    if name != "fedsub":
+    if name not in ("fedsub", "fedsub-ridge"):  # they have tables of their own
         up, down = MEANINGS[tensors]
         assert on_the_wire(card.sends(MODEL, hyper)) == up(MODEL, hyper)
         assert on_the_wire(card.receives(MODEL, hyper)) == down(MODEL, hyper)
@@ -157,6 +157,34 @@ def test_fedsub_declares_what_its_table_says(way: str, prototype: str, d: int, d
     assert stated == declare(MODEL, hyper)
 
 
+@pytest.mark.parametrize("way", ["up", "down"])
+@pytest.mark.parametrize("groups", ["none", "nearest", "class"])
+def test_fedsub_ridge_declares_what_its_table_says(way: str, groups: str) -> None:
+    card = METHODS["fedsub-ridge"]
+    hyper = card.hyperparameters(groups=groups)
+    part = part_of_page("**fedsub-ridge.**", "## What a receiver")
+    few, with_groups = map(int, re.findall(r"K is (\d+), or\n(\d+) with groups", part)[0])
+    count = few if groups == "none" else with_groups
+    sizes = {"triangle": 7 * 8 // 2, "D + 1": 7, "D + 2": 8, "classes": 4}
+    sizes["equations"] = count * (count + 1) // 2 + count + 14
+    kinds = {kind.__name__: kind for kind in get_args(Part)}
+    stated: dict[str, Declared] = {}
+    for row in rows(part):
+        if row[0] != way:
+            continue
+        (name,), (shape,) = code(row[1]), code(row[3])
+        kind, *words = row[2].split(", ")
+        axes = shape.strip("[]").split(", ")
+        lengths = tuple(int(axis) if axis.isdigit() else sizes[axis] for axis in axes)
+        stated[name] = Declared(kinds[kind], lengths, optional=True, exact="exact" in words)
+    if way == "down":
+        for i in range({"none": 0, "nearest": 1, "class": 4}[groups]):
+            each = [n for n in stated if n.startswith("everybody.")]
+            stated |= {n.replace("everybody", f"group{i}"): stated[n] for n in each}
+    declare = card.sends if way == "up" else card.receives
+    assert stated == declare(MODEL, hyper)
+
+
 def test_all_kinds_are_described() -> None:
     table = rows(part_of_page("A tensor is of one of six kinds", "\nA Sliced"))
     assert [row[0] for row in table] == [kind.__name__ for kind in get_args(Part)]
@@ -165,7 +193,7 @@ def test_all_kinds_are_described() -> None:
     declared = [d for c, h in ours for d in (c.sends(MODEL, h), c.receives(MODEL, h))]
     used = {one.kind.__name__ for tensors in declared for one in tensors.values()}
     assert "No method of the table below sends Sliced;" in DOCUMENT
-    assert used == {"Dense", "Rows", "Bits", "Elements"}
+    assert used == {"Dense", "Rows", "Bits", "Elements", "Whole"}
 
 
 # What a receiver knows, and what all begin with.
