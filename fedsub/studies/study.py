@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
+from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 
@@ -23,6 +24,8 @@ Cell = tuple[tuple[str, Any], ...]
 BUDGETS = ("rounds", "compute")
 #: What a run is computed on and where it is kept, which does not change what comes out.
 INDIFFERENT = frozenset({"device", "threads", "out", "checkpoint-seconds", "beside"})
+#: Settings of local training, as a file spells them.
+TRAINING = frozenset(f.name.replace("_", "-") for f in fields(TrainingSettings))
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,11 @@ def _equal_compute(config: RunConfig, method: str) -> RunConfig:
 
 
 def concerns(key: str, entry: Entry) -> bool:
-    """Return whether a tuned key is the run's, or the entry's method's and not fixed by it."""
+    """Return whether a tuned key is the run's, or the entry's method's and not fixed by it.
+
+    Settings of training do not concern a method that trains nothing.
+    """
     method, dot, own = key.rpartition(".")
-    return not dot or (method == entry.method and own not in entry.hyper)
+    if not dot:
+        return METHODS[entry.method].trains or key not in TRAINING
+    return method == entry.method and own not in entry.hyper

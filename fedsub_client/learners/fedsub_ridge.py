@@ -93,4 +93,5 @@ class FedSubRidgeLearner(Learner):
             sets = [everybody, *([each] if len(each) > 1 else each)]
         if POOLED in bundle.tensors:
             pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
-        return personal_head(own.x, own.y, own.classes, sets, pooled, self.hyper.prior)
+        hyper = self.hyper
+        return personal_head(own.x, own.y, own.classes, sets, pooled, hyper.prior, hyper.heads)

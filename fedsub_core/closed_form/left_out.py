@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 #: Into how many stretches each class's samples are cut; who has no more leaves one out at a time.
-STRETCHES = 5
+STRETCHES = 3
 
 
 @dataclass(frozen=True, eq=False)

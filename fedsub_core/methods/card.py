@@ -100,6 +100,7 @@ class MethodCard:
     reports : names of the numbers that devices report beside an upload.
     fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
         are in all: such a run cannot be given more.
+    trains : whether settings of training, such as ``lr``, change anything.
     encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
@@ -126,6 +127,7 @@ class MethodCard:
     models: Callable[[Any], int] = lambda hyper: 1
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
+    trains: bool = True
     encodes: bool = False
     model: str = ""
     check: Callable[[Any, int], None] = any_run

@@ -22,6 +22,13 @@ EVERYBODY = "everybody"
 class FedSubRidgeHyperparameters(Hyperparameters):
     """No paper's: leave-one-out chooses all else at every person's."""
 
+    heads: str = choice(
+        "mixed",
+        "own",
+        "everybody",
+        doc="mixed; or what it is held against: heads of own samples alone, or of everybody's sums "
+        "without a weight of one's own",
+    )
     groups: str = choice(
         "none",
         "clusters",
@@ -35,6 +42,13 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     prior: float = option(
         30.0, "as how many of one's own samples everybody's equations count", minimum=0
     )
+    noise: float = option(
+        0.0,
+        "deviation of the Gaussian noise on sums that leave the server, over how far one sample "
+        "can move them; nothing else is then pooled. 0: none",
+        minimum=0,
+    )
+    noise_delta: float = option(1e-5, "delta at which epsilon is reported", above=0, below=1)
 
 
 def sums_of(name: str, model: Architecture) -> Declaration:
@@ -112,6 +126,7 @@ CARD = MethodCard(
     receives=receives,
     cost=cost,
     reports=("left_out_loss",),
+    trains=False,
     encodes=True,
     model="linear",
     choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "

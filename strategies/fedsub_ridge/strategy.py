@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,12 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedsub_core.closed_form.noise import noisy, spent_epsilon
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.methods import fedsub_ridge as card
 from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Model
+from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Dense, Part
 from strategies.fedsub_ridge.checks import check_equations, check_sums
@@ -36,13 +39,17 @@ from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
 VERSIONS = "versions"
+#: What noise follows from, beside the sums' name: nobody's who gets sums; and how often any were
+#: released with noise.
+SECRET, RELEASES = "noise.secret", "noise.releases"
 
 
 class FedSubRidgeStrategy(PersonalizedStrategy):
     """State: what people sent (:mod:`strategies.fedsub_ridge.people`), and what follows from it.
 
     ``everybody.gram`` and ``everybody.cross`` int64: sums over people. ``pooled`` float64: their
-    equations. ``versions`` int64 [2]: a name of the sums' content, and of all that is sent.
+    equations. ``versions`` int64 [2]: a name of the sums' content, and of all that is sent. With
+    noise on sums its secret and the number of releases, int64 [1] each.
     """
 
     def init(self, model: Model) -> State:
@@ -54,6 +61,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             cross: torch.zeros(shapes[cross], dtype=torch.int64),
             POOLED: torch.zeros(card.equations(self.hyper), dtype=torch.float64),
             VERSIONS: torch.zeros(2, dtype=torch.int64),
+            **(self._ledger() if self.hyper.noise else {}),
         }
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
@@ -100,7 +108,14 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         anew = any(GRAM in upload.tensors for upload in uploads.values())
         if anew:
             after |= self._sums(after)
-        return after | self._pooled(after) if anew or answers else after, []
+        after = after | self._pooled(after) if anew or answers else after
+        if not self.hyper.noise:
+            return after, []
+        if after[VERSIONS][0] != sums:
+            # Everybody's sums, and those of the group that a sample is in.
+            after[RELEASES] = after[RELEASES] + (1 if self.hyper.groups == "none" else 2)
+        spent = spent_epsilon(self.hyper.noise, int(after[RELEASES]), self.hyper.noise_delta)
+        return after, [MetricRow(turn.round, "", None, "epsilon", spent)]
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a person's sums: others' are the bits of never having had it.
@@ -130,8 +145,8 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
     def _tensors(self, state: State, clients: Sequence[str]) -> dict[str, dict[str, Part]]:
         """Return all that there is for each of `clients`."""
         counted, everybody = self._counts_as(state), self._everybody(state)
-        shared = _parts(EVERYBODY, everybody)
-        if state[POOLED].any():
+        shared = _parts(EVERYBODY, self._released(state, everybody, EVERYBODY))
+        if state[POOLED].any() and not self.hyper.noise:
             shared[POOLED] = Dense(state[POOLED].float().numpy())
         groups = members(state, self.hyper)
         # Members of one group are sent the same arrays.
@@ -145,10 +160,26 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
                 if not group:
                     continue
                 if group not in sums:
-                    sums[group] = _parts("", total(state, group, counted, self._everybody(state)))
+                    theirs = total(state, group, counted, self._everybody(state))
+                    sums[group] = _parts("", self._released(state, theirs, "\n".join(group)))
                 own |= {f"group{i}{name}": part for name, part in sums[group].items()}
             found[client] = own
         return found
+
+    def _ledger(self) -> State:
+        """Return what noise needs: a secret of the server's, in a simulation the run's seed."""
+        spent_epsilon(self.hyper.noise, 1, self.hyper.noise_delta)  # refused before the first round
+        simulated = self.population.registry.simulated
+        secret = self.settings.rounds.seed if simulated else secrets.randbits(62)
+        return {SECRET: torch.tensor([secret]), RELEASES: torch.zeros(1, dtype=torch.int64)}
+
+    def _released(self, state: State, sums: Statistics, whose: str) -> Statistics:
+        """Return sums as they may leave the server: the same sums with the same noise."""
+        if not self.hyper.noise:
+            return sums
+        content = _name(sums.gram, sums.cross)
+        seed = derive_seed(int(state[SECRET]), whose, content, "noise on sums")
+        return noisy(sums, self.hyper.noise, np.random.default_rng(seed))
 
     def _counts_as(self, state: State) -> dict[str, int]:
         return counts_as(state, self.settings.robust.most_examples)

@@ -1,0 +1,122 @@
+"""What heads in closed form cost: seconds, memory and bytes, beside FedAvg's CNN on the same windows.
+
+    python benchmarks/closed_form.py [--clients 36 1000] [--windows 200] [--fedavg-rounds 60]
+
+Made-up windows of 3 x 128: three rounds of `fedsub-ridge` with the features of 100 kernels, all in
+one process, one thread a core; FedAvg trains for `--fedavg-rounds` on the first number of people.
+And what one device takes from its windows to its head, on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+
+import numpy as np
+import torch
+
+from fedsub.engines.peak_memory import forget_peak, peak_bytes
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_client.cohort import make_cohort
+from fedsub_client.split_client import split_client
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.card import Card
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.federation import Federation
+from fedsub_core.methods.table import method
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+
+CLASSES = 6
+CARD = Card(
+    name="made up",
+    task="windows",
+    classes=tuple("abcdef"),
+    features=("x", "y", "z"),
+    sampling_rate_hz=20.0,
+    window_s=6.4,
+    overlap=0.0,
+    time_ordered=True,
+)
+TINY = ["--clients", "3", "4", "--windows", "20", "--fedavg-rounds", "1"]
+#: What the lines of results begin with.
+LINES = ("fedsub-ridge, 3 people", "fedsub-ridge, 4 people", "fedavg, 3 people", "a device")
+
+
+def federation(clients: int, windows: int) -> Federation:
+    """Return people whose classes are waves of a frequency each, with noise."""
+    time_s = np.arange(128) / 20.0
+    people = {}
+    for i in range(clients):
+        stream = np.random.default_rng(i)
+        y = np.sort(np.arange(windows) % CLASSES)
+        phase = stream.uniform(0, 6.3, (windows, 3, 1))
+        x = np.sin(6.3 * (0.5 + y[:, None, None]) * time_s + phase)
+        x += stream.normal(0, 1, x.shape)
+        people[f"p{i:05d}"] = ClientData(f"p{i:05d}", x.astype(np.float16), y)
+    return Federation(CARD, people)
+
+
+def run(config: RunConfig, name: str, people: Federation) -> tuple[float, int, float]:
+    """Return seconds of a whole run, its peak memory, bytes sent up by one person."""
+    forget_peak()
+    sent = 0.0
+    start = time.perf_counter()
+    grid, strategy = build_grid(config, name, people), build_strategy(config, name)
+
+    def count(round: int, state: object, rows: object) -> None:
+        nonlocal sent
+        for row in rows:  # type: ignore[attr-defined]
+            if row.metric == "bytes_up_sent":
+                sent += row.value
+
+    strategy.on_round = count
+    strategy.start(grid)
+    took = time.perf_counter() - start
+    grid.close()
+    return took, peak_bytes(), sent / len(people.clients)
+
+
+def device_seconds(config: RunConfig, people: Federation) -> float:
+    """Return what one device takes to encode its windows, sum them and solve its head."""
+    settings = config.device_settings("fedsub-ridge")
+    first = next(iter(people.clients.values()))
+    parts = split_client(first, CARD, settings.split)
+    took = []
+    for _ in range(3):
+        cohort = make_cohort(settings, CARD, [parts])
+        start = time.perf_counter()
+        cohort.fit(Turn(1, 3, 0), None, [0], [Bundle()])
+        took.append(time.perf_counter() - start)
+    return statistics.median(took)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="+", default=[36, 1000])
+    parser.add_argument("--windows", type=int, default=200)
+    parser.add_argument("--fedavg-rounds", type=int, default=60)
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    if given.tiny:
+        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    torch.set_num_threads(1)
+    common = {"beside": "", "device": "cpu", "evaluate-every": 1000}
+    ours = read_config(None, {**common, "method": "fedsub-ridge", "rounds": 3})
+    theirs = read_config(None, {**common, "method": "fedavg", "rounds": given.fedavg_rounds})
+    runs = [(ours, "fedsub-ridge", count) for count in given.clients]
+    for config, name, count in [*runs, (theirs, "fedavg", given.clients[0])]:
+        assert method(name)
+        took, peak, sent = run(config, name, federation(count, given.windows))
+        print(
+            f"{name}, {count} people, {config.rounds} rounds: {took:7.1f} s, peak "
+            f"{peak / 2**20:6.0f} MiB, {sent / 1e6:6.2f} MB up a person",
+            flush=True,
+        )
+    print(f"a device, windows to head: {device_seconds(ours, federation(1, given.windows)):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
