@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import combinations
-from math import floor, sqrt
+from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -30,7 +30,7 @@ class Draws:
         return (self.raw() // 2**11 + 0.5) / 2**52
 
     def up_to(self, most: int) -> int:
-        return min(most, floor((most + 1) ** self.u()))
+        return min(most, int((most + 1) ** self.u()))
 
     def some(self, k: int, n: int) -> list[int]:
         left = list(range(n))
