@@ -27,7 +27,7 @@ from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.models.described import describe, described
 from fedsub_core.models.mixture import Mixture
 
-#: Without an encoder, and with one, for which a reader must draw its numbers from the seed.
+#: Without an encoder, and with one, whose numbers a reader draws from the seed.
 FORMAT, ENCODED = "fedsub-model 2", "fedsub-model 3"
 MEAN, STD = "standardise.mean", "standardise.std"
 #: Under which the facts are kept in a file's metadata.
@@ -55,7 +55,7 @@ def computes(model: PersonalModel) -> str:
         return said
     plain = f"(x - {MEAN}) / {STD}"
     return said.replace(plain, f"encode({plain})") + (
-        "; encode: fedsub_core.encoders.build.build_encoder(encoder, encoder_seed, shape)"
+        "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, Encoders"
     )
 
 

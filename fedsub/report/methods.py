@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
+from fedsub_core.encoders.names import OF_VECTORS, OF_WINDOWS
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.models.architecture import Architecture, FullyConnected
 from fedsub_core.options import Option, describe
@@ -85,6 +86,8 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
         ("tested", f"the {hyper.tested} model"),
         ("when to choose it", _capital(card.choose)),
     ]
+    if card.encodes:
+        found.append(("encoder", f"auto is {OF_WINDOWS} of windows, {OF_VECTORS} of vectors"))
     if card.fixes_rounds(hyper):
         found.append(("rounds", "what one does depends on how many there are: fixed for a run"))
     if card.needs:

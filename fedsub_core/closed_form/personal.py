@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,21 +91,29 @@ def personal_head(
     said = np.concatenate([one.said for one in candidates])
     gram, target = normal_equations(said, targets)
     mine = Equations(len(y), gram, target, np.zeros(len(TEMPERATURES)))
-    both = mine.with_prior(pooled, prior)
-    some = _admitted(heads, len(said))
-    mixed = np.zeros(len(said))
-    mixed[some] = mixing_weights(both.gram[np.ix_(some, some)], both.target[some])
-    if not mixed.any():
-        plain = everybody is None or heads == OWN
-        mixed[_MIDDLE if plain else ALONE + _MIDDLE * len(OWN_WEIGHTS)] = 1.0
+    mixed = _mixture(mine.with_prior(pooled, prior), heads)
     losses = log_losses(np.tensordot(mixed, said, 1), y)
-    mine = Equations(len(y), gram, target, losses)
-    both = mine.with_prior(pooled, prior)
+    both = replace(mine, losses=losses).with_prior(pooled, prior)
     temperature = TEMPERATURES[both.losses.argmin()]
+    if pooled is not None:
+        # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
+        losses = log_losses(np.tensordot(_mixture(mine, heads), said, 1), y)
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
     each = [one.head(temperature * part) for one, part in zip(candidates, parts, strict=True)]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
-    return Head(weight, bias, mine)
+    return Head(weight, bias, replace(mine, losses=losses))
+
+
+def _mixture(of: Equations, heads: str) -> Floats:
+    """Return how much each candidate counts, [K]."""
+    candidates = len(of.target)
+    some = _admitted(heads, candidates)
+    mixed = np.zeros(candidates)
+    mixed[some] = mixing_weights(of.gram[np.ix_(some, some)], of.target[some])
+    if not mixed.any():
+        plain = candidates <= ALONE or heads == OWN
+        mixed[_MIDDLE if plain else ALONE + _MIDDLE * len(OWN_WEIGHTS)] = 1.0
+    return mixed
 
 
 def _admitted(heads: str, candidates: int) -> NDArray[np.intp]:

@@ -104,7 +104,7 @@ class KernelsEncoder(Encoder):
         seen = draws.some(draws.exponential(min(channels, MOST_CHANNELS)), channels)
         places = PLACES[draws.below(len(PLACES))]
         deviation = UNIT * sqrt(SQUARED * len(seen))
-        bounds = [round(deviation * draws.uniform(-1, 1)) for _ in range(PER_KERNEL - 1)]
+        bounds = [round(deviation * draws.both_signs()) for _ in range(PER_KERNEL - 1)]
         level = round(OF_MAXIMUM * deviation / FULL)
         return Kernel(dilation, seen, places, tuple(bounds), level)
 

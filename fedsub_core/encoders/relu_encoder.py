@@ -72,7 +72,7 @@ class ReluEncoder(Encoder):
         drawn = [draws.normal() for _ in inputs]
         length = sqrt(sum(w * w for w in drawn))
         weights = tuple(round(WEIGHT * w / length) for w in drawn)
-        return Unit(inputs, weights, round(WEIGHT * UNIT * draws.uniform(-1, 1)))
+        return Unit(inputs, weights, round(WEIGHT * UNIT * draws.both_signs()))
 
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
         """Return ``[n, features]`` of quantised samples."""

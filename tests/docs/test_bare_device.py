@@ -102,6 +102,17 @@ def test_fedavg_is_the_run_of_our_devices(
             assert wanted and mixed.metric(name) == pytest.approx(wanted, abs=1e-4), name
 
 
+def test_an_encoder_is_drawn_as_ours(bare: Any, tmp_path: Path) -> None:
+    config = read_config(None, KEYS | {"method": "fedavg", "encoder": "relu:30", "seed": 6})
+    mixed, ours = run_with(bare, config, tmp_path), run_ours(config)
+    assert not mixed.metric("refused_replies") and not mixed.metric("missing_replies")
+    # Four features, and 30 units.
+    assert next(iter(ours.state.values())).shape[-1] == 34
+    for name, tensor in ours.state.items():
+        np.testing.assert_allclose(mixed.state[name], tensor, atol=1e-5, err_msg=name)
+    assert mixed.metric("loss") == pytest.approx(ours.metric("loss"), abs=1e-4)
+
+
 @pytest.mark.parametrize("encoding", ["float32", "delta"])
 @pytest.mark.parametrize("depth", [0, 2])
 def test_fedsub_is_the_run_of_our_devices(

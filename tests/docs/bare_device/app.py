@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from . import methods, model, wire
+from . import encoder, methods, model, wire
 
 SCHEMA = "fedsub.v2"
 app = ClientApp()
@@ -97,7 +97,8 @@ class Device:
         x, y = self.data[f"{part}_x"], self.data[f"{part}_y"]
         if "mean" in turn:
             x = (x - np.frombuffer(turn["mean"], "<f4")) / np.frombuffer(turn["std"], "<f4")
-        return x.astype(np.float32), y
+        x, text = x.astype(np.float32), str(self.config["encoder"])
+        return (encoder.encode(text, turn["seed"], x) if ":" in text else x), y
 
     def _name(self, turn: Any) -> str:
         return f"{turn['method']}/{turn.get('run', '')}"
@@ -106,7 +107,7 @@ class Device:
         if self._name(turn) in self.state.array_records:
             kept = self.state.array_records[self._name(turn)]
             return {name: array.numpy() for name, array in kept.items()}
-        features, classes = self.data["train_x"].shape[1], len(self.data["classes"])
+        features, classes = self._scaled("train", turn)[0].shape[1], len(self.data["classes"])
         first = model.first_weights(features, classes, turn["seed"])
         return {f"model.{name}": tensor for name, tensor in first.items()}
 

@@ -13,12 +13,14 @@ import torch
 from flwr.serverapp import Grid
 
 from fedsub.engines.simulation import build_grid, build_strategy, train_method
+from fedsub.report.methods import facts
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import mlp
 from strategies.rounds.server_half import State
@@ -30,6 +32,18 @@ def people(count: int = 3) -> Federation:
     """Real smartwatch windows of a few people."""
     watch = watch_federation()
     return replace(watch, clients=dict(list(watch.clients.items())[:count]))
+
+
+def means(federation: Federation) -> Federation:
+    """Return the same people's channel means: feature vectors."""
+    card = replace(federation.card, sampling_rate_hz=None)
+    clients = {c: replace(data, x=data.x.mean(2)) for c, data in federation.clients.items()}
+    return Federation(card, clients)
+
+
+def inputs(state: State) -> int:
+    """Return how many numbers of a sample the server's model sees."""
+    return next(iter(state.values())).shape[-1]
 
 
 def config(**keys: object) -> RunConfig:
@@ -50,7 +64,7 @@ def outcome(run: RunConfig, grid: Grid) -> tuple[State, dict[Any, float]]:
 
 @pytest.mark.parametrize("kind", ["auto", "linear"])
 def test_models_start_at_features_and_are_used_with_samples(kind: str, tmp_path: Path) -> None:
-    federation, run = people(), config(model=kind, lr=0.1)
+    federation, run = people(), config(model=kind, lr=0.03, epochs=10)
     shape = next(iter(federation.clients.values())).x.shape[1:]
     train_method(run, "fedavg", federation, tmp_path, lambda round: None)
     for client, data in federation.clients.items():
@@ -59,9 +73,9 @@ def test_models_start_at_features_and_are_used_with_samples(kind: str, tmp_path:
         assert model.architecture.input_shape == (100,)
         assert model.kind == ("mlp" if kind == "auto" else kind)
         assert (model.architecture == mlp(100, len(federation.card.classes))) is (kind == "auto")
-        # Better than chance on what it was mostly trained on.
+        # Far better than chance, 1 of 7 classes, on what it was mostly trained on.
         found = model.probabilities(data.x).argmax(1)
-        assert (found == data.y).mean() > 2 / len(federation.card.classes)
+        assert (found == data.y).mean() > 0.5
 
 
 def test_a_person_is_tested_with_what_the_file_answers() -> None:
@@ -92,7 +106,20 @@ def test_devices_compute_what_one_process_does(tmp_path: Path) -> None:
     theirs, their_metrics = outcome(run, DeviceGrid(run, 2))
     assert ours.keys() == theirs.keys() and our_metrics == their_metrics
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
-    assert any(tensor.shape[-1] == 100 for tensor in ours.values())
+    assert inputs(ours) == 100
+
+
+def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both sides alike: a model of another size would be refused."""
+    monkeypatch.setitem(METHODS, "fedavg", replace(METHODS["fedavg"], encodes=True))
+    said = dict(facts(METHODS["fedavg"]))
+    assert said["encoder"] == "auto is kernels:100 of windows, relu:450 of vectors"
+    for of, features in ((people(2), 500), (means(people(2)), 456)):
+        write_federation(tmp_path / f"{features}", of)
+        run = config(data=str(tmp_path / f"{features}"), encoder="auto", rounds=1)
+        assert inputs(outcome(run, DeviceGrid(run, 2))[0]) == features
+    plain = replace(run, encoder="none")
+    assert inputs(outcome(plain, DeviceGrid(plain, 2))[0]) == 6
 
 
 def test_what_does_not_fit_the_samples_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from math import prod
 from typing import Any
 
 import pytest
@@ -109,6 +110,17 @@ def test_auto_goes_by_the_shape_of_samples() -> None:
     assert build_model("auto", (3, 128), 6) == cnn1d(3, 128, 6)
     assert build_model("auto", (18,), 4) == mlp(18, 4)
     assert build_model("mlp", (3, 128), 6).affine == mlp(384, 6).affine
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 7)])
+def test_linear_is_softmax_regression(shape: tuple[int, ...]) -> None:
+    model, x = build_model("linear", shape, 3), torch.randn(1, 4, *shape)
+    assert model.parameter_shapes == {"linear1.weight": (3, prod(shape)), "linear1.bias": (3,)}
+    params = model.init(1, seed=0)
+    expected = x.flatten(2)[0] @ params["linear1.weight"][0].T + params["linear1.bias"][0]
+    torch.testing.assert_close(model.forward(params, x)[0], expected)
+    with pytest.raises(ConfigError, match="body and head both need one"):
+        model.head()
 
 
 def test_models_refuse_data_they_cannot_take() -> None:

@@ -1,0 +1,281 @@
+"""fedsub-ridge: three rounds, then silence; exact forgetting; everybody's samples once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub_client.learners.fedsub_ridge import FedSubRidgeLearner
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import ClientData, Federation
+from fedsub_core.data.stacks import Stack, stack
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.kinds import build_model
+from fedsub_core.training import TrainingSettings, Turn
+from fedsub_core.wire.bundles import Bundle, Whole
+from strategies.fedsub_ridge.strategy import FedSubRidgeStrategy
+
+from .method_runs import Run, assert_equal, people
+from .test_hostile_people import SIX, infect, others_f1
+
+RunMethod = Callable[..., Run]
+NAME, CLASSES, FEATURES = "fedsub-ridge", 3, 12
+#: Few features: what is to be shown does not depend on how many there are.
+SMALL = {"encoder": "relu:8"}
+
+
+def samples(seed: int, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """Return a person's features, whole levels, and labels; people are alike by half."""
+    stream = np.random.default_rng(seed)
+    y = np.arange(n) % CLASSES
+    common = np.random.default_rng(99).normal(0, 30, (CLASSES, FEATURES))
+    own = 0.5 * common + 0.5 * stream.normal(0, 30, (CLASSES, FEATURES))
+    x = np.rint(own[y] + stream.normal(0, 25, (n, FEATURES)))
+    return (np.clip(x, -128, 127) / 128).astype(np.float32), y.astype(np.int64)
+
+
+def data(persons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Stack:
+    xs, ys = zip(*persons.values(), strict=True)
+    return stack(list(persons), xs, ys)
+
+
+class Federated:
+    """Both halves without a wire between them, of people who may come, go and change."""
+
+    def __init__(self, most_examples: float = 3.0, **hyper: Any) -> None:
+        own = METHODS[NAME].hyperparameters(**hyper)
+        config = RunConfig(
+            method=NAME, beside="", hyper={NAME: own}, most_examples=most_examples, seed=0
+        )
+        self.model = build_model("linear", (FEATURES,), CLASSES)
+        self.server = FedSubRidgeStrategy(config.server_settings(NAME))
+        self.server.model = self.model
+        self.server.state = self.server.init(self.model)
+        sends = METHODS[NAME].sends(self.model, own)
+        self.learner = FedSubRidgeLearner(self.model, TrainingSettings(), own, sends)
+        self.devices: dict[str, dict[str, torch.Tensor]] = {}
+        self.round = 0
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        assert self.server.state is not None
+        return self.server.state
+
+    def run(
+        self, persons: Mapping[str, tuple[np.ndarray, np.ndarray]], rounds: int
+    ) -> list[dict[str, Bundle]]:
+        """Run rounds in which these people take part; return what they sent."""
+        said = []
+        for _ in range(rounds):
+            self.round += 1
+            turn, ids = Turn(self.round, 99, 0), list(persons)
+            received = self.server.downloads(self.state, ids, turn)
+            start = self.learner.init(1, 0)
+            own = [self.devices.get(client, start) for client in ids]
+            state = {name: torch.cat([one[name] for one in own]) for name in start}
+            state, uploads, _ = self.learner.fit(state, received, data(persons), turn)
+            for i, client in enumerate(ids):
+                self.devices[client] = {name: t[i : i + 1].clone() for name, t in state.items()}
+            sent = dict(sorted(zip(ids, uploads, strict=True)))
+            for client, upload in sent.items():
+                self.server.check(self.state, client, upload)
+            self.server.state, _ = self.server.aggregate(self.state, sent, turn)
+            said.append(sent)
+        return said
+
+    def head(self, client: str) -> torch.Tensor:
+        return self.devices[client]["model.linear1.weight"][0]
+
+
+FOUR = {f"p{i}": samples(i) for i in range(4)}
+
+
+@pytest.fixture(scope="module")
+def settled() -> Federated:
+    """Return four people after three rounds."""
+    federated = Federated()
+    federated.run(FOUR, 3)
+    return federated
+
+
+def test_after_three_rounds_nothing_but_envelopes_travels(run_method: RunMethod) -> None:
+    run = run_method(NAME, rounds=6, **SMALL)
+    for round in (4, 5, 6):
+        assert not any(upload.tensors for upload in run.uploads[round - 1].values())
+        for metric in ("bytes_up_sent", "bytes_down_sent"):
+            sent = {c: n for (r, c), n in run.metric(metric).items() if r == round}
+            assert len(sent) == 4 and max(sent.values()) < 40
+    assert_equal(run.states[5], run.states[3])
+    losses = run.metric("loss")
+    assert all(losses[6, client] == losses[3, client] for client in people().clients)
+
+
+@pytest.mark.parametrize("groups", ["none", "clusters", "class", "nearest"])
+def test_a_person_who_is_forgotten_never_was(groups: str) -> None:
+    """At once in all sums, and two rounds later in everybody's equations and heads."""
+    with_it, without = Federated(groups=groups, near=2), Federated(groups=groups, near=2)
+    rest = {client: own for client, own in FOUR.items() if client != "p1"}
+    with_it.run(FOUR, 4)
+    without.run(rest, 4)
+    with_it.server.state = with_it.server.without(with_it.state, "p1")
+    for name in ("everybody.gram", "everybody.cross"):
+        assert torch.equal(with_it.state[name], without.state[name])
+    assert not any("p1" in key for key in with_it.state)
+    with_it.run(rest, 2)
+    assert_equal(with_it.state, without.state)
+    for client in rest:
+        assert torch.equal(with_it.head(client), without.head(client))
+
+
+def test_nobody_is_left_of_the_only_one() -> None:
+    federated = Federated()
+    federated.run({"p1": FOUR["p1"]}, 2)
+    assert_equal(federated.server.without(federated.state, "p1"), Federated().state)
+
+
+@pytest.mark.parametrize("parts", [2, 8])
+def test_samples_that_come_in_parts_give_what_they_give_at_once(
+    parts: int, settled: Federated
+) -> None:
+    federated = Federated()
+    x, y = FOUR["p2"]
+    for part in range(1, parts + 1):
+        held = len(y) * part // parts
+        federated.run(FOUR | {"p2": (x[:held], y[:held])}, 1)
+    federated.run(FOUR, 2)
+    assert_equal(federated.state, settled.state)
+    for client in FOUR:
+        assert torch.equal(federated.head(client), settled.head(client))
+
+
+def test_whose_samples_change_sends_again_and_everybody_hears(settled: Federated) -> None:
+    federated, changed = Federated(), FOUR | {"p3": samples(33)}
+    federated.run(FOUR, 4)
+    (first, second, third, fourth) = federated.run(changed, 4)
+    assert [client for client, one in first.items() if one.tensors] == ["p3"]
+    assert all(one.tensors.keys() == {"equations"} for one in second.values())
+    assert third and not any(one.tensors for one in fourth.values())
+    fresh = Federated()
+    fresh.run(changed, 3)
+    assert_equal(federated.state, fresh.state)
+    assert not torch.equal(federated.head("p0"), settled.head("p0"))
+
+
+def test_an_upload_that_was_lost_is_sent_again() -> None:
+    federated = Federated()
+    before = federated.state
+    federated.run(FOUR, 1)
+    federated.server.state = before  # nothing arrived
+    (again,) = federated.run(FOUR, 1)
+    assert all("gram" in one.tensors for one in again.values())
+
+
+def test_who_comes_late_or_never_took_part_is_given_all_sums() -> None:
+    """Sums lack its samples: it adds them, and what it solves is what it solves inside."""
+    federated, settled = Federated(prior=0.0), Federated(prior=0.0)
+    settled.run(FOUR, 3)
+    late = samples(7)
+    federated.run(FOUR, 3)
+    federated.run(FOUR | {"late": late}, 1)
+    outside = federated.head("late")
+    federated.run(FOUR | {"late": late}, 1)
+    torch.testing.assert_close(outside, federated.head("late"), atol=2e-3, rtol=0)
+    stranger = settled.learner.init(1, 0)
+    received = settled.server.downloads(settled.state, ["late"], Turn(9, 9, 0))
+    tested = settled.learner.personalise(stranger, received, data({"late": late}), Turn(9, 9, 0))
+    torch.testing.assert_close(tested["model.linear1.weight"][0], outside, atol=2e-3, rtol=0)
+
+
+def test_who_has_most_samples_counts_for_few_and_has_all_of_its_own() -> None:
+    bounded, free = (Federated(most_examples=most, prior=0.0) for most in (1.0, 0.0))
+    persons = FOUR | {"p0": samples(0, 240)}
+    for federated in (bounded, free):
+        federated.run(persons, 3)
+    assert bounded.state["everybody.gram"][0] == pytest.approx(4 * 24 * 128**2, rel=1e-3)
+    assert free.state["everybody.gram"][0] == (240 + 3 * 24) * 128**2
+    # All of its own samples decide either way; of others' they are the greatest part but once.
+    torch.testing.assert_close(bounded.head("p0"), free.head("p0"), atol=1e-4, rtol=0)
+    assert (bounded.head("p1") - free.head("p1")).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        (samples(0)[0][:1], np.array([2])),
+        (samples(0)[0][:9], np.full(9, 1)),
+    ],
+    ids=["one sample", "one class"],
+)
+def test_a_person_of_one_sample_or_class_gets_a_whole_head(
+    own: tuple[np.ndarray, np.ndarray],
+) -> None:
+    federated = Federated()
+    federated.run(FOUR | {"few": own}, 4)
+    assert federated.head("few").isfinite().all()
+    x, y = samples(1, 300)
+    right = (torch.from_numpy(x) @ federated.head("few").T).argmax(1).numpy() == y
+    assert right.mean() > 0.5, "the others know the other classes"
+
+
+def test_data_that_grow_during_a_run_are_sent_when_they_come(run_method: RunMethod) -> None:
+    federation = people()
+    own = federation.clients["p2"]
+    since = np.where(np.arange(len(own.y)) % 3 == 0, 4, 0)
+    grown = Federation(
+        federation.card,
+        federation.clients | {"p2": ClientData("p2", own.x, own.y, since=since)},
+    )
+    run = run_method(NAME, grown, rounds=6, **SMALL)
+    sent = [{c for c, one in uploads.items() if "gram" in one.tensors} for uploads in run.uploads]
+    assert sent == [set(federation.clients), set(), set(), {"p2"}, set(), set()]
+    assert run.states[5]["everybody.gram"][0] > run.states[2]["everybody.gram"][0]
+
+
+@pytest.mark.parametrize("groups", ["none", "nearest"])
+def test_whose_sums_lie_about_labels_harms_the_others_little(
+    groups: str, run_method: RunMethod
+) -> None:
+    """Sums of other labels could be somebody's: they pass every check."""
+
+    def swapped(upload: Bundle, received: Bundle) -> Bundle:
+        tensors = dict(upload.tensors)
+        if "cross" in tensors:
+            cross = upload.whole("cross")
+            tensors["cross"] = Whole(np.roll(cross, 1, axis=0))
+        return replace(upload, tensors=tensors)
+
+    keys: dict[str, Any] = {"hyper": {"groups": groups}, "rounds": 3, "encoder": "relu:60"}
+    honest = others_f1(run_method(NAME, SIX, **keys))
+    run = run_method(NAME, SIX, prepare=infect(swapped), **keys)
+    assert not run.metric("refused_replies")
+    assert others_f1(run) > honest - 0.05
+
+
+def test_it_is_better_than_alone_and_than_one_model_for_all(run_method: RunMethod) -> None:
+    runs = {"local": 40, "fedavg": 40, NAME: 3}
+    federation = people(samples=16)
+    f1 = {}
+    for name, rounds in runs.items():
+        run = run_method(name, federation, rounds=rounds)
+        last = [f for (r, _), f in run.metric("macro_f1").items() if r == rounds]
+        f1[name] = float(np.mean(last))
+    assert f1[NAME] >= max(f1["local"], f1["fedavg"])
+
+
+def test_no_encoder_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"encoder: got 'none', expected .* 'fedsub-ridge'"):
+        RunConfig(method="fedavg", beside=NAME, encoder="none")
+
+
+def test_the_model_is_linear_whatever_the_run_says(run_method: RunMethod) -> None:
+    run = run_method(NAME, rounds=1, model="mlp", **SMALL)
+    shapes = {"linear1.weight": (3, 12), "linear1.bias": (3,)}
+    assert run.strategy.model.parameter_shapes == shapes
+    (cohort,) = run.grid.cohorts if len(run.grid.cohorts) == 1 else run.grid.cohorts[:1]
+    assert cohort.learner.model.parameter_shapes == shapes
