@@ -1,4 +1,4 @@
-"""What heads in closed form cost: seconds, memory and bytes, beside FedAvg's CNN on the same windows.
+"""What heads in closed form cost, beside FedAvg's CNN on the same windows: seconds, memory, bytes.
 
     python benchmarks/closed_form.py [--clients 36 1000] [--windows 200] [--fedavg-rounds 60]
 
