@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fedsub_client.learners.fedsub_ridge import FedSubRidgeLearner
+from fedsub_core.closed_form.noise import spent_epsilon
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.data.stacks import Stack, stack
@@ -279,3 +280,23 @@ def test_the_model_is_linear_whatever_the_run_says(run_method: RunMethod) -> Non
     assert run.strategy.model.parameter_shapes == shapes
     (cohort,) = run.grid.cohorts if len(run.grid.cohorts) == 1 else run.grid.cohorts[:1]
     assert cohort.learner.model.parameter_shapes == shapes
+
+
+@pytest.mark.parametrize(("groups", "releases"), [("none", 1), ("clusters", 2)])
+def test_noise_hides_sums_once_and_its_price_is_said(
+    groups: str, releases: int, run_method: RunMethod
+) -> None:
+    keys: dict[str, Any] = {"rounds": 4, **SMALL}
+    run = run_method(NAME, hyper={"noise": 2.0, "groups": groups}, **keys)
+    spent = [value for _, value in sorted(run.metric("epsilon").items())]
+    assert spent == [spent_epsilon(2.0, releases, 1e-5)] * 4, "the same sums are the same release"
+    strategy, state, turn = run.strategy, run.states[3], Turn(5, 9, 0)
+    assert strategy.state is not None
+    first, again = (strategy.downloads(strategy.state, ["new"], turn)[0] for _ in range(2))
+    assert "pooled" not in first.tensors
+    for name in first.tensors:
+        np.testing.assert_array_equal(first.floats(name), again.floats(name))
+    plain = run_method(NAME, hyper={"groups": groups}, **keys)
+    torch.testing.assert_close(state["everybody.gram"], plain.states[3]["everybody.gram"])
+    sent = plain.strategy.downloads(plain.strategy.lasting_state(), ["new"], turn)[0]
+    assert (sent.floats("everybody.gram") != first.floats("everybody.gram")).mean() > 0.9
