@@ -22,6 +22,9 @@ Floats = NDArray[np.float64]
 
 #: Ridge penalties that candidates are solved with: for features of deviation 1.
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+#: Those that candidates on others' sums are solved with, each an eigendecomposition: what lies
+#: between two of them is a mixture.
+WITH_OTHERS = PENALTIES[::2]
 #: How much a person's own samples weigh against others'.
 OWN_WEIGHTS = (1.0, 5.0, 20.0, 100.0)
 #: Least deviation of a feature, in units: a constant one stays near zero.
@@ -171,7 +174,7 @@ def with_others(
     # nothing was rounded: what was, might say that a head without them is infinite.
     alone_values = np.linalg.eigvalsh(own @ own.T)
     said, dual, penalties = [], [], []
-    for penalty in PENALTIES:
+    for penalty in WITH_OTHERS:
         inverse = 1 / (values + penalty)
         kernel = (turned * inverse) @ turned.T  # of own samples, on sums that hold them
         leverage, basis = np.linalg.eigh(kernel)

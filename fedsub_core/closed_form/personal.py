@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedsub_core.closed_form.candidates import (
     OWN_WEIGHTS,
     PENALTIES,
+    WITH_OTHERS,
     Candidates,
     Floats,
     Scale,
@@ -31,7 +32,7 @@ from fedsub_core.closed_form.sums import one_hot, statistics
 #: Which heads are mixed.
 MIXED, OWN, EVERYBODY = "mixed", "own", "everybody"
 #: Candidates on own sums alone, and on each set of sums that others are in.
-ALONE, ON_EACH = 2 * len(PENALTIES), len(PENALTIES) * len(OWN_WEIGHTS)
+ALONE, ON_EACH = 2 * len(PENALTIES), len(WITH_OTHERS) * len(OWN_WEIGHTS)
 #: The candidate that is used where leave-one-out says nothing: a middle penalty, no own weight.
 _MIDDLE = len(PENALTIES) // 2
 
@@ -112,7 +113,7 @@ def _mixture(of: Equations, heads: str) -> Floats:
     mixed[some] = mixing_weights(of.gram[np.ix_(some, some)], of.target[some])
     if not mixed.any():
         plain = candidates <= ALONE or heads == OWN
-        mixed[_MIDDLE if plain else ALONE + _MIDDLE * len(OWN_WEIGHTS)] = 1.0
+        mixed[_MIDDLE if plain else ALONE + _MIDDLE // 2 * len(OWN_WEIGHTS)] = 1.0
     return mixed
 
 
@@ -179,5 +180,5 @@ class _Lent:
 
     @staticmethod
     def _plain(penalties: Floats) -> NDArray[np.intp]:
-        """Return everybody's candidates of these penalties, own weight 1."""
-        return np.searchsorted(PENALTIES, penalties) * len(OWN_WEIGHTS)
+        """Return everybody's candidates of these penalties or the next below, own weight 1."""
+        return (np.searchsorted(WITH_OTHERS, penalties, "right") - 1) * len(OWN_WEIGHTS)

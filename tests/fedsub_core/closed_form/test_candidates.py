@@ -7,6 +7,7 @@ from sklearn.linear_model import Ridge
 from fedsub_core.closed_form.candidates import (
     OWN_WEIGHTS,
     PENALTIES,
+    WITH_OTHERS,
     Candidates,
     Scale,
     Shared,
@@ -57,6 +58,7 @@ def test_they_are_the_heads_of_new_fits(features: int, stretches: int) -> None:
     mine = np.arange(len(everything)) < len(x)
     for j, penalty in enumerate(PENALTIES):
         _holds(own, j, blocks, x, shared.scale, everything[mine], labels[mine], penalty, 1.0)
+    for j, penalty in enumerate(WITH_OTHERS):
         for i, weight in enumerate(OWN_WEIGHTS):
             k = j * len(OWN_WEIGHTS) + i
             _holds(both, k, blocks, x, shared.scale, everything, labels, penalty, weight)
