@@ -100,10 +100,10 @@ class Candidates:
     Parameters
     ----------
     said : [K, n, classes], what each says of the person's samples, block by block left out.
-    dual : [K, n, classes], by which the person's samples move the head (:meth:`weights`).
+    dual : [K, m, classes], by which the rows of `own` move the head.
     shared : on whose sums; None: the person's own alone.
     penalties : [K].
-    own : scaled features of the person's samples, [n, D + 1].
+    own : scaled features of the person's samples, [m, D + 1]: turned (:class:`Span`).
     scale : of these.
     """
 
@@ -132,6 +132,38 @@ class Candidates:
         return vectors @ head
 
 
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Samples in as few directions as they have: no more than features, however many they are.
+
+    Parameters
+    ----------
+    directions : orthonormal, [n, m]; None: the samples themselves, m = n.
+    rows : the samples along these, [m, D + 1].
+    """
+
+    directions: Floats | None
+    rows: Floats
+
+    @classmethod
+    def of(cls, own: Floats) -> Span:
+        """Return the span of scaled features [n, D + 1]."""
+        if len(own) <= own.shape[1]:
+            return cls(None, own)
+        directions, rows = np.linalg.qr(own)
+        return cls(directions, rows)
+
+    def among_samples(self, along: Floats) -> Floats:
+        """Return what is given along the directions [m, ...] for the samples, [n, ...]."""
+        return along if self.directions is None else self.directions @ along
+
+    def rest(self, basis: Floats, targets: Floats) -> Floats:
+        """Return what of targets [n, classes] no head could say: nothing of a whole `basis`."""
+        if self.directions is None:
+            return np.zeros_like(targets)
+        return targets - basis @ (basis.T @ targets)
+
+
 def alone(x: NDArray[np.floating], targets: Floats, scale: Scale, blocks: Blocks) -> Candidates:
     """Return heads on the person's own samples alone.
 
@@ -141,16 +173,17 @@ def alone(x: NDArray[np.floating], targets: Floats, scale: Scale, blocks: Blocks
     targets : [n, classes], 1 for a sample's class and -1 for all others.
     blocks : of samples that are left out together.
     """
-    own = scale(x)
-    values, vectors = np.linalg.eigh(own @ own.T)
-    turned = vectors.T @ targets
+    span = Span.of(scale(x))
+    values, vectors = np.linalg.eigh(span.rows @ span.rows.T)
+    basis = span.among_samples(vectors)
+    y, rest = basis.T @ targets, span.rest(basis, targets)
     said, dual = [], []
     for penalty in PENALTIES:
-        scaled = np.maximum(values, 0) / penalty + 1
-        pull = vectors @ (turned / scaled[:, None])
-        said.append(targets - blocks.residuals(vectors, 1 / scaled, pull))
-        dual.append(pull)
-    return Candidates(np.stack(said), np.stack(dual), None, np.array(PENALTIES), own, scale)
+        inverse = 1 / (np.maximum(values, 0) / penalty + 1)
+        pull = inverse[:, None] * y
+        said.append(targets - blocks.residuals(basis, inverse, basis @ pull + rest, 1.0))
+        dual.append(vectors @ pull)
+    return Candidates(np.stack(said), np.stack(dual), None, np.array(PENALTIES), span.rows, scale)
 
 
 def with_others(
@@ -162,24 +195,27 @@ def with_others(
     what they say beyond it, at each own weight, with one eigendecomposition a penalty.
     """
     values, vectors, b = shared.solved
-    own = shared.scale(x)
-    turned = own @ vectors
+    span = Span.of(shared.scale(x))
+    turned = span.rows @ vectors
     # Sums that hold the own samples give these no more leverage than they have alone (Weyl), if
     # nothing was rounded: what was, might say that a head without them is infinite.
-    alone_values = np.linalg.eigvalsh(own @ own.T)
+    alone_values = np.linalg.eigvalsh(span.rows @ span.rows.T)
     said, dual, penalties = [], [], []
     for penalty in WITH_OTHERS:
         inverse = 1 / (values + penalty)
         kernel = (turned * inverse) @ turned.T  # of own samples, on sums that hold them
-        leverage, basis = np.linalg.eigh(kernel)
+        leverage, along = np.linalg.eigh(kernel)
+        basis = span.among_samples(along)
         left = np.maximum(1 - leverage, penalty / (penalty + np.maximum(alone_values, 0)))
-        y, said_now = basis.T @ targets, basis.T @ (turned @ (inverse[:, None] * b))
+        y, said_now = basis.T @ targets, along.T @ (turned @ (inverse[:, None] * b))
+        rest = span.rest(basis, targets)
         prior = (said_now - (1 - left)[:, None] * y) / left[:, None]  # of the head without them
         for weight in OWN_WEIGHTS:
             noise = (1 - left) / left + 1 / weight
             pull = (y - prior) / noise[:, None]
-            said.append(targets - blocks.residuals(basis, 1 / noise, basis @ pull))
-            dual.append(basis @ (prior - y + pull / left[:, None]))
+            pulls = basis @ pull + weight * rest
+            said.append(targets - blocks.residuals(basis, 1 / noise, pulls, weight))
+            dual.append(along @ (prior - y + pull / left[:, None]))
             penalties.append(penalty)
     kept = np.array(penalties)
-    return Candidates(np.stack(said), np.stack(dual), shared, kept, own, shared.scale)
+    return Candidates(np.stack(said), np.stack(dual), shared, kept, span.rows, shared.scale)

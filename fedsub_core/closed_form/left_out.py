@@ -45,22 +45,27 @@ class Blocks:
     def _held(self) -> NDArray[np.bool_]:
         return self.samples >= 0
 
-    def residuals(self, basis: Floats, inverse: Floats, pull: Floats) -> Floats:
+    def residuals(
+        self, basis: Floats, inverse: Floats, pull: Floats, outside: float = 0.0
+    ) -> Floats:
         """Return targets minus what a fit without each sample's block says, [n, classes].
 
         Parameters
         ----------
-        basis, inverse : ``C^-1 = basis diag(inverse) basis^T``, [n, n] and [n], of the covariance
-            ``C`` of targets that the fit amounts to.
+        basis, inverse : [n, m] and [m], of ``C^-1 = basis diag(inverse) basis^T + outside (I -
+            basis basis^T)``, where ``C`` is the covariance of targets that the fit amounts to.
         pull : ``C^-1`` times the targets' distance from what is said without own samples,
             [n, classes].
+        outside : see `basis`; of no matter where that is whole.
         """
+        if basis.shape[0] == basis.shape[1]:
+            outside = 0.0
         if self.samples.shape[1] == 1:
-            return pull / (basis**2 @ inverse)[:, None]
+            return pull / (outside + basis**2 @ (inverse - outside))[:, None]
         held = self._held[:, :, None]
         rows = np.where(held, basis[self.samples], 0.0)
-        within = (rows * inverse) @ rows.transpose(0, 2, 1)
-        within += np.eye(within.shape[1]) * ~held
+        within = (rows * (inverse - outside)) @ rows.transpose(0, 2, 1)
+        within += np.eye(within.shape[1]) * np.where(held, outside, 1.0)
         left = np.linalg.solve(within, np.where(held, pull[self.samples], 0.0))
         residual = np.empty_like(pull)
         residual[self.samples[self._held]] = left[self._held]

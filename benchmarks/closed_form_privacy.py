@@ -1,0 +1,124 @@
+"""What sums tell of a person's windows, and what noise on them costs.
+
+    python benchmarks/closed_form_privacy.py [--data ../shared/data/wisdm-windows] [--clients 36]
+        [--train-shares 0.05 0.2 1] [--kernels 10 100] [--noises 0 0.1 1 4]
+
+Membership: of a window that was summed nothing is new to the sums (``z^T (A + I)^-1 z``, below 1),
+of another window of the same person more is; area under the curve (0.5 is guessing), mean over
+people. By one person's own sums, which the server sees, and by everybody's, which all devices see.
+Then macro F1 where everybody's sums leave the server with noise: of heads that people mix, of
+everybody's heads alone, and of own heads alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from statistics import fmean
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.closed_form.candidates import Scale
+from fedsub_core.closed_form.noise import spent_epsilon
+from fedsub_core.closed_form.sums import Statistics, statistics, total
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.options import Value
+
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+TINY = [
+    *("--data", f"{REAL}/wisdm-windows", "--clients", "3", "--train-shares", "0.2"),
+    *("--kernels", "5", "--noises", "0", "1"),
+]
+#: What the lines of results begin with.
+LINES = ("0.2 ", "5 kernels, noise 0 ", "5 kernels, noise 1 ")
+METHOD = "fedsub-ridge"
+
+
+def encoded(people: Federation, keys: dict[str, Value]) -> list[tuple[np.ndarray, ...]]:
+    """Return everybody's features as a run makes them: trained x and y, tested x."""
+    config = read_config(None, {**keys, "method": METHOD, "beside": "", "rounds": 1})
+    grid, strategy = build_grid(config, METHOD, people), build_strategy(config, METHOD)
+    strategy.start(grid)
+    found = []
+    for cohort in grid.cohorts:
+        train, test = cohort.data.at(1, strategy.population.agreed.scaling)
+        for i, (n, m) in enumerate(zip(train.counts, test.counts, strict=True)):
+            parts = train.x[i, :n], train.y[i, :n], test.x[i, :m]
+            found.append(tuple(part.numpy() for part in parts))
+    grid.close()
+    return found
+
+
+def novelty(sums: Statistics, scale: Scale, x: np.ndarray) -> np.ndarray:
+    """Return how much of each sample [n, D] is new to sums; below 1 where they hold it."""
+    a, _ = scale.moments(sums)
+    z = scale(x)
+    return np.einsum("ij,ji->i", z, np.linalg.solve(a + np.eye(len(a)), z.T))
+
+
+def membership(people: list[tuple[np.ndarray, ...]], classes: int) -> tuple[float, float]:
+    """Return areas under the curve by people's own sums, and by everybody's."""
+    sums = [statistics(x, y, classes) for x, y, _ in people]
+    everybody = total(sums)
+    scale, own, shared = Scale.of(everybody), [], []
+    for (x, _, other), mine in zip(people, sums, strict=True):
+        labels = np.r_[np.ones(len(x)), np.zeros(len(other))]
+        both = np.concatenate([x, other])
+        own.append(roc_auc_score(labels, -novelty(mine, scale, both)))
+        shared.append(roc_auc_score(labels, -novelty(everybody, scale, both)))
+    return fmean(own), fmean(shared)
+
+
+def macro_f1(people: Federation, keys: dict[str, Value]) -> float:
+    """Return the mean over people after three rounds."""
+    chosen = {**keys, "method": METHOD, "beside": "", "rounds": 3, "evaluate-every": 3}
+    config = read_config(None, chosen)
+    grid, strategy = build_grid(config, METHOD, people), build_strategy(config, METHOD)
+    rows = []
+    strategy.on_round = lambda round, state, new: rows.extend(new)
+    strategy.start(grid)
+    grid.close()
+    return fmean(row.value for row in rows if row.metric == "macro_f1" and row.label is None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
+    parser.add_argument("--clients", type=int, default=36)
+    parser.add_argument("--train-shares", type=float, nargs="+", default=[0.05, 0.2, 1])
+    parser.add_argument("--kernels", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--noises", type=float, nargs="+", default=[0, 0.1, 1, 4])
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    if given.tiny:
+        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    people = load_federation(given.data)
+    names = list(people.clients)[: given.clients]
+    people = Federation(people.card, {name: people.clients[name] for name in names})
+    keys: dict[str, Value] = {"device": "cpu"}
+    print(f"{given.data}: {len(names)} people")
+    print("labels kept   membership by own sums   by everybody's")
+    for share in given.train_shares:
+        windows = encoded(people, keys | {"train-share": share})
+        own, shared = membership(windows, len(people.card.classes))
+        print(f"{share:g} ".ljust(13), f"{own:22.3f}{shared:17.3f}", flush=True)
+    print("noise on sums, all labels   epsilon at 1e-5   macro F1 mixed   everybody's   own")
+    for kernels in given.kernels:
+        of = {**keys, "encoder": f"kernels:{kernels}"}
+        own = macro_f1(people, of | {f"{METHOD}.heads": "own"})
+        for noise in given.noises:
+            with_noise = {**of, f"{METHOD}.noise": noise}
+            mixed = macro_f1(people, with_noise)
+            shared = macro_f1(people, with_noise | {f"{METHOD}.heads": "everybody"})
+            epsilon = spent_epsilon(noise, 1, 1e-5) if noise else np.inf
+            line = f"{kernels} kernels, noise {noise:g} ".ljust(27)
+            print(f"{line}{epsilon:16.1f}{mixed:17.3f}{shared:14.3f}{own:6.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
