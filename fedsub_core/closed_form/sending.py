@@ -53,9 +53,8 @@ class Rounded:
         by_feature = np.zeros(len(squares), np.int64)
         while (large := squares > GREATEST << (2 * by_feature)).any():
             by_feature += large
-        gram = halved(about, by_feature[rows] + by_feature[columns])
-        gram = np.clip(gram, -GREATEST, GREATEST).astype(np.int16)
-        return cls(gram, cross, np.concatenate([[of_cross], by_feature]))
+        gram = halved(about, by_feature[rows] + by_feature[columns]).clip(-GREATEST, GREATEST)
+        return cls(gram.astype(np.int16), cross, np.concatenate([[of_cross], by_feature]))
 
     def statistics(self) -> Statistics:
         """Return the whole numbers that arrive."""
@@ -84,7 +83,7 @@ def _about_zero(cross: Whole) -> Whole:
     means = np.rint(sums / samples).astype(np.int64)
     means[0] = 0
     rows, columns, _ = triangle(len(sums))
-    of = means[rows] * sums[columns] + sums[rows] * means[columns]
+    of: Whole = means[rows] * sums[columns] + sums[rows] * means[columns]
     of -= samples * means[rows] * means[columns]
     constant = columns == 0
     of[constant] = UNIT * sums

@@ -76,7 +76,8 @@ def mean_distances(apart: Distances) -> Distances:
     both = ~np.isnan(apart)
     total, count = np.where(both, apart, 0).sum(0), both.sum(0)
     mean = total / np.maximum(count, 1)
-    return np.where(count > 0, mean, mean.max(initial=0))
+    found: Distances = np.where(count > 0, mean, mean.max(initial=0))
+    return found
 
 
 def _clusters(

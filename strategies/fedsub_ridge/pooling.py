@@ -52,19 +52,15 @@ def pooled(
     ``MOST_ADDED`` times the median of everybody's.
     """
     found = {client: equations(state, client) for client in people(state)}
-    rows, samples = [], []
-    for client, row in found.items():
-        if row is not None:
-            rows.append(row.astype(np.float64))
-            samples.append(counts_as[client])
-    if not rows:
-        return np.zeros(size)
-    sizes = [float(np.trace(unflat(row, candidates, 1).gram)) for row in rows]
-    bound = MOST_ADDED * statistics.median_low(sizes)
-    losses = slice(candidates * (candidates + 3) // 2, None)
+    rows = {client: row.astype(np.float64) for client, row in found.items() if row is not None}
     mean = np.zeros(size)
-    for row, weight, said in zip(rows, samples, sizes, strict=True):
-        row[losses] = np.minimum(row[losses] - row[losses].min(), MOST_LOSS)
-        row[: losses.start] *= min(1.0, bound / said) if said > 0 else 1.0
-        mean += weight * row
-    return mean / sum(samples)
+    if not rows:
+        return mean
+    said = {c: float(np.trace(unflat(row, candidates, 1).gram)) for c, row in rows.items()}
+    bound = MOST_ADDED * statistics.median_low(said.values())
+    losses = candidates * (candidates + 3) // 2
+    for client, own in rows.items():
+        own[losses:] = np.minimum(own[losses:] - own[losses:].min(), MOST_LOSS)
+        own[:losses] *= min(1.0, bound / said[client]) if said[client] > 0 else 1.0
+        mean += counts_as[client] * own
+    return mean / sum(counts_as[client] for client in rows)

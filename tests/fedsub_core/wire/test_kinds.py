@@ -134,7 +134,7 @@ def test_whole_numbers_take_two_bytes_whatever_the_encoding(text: str, exchange:
 
 
 def test_what_does_not_fit_whole_numbers_is_the_methods_fault() -> None:
-    bundle = Bundle(1, tensors={"sums": Whole(np.zeros(2, np.int64))})  # type: ignore[arg-type]
+    bundle = Bundle(1, tensors={"sums": Whole(np.zeros(2, np.int64))})
     with pytest.raises(TypeError, match="Cannot cast"):
         encode_upload(bundle, Address("anna", 1), {"sums": bundles.whole((2,))})
 

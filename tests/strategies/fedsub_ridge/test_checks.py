@@ -39,7 +39,7 @@ def with_(name: str, change: Callable[[Any], None]) -> Callable[[Bundle], Bundle
     """Return what changes one tensor of an upload."""
 
     def changed(one: Bundle) -> Bundle:
-        part = one.tensors[name]
+        part: Any = one.tensors[name]
         values = part.values.copy()
         change(values)
         return replace(one, tensors={**one.tensors, name: replace(part, values=values)})

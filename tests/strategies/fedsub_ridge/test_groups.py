@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import statistics
 from fedsub_core.methods.fedsub_ridge import FedSubRidgeHyperparameters as Hyper
-from fedsub_core.wire.bundles import Bundle, Dense, Whole
+from fedsub_core.wire.bundles import Bundle, Dense, Part, Whole
 from strategies.fedsub_ridge.groups import class_distances, mean_distances, members
 from strategies.fedsub_ridge.people import Facts, noted, sums_noted
 from strategies.rounds.server_half import State
@@ -24,7 +26,7 @@ MEANS = {
 }
 
 
-def state_of(means: dict[str, tuple[tuple[int, int] | None, ...]]) -> State:
+def state_of(means: Mapping[str, tuple[tuple[int, int] | None, ...]]) -> State:
     state: State = {}
     for client, classes in means.items():
         held = [(y, at) for y, at in enumerate(classes) if at is not None]
@@ -32,7 +34,8 @@ def state_of(means: dict[str, tuple[tuple[int, int] | None, ...]]) -> State:
         y = np.array([y for y, _ in held for _ in range(4)])
         sums = Rounded.of(statistics(x, y, len(classes)))
         shifts = Dense(sums.shifts.astype(np.float32))
-        tensors = {"gram": Whole(sums.gram), "cross": Whole(sums.cross), "shifts": shifts}
+        tensors: dict[str, Part] = {"gram": Whole(sums.gram), "cross": Whole(sums.cross)}
+        tensors["shifts"] = shifts
         state |= sums_noted(client, Bundle(len(y), tensors=tensors))
         state |= noted(client, Facts(len(y), len(y), 1))
     return state

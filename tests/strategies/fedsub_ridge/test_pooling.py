@@ -27,7 +27,7 @@ def person(
     [(0.0, [10, 20, 30, 400]), (1.0, [10, 20, 30, 30]), (3.0, [10, 20, 30, 90])],
 )
 def test_samples_count_up_to_so_many_medians(most: float, expected: list[int]) -> None:
-    state = {}
+    state: State = {}
     for client, trusted in zip("abcd", (10, 20, 30, 400), strict=True):
         state |= person(client, trusted)
     assert list(counts_as(state, most).values()) == expected
