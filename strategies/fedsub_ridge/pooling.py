@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.closed_form.sending import unflat
 from fedsub_core.closed_form.sums import Statistics
+from fedsub_core.methods.fedsub_ridge import GRAM
 from strategies.averaging import MOST_ADDED
-from strategies.fedsub_ridge.people import counted, equations, facts, people
+from strategies.fedsub_ridge.people import counted, equations, facts, key, people
 from strategies.rounds.server_half import State
 
 #: By how much a temperature's loss counts as worse than the best one's at most, nats a sample.
@@ -41,6 +42,27 @@ def total(
         gram += one.gram
         cross += one.cross
     return Statistics(gram, cross)
+
+
+def resummed(sums: Statistics, before: State, after: State, most: float) -> Statistics:
+    """Return everybody's sums after some people's changed, of those before.
+
+    Whole numbers: what was added is exactly what is taken away, and what is left is what a sum over
+    those who are left gives.
+
+    Parameters
+    ----------
+    sums : everybody's in the state `before`.
+    most : see :func:`counts_as`.
+    """
+    was, now = counts_as(before, most), counts_as(after, most)
+    stay = {
+        client
+        for client in was.keys() & now.keys()
+        if was[client] == now[client] and after[key(GRAM, client)] is before[key(GRAM, client)]
+    }
+    left = sums - total(before, was.keys() - stay, was, sums)
+    return left + total(after, now.keys() - stay, now, sums)
 
 
 def pooled(

@@ -34,7 +34,7 @@ from strategies.fedsub_ridge.people import (
     sums_noted,
 )
 from strategies.fedsub_ridge.people import without as without_person
-from strategies.fedsub_ridge.pooling import counts_as, pooled, total
+from strategies.fedsub_ridge.pooling import counts_as, pooled, resummed, total
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
@@ -107,7 +107,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             after |= noted(client, replace(one, sent=everything))
         anew = any(GRAM in upload.tensors for upload in uploads.values())
         if anew:
-            after |= self._sums(after)
+            after |= self._sums(state, after)
         after = after | self._pooled(after) if anew or answers else after
         if not self.hyper.noise:
             return after, []
@@ -124,12 +124,13 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         they get the new sums.
         """
         left = without_person(state, client)
-        left |= self._sums(left)
+        left |= self._sums(state, left)
         return left | self._pooled(left)
 
-    def _sums(self, state: State) -> State:
-        """Return the part of the state that is everybody's sums."""
-        everybody = total(state, people(state), self._counts_as(state), self._everybody(state))
+    def _sums(self, before: State, after: State) -> State:
+        """Return the part of the state that is everybody's sums, after some people's changed."""
+        most = self.settings.robust.most_examples
+        everybody = resummed(self._everybody(before), before, after, most)
         gram, cross = (torch.from_numpy(one) for one in (everybody.gram, everybody.cross))
         return {f"{EVERYBODY}.{GRAM}": gram, f"{EVERYBODY}.{CROSS}": cross}
 

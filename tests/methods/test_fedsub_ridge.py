@@ -12,6 +12,7 @@ import torch
 
 from fedsub_client.learners.fedsub_ridge import FedSubRidgeLearner
 from fedsub_core.closed_form.noise import spent_epsilon
+from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.data.stacks import Stack, stack
@@ -20,6 +21,7 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Whole
+from strategies.fedsub_ridge.pooling import counts_as, total
 from strategies.fedsub_ridge.strategy import FedSubRidgeStrategy
 
 from .method_runs import Run, assert_equal, people
@@ -166,6 +168,22 @@ def test_whose_samples_change_sends_again_and_everybody_hears(settled: Federated
     fresh.run(changed, 3)
     assert_equal(federated.state, fresh.state)
     assert not torch.equal(federated.head("p0"), settled.head("p0"))
+
+
+@pytest.mark.parametrize("most", [0.0, 1.0])
+def test_sums_kept_up_to_date_are_sums_anew(most: float) -> None:
+    """Whoever comes, changes or leaves moves the median, and with it what others count."""
+    federated = Federated(most)
+    for n in (8, 40, 90):
+        federated.run({"p0": samples(0, n), "p1": samples(1, 20 + n), f"q{n}": samples(n, n)}, 1)
+        federated.server.state = federated.server.without(federated.state, "q40")
+        counted = counts_as(federated.state, most)
+        everybody = Statistics(
+            *(federated.state[f"everybody.{name}"].numpy() for name in ("gram", "cross"))
+        )
+        anew = total(federated.state, counted, counted, everybody)
+        np.testing.assert_array_equal(everybody.gram, anew.gram)
+        np.testing.assert_array_equal(everybody.cross, anew.cross)
 
 
 def test_an_upload_that_was_lost_is_sent_again() -> None:
