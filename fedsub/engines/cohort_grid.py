@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import torch
 from flwr.app import Message, MessageType
+from threadpoolctl import threadpool_limits
 
 from fedsub.engines.cohort_answers import ANSWERS
 from fedsub.engines.gathering import Members, gathered, give_back
@@ -193,6 +194,7 @@ def resolve_device(device: str) -> str:
 
 def _begin(pool: ThreadPoolExecutor, workers: int) -> None:
     """Begin a worker thread."""
-    # One core per thread: OpenMP teams of several threads fight over few cores.
+    # One core per thread: OpenMP teams of several threads fight over few cores, NumPy's BLAS's too.
     torch.set_num_threads(1)
+    threadpool_limits(1, user_api="blas")
     work_beside(pool, workers)

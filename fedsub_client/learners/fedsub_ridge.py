@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
 from fedsub_client.learners.base import Fitted, Learner, Received, State, reported
 from fedsub_client.learners.own_sums import KnownSums, Own
@@ -69,9 +68,7 @@ class FedSubRidgeLearner(Learner):
             if SUMS not in bundle.tensors and state[SOLVED][i]:
                 heads.append(None)
                 continue
-            # Small matrices: one thread is faster, and gives the same bits on every machine.
-            with threadpool_limits(1):
-                head = self._head(Own(data, i, self.model.classes), bundle, known)
+            head = self._head(Own(data, i, self.model.classes), bundle, known)
             state[weight][i] = torch.from_numpy(head.weight)
             state[bias][i] = torch.from_numpy(head.bias)
             state[LOSS][i] = float(head.equations.losses.min()) / data.counts[i]

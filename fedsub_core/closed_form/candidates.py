@@ -15,18 +15,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.sums import UNIT, Statistics
 
 Floats = NDArray[np.float64]
 
-#: Ridge penalties that candidates are solved with: for features of deviation 1.
-PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-#: Those that candidates on others' sums are solved with, each an eigendecomposition: what lies
-#: between two of them is a mixture.
-WITH_OTHERS = PENALTIES[::2]
-#: How much a person's own samples weigh against others'.
-OWN_WEIGHTS = (1.0, 5.0, 20.0, 100.0)
 #: Least deviation of a feature, in units: a constant one stays near zero.
 LEAST_DEVIATION = 0.01
 

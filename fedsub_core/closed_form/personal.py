@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.candidates import (
-    OWN_WEIGHTS,
-    PENALTIES,
-    WITH_OTHERS,
     Candidates,
     Floats,
     Scale,
@@ -19,9 +16,16 @@ from fedsub_core.closed_form.candidates import (
     alone,
     with_others,
 )
+from fedsub_core.closed_form.grids import (
+    ALONE,
+    ON_EACH,
+    OWN_WEIGHTS,
+    PENALTIES,
+    TEMPERATURES,
+    WITH_OTHERS,
+)
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.stacking import (
-    TEMPERATURES,
     Equations,
     log_losses,
     mixing_weights,
@@ -31,8 +35,6 @@ from fedsub_core.closed_form.sums import one_hot, statistics
 
 #: Which heads are mixed.
 MIXED, OWN, EVERYBODY = "mixed", "own", "everybody"
-#: Candidates on own sums alone, and on each set of sums that others are in.
-ALONE, ON_EACH = 2 * len(PENALTIES), len(WITH_OTHERS) * len(OWN_WEIGHTS)
 #: The candidate that is used where leave-one-out says nothing: a middle penalty, no own weight.
 _MIDDLE = len(PENALTIES) // 2
 

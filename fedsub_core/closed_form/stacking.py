@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.closed_form.grids import TEMPERATURES
+
 Floats = NDArray[np.float64]
 
-#: By which scores are multiplied before softmax, of which one is chosen.
-TEMPERATURES = 2.0 ** np.arange(-2, 5, 0.5)
 #: Of the greatest diagonal element, added to all: candidates are often nearly equal.
 _JITTER = 1e-9
 
@@ -88,7 +88,7 @@ def mixing_weights(gram: Floats, target: Floats) -> Floats:
 
 def log_losses(scores: Floats, labels: NDArray[np.int64]) -> Floats:
     """Return the negative log likelihood of labels [n] at each temperature, [T], summed, nats."""
-    scaled = TEMPERATURES[:, None, None] * scores
+    scaled = np.array(TEMPERATURES)[:, None, None] * scores
     scaled = scaled - scaled.max(2, keepdims=True)
     right = scaled[:, np.arange(len(labels)), labels]
     losses: Floats = (np.log(np.exp(scaled).sum(2)) - right).sum(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from fedsub_core.closed_form.grids import ALONE, ON_EACH, TEMPERATURES
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
@@ -69,15 +70,11 @@ def groups(hyper: FedSubRidgeHyperparameters, classes: int) -> tuple[str, ...]:
 
 def candidates(hyper: FedSubRidgeHyperparameters) -> int:
     """Return how many heads a person mixes."""
-    from fedsub_core.closed_form.personal import ALONE, ON_EACH  # computes: not for a card
-
     return ALONE + ON_EACH * (1 if hyper.groups == "none" else 2)
 
 
 def equations(hyper: FedSubRidgeHyperparameters) -> int:
     """Return how many numbers a person's equations are."""
-    from fedsub_core.closed_form.stacking import TEMPERATURES
-
     count = candidates(hyper)
     return _packed(count - 1) + count + len(TEMPERATURES)
 

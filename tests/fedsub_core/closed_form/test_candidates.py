@@ -5,15 +5,13 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from fedsub_core.closed_form.candidates import (
-    OWN_WEIGHTS,
-    PENALTIES,
-    WITH_OTHERS,
     Candidates,
     Scale,
     Shared,
     alone,
     with_others,
 )
+from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.sums import UNIT, one_hot, statistics, total
 

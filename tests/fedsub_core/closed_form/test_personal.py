@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedsub_core.closed_form.candidates import Scale, Shared
-from fedsub_core.closed_form.personal import ALONE, ON_EACH, Head, Sums, personal_head
+from fedsub_core.closed_form.grids import ALONE, ON_EACH
+from fedsub_core.closed_form.personal import Head, Sums, personal_head
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import UNIT, statistics, total
 

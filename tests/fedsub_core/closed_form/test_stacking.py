@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
+from fedsub_core.closed_form.grids import TEMPERATURES
 from fedsub_core.closed_form.stacking import (
-    TEMPERATURES,
     Equations,
     log_losses,
     mixing_weights,

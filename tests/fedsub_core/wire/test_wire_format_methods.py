@@ -16,7 +16,7 @@ from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.parts import body
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Model
-from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.models.kinds import build_model, cnn1d, mlp
 from fedsub_core.models.layers import Conv, Linear
 from fedsub_core.models.pooling import Pool
 from fedsub_core.wire.bundles import Bits, Declaration, Declared, Part, dense, elements, most_bytes
@@ -217,8 +217,10 @@ def test_the_limit_is_as_stated() -> None:
 
 def test_models_are_as_stated() -> None:
     text = part_of_page("- **the model**", "\n- ")
-    features, windows = text.replace("\n ", "").split("`cnn1d`")
-    for model, words in ((mlp(4, 3), features), (cnn1d(3, 64, 5), windows)):
+    features, others = text.replace("\n ", "").split("`cnn1d`")
+    windows, linear = others.split("`linear`:")
+    stated = [(mlp(4, 3), features), (cnn1d(3, 64, 5), windows)]
+    for model, words in [*stated, (build_model("linear", (9,), 3), linear)]:
         hidden = [x for x in model.affine if isinstance(x, Linear)][:-1]
         for layer in hidden:
             assert f"`{layer.name}` of {layer.units}" in words

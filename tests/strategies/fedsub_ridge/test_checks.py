@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsub_core.closed_form.grids import TEMPERATURES
 from fedsub_core.closed_form.sending import Rounded, flat
-from fedsub_core.closed_form.stacking import TEMPERATURES, Equations
+from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import packed, statistics
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire.bundles import Bundle, Dense, Part, Whole
