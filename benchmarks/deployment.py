@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub.deploy.warm_superexec import WARM_SECONDS
+from fedsub.deploy.seconds import LOOK_SECONDS, WARM_SECONDS
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import Card
@@ -200,6 +200,11 @@ def make_bare(app: Path) -> None:
     (app / "bare" / "client.py").write_text(BARE_CLIENT)
 
 
+def look_as_apart() -> None:
+    """Have SuperNodes look for messages as seldom as on machines of their own, unless told."""
+    os.environ.setdefault(LOOK_SECONDS, "3")
+
+
 def small_federation(folder: Path, people: int, samples: int) -> str:
     """Write people with three features and six classes: the papers' HAR model."""
     rng = np.random.default_rng(0)
@@ -225,6 +230,7 @@ def read_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = read_arguments()
+    look_as_apart()
     with tempfile.TemporaryDirectory() as temporary:
         data = small_federation(Path(temporary, "data"), arguments.clients, arguments.samples)
         common: dict[str, Value] = {"data": data, "rounds": arguments.rounds, "out": temporary}
