@@ -144,7 +144,7 @@ def test_it_looks_for_messages_as_often_as_it_is_told(
     waits: list[float] = []
     looping = import_module("flwr.supernode.start_client_internal")
     monkeypatch.setattr(looping, "time", looping.time)  # whatever main() does is undone
-    monkeypatch.setattr(answering_supernode.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     monkeypatch.setattr(answering_supernode, "flower_supernode", lambda: None)
     monkeypatch.delenv(LOOK_SECONDS, raising=False)
     if said is not None:

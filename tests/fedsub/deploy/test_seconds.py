@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fedsub.deploy.flower_process import flower_environment, flower_program
+from fedsub.deploy import answering_supernode, warm_superexec
 from fedsub.deploy.seconds import LOOK_SECONDS, WARM_SECONDS, read_seconds
 from fedsub_core.errors import ConfigError
 
@@ -30,14 +29,16 @@ def test_what_is_no_time_is_refused(said: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("program", "name", "said", "least"),
+    ("module", "program", "name", "said", "least"),
     [
-        ("fedsub-superexec", WARM_SECONDS, "soon", "0"),
-        ("fedsub-supernode", LOOK_SECONDS, "0", "0.1"),
+        (warm_superexec, "fedsub-superexec", WARM_SECONDS, "soon", "0"),
+        (answering_supernode, "fedsub-supernode", LOOK_SECONDS, "0", "0.1"),
     ],
 )
-def test_a_program_says_so(program: str, name: str, said: str, least: str, tmp_path: Path) -> None:
-    env = {**flower_environment(tmp_path), name: said}
-    ended = subprocess.run([flower_program(program)], env=env, capture_output=True, text=True)
-    assert ended.returncode == 1
-    assert ended.stderr == (f"{program}: {name}: got {said!r}, expected seconds, {least} or more\n")
+def test_a_program_says_so(
+    module: Any, program: str, name: str, said: str, least: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, said)
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == f"{program}: {name}: got {said!r}, expected seconds, {least} or more"
