@@ -255,7 +255,7 @@ KEYS = {o.key: values_of(o) for o in describe(RunConfig)} | {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(flat=st.fixed_dictionaries({}, optional=KEYS))
 def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, Any]) -> None:
     held_out = flat.get("split") == "unseen"
