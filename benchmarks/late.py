@@ -21,13 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from deployment import small_federation  # a script beside this one
+from deployment import look_as_apart, small_federation  # a script beside this one
 
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_server.rundb import RunDatabase
 
-TINY = ["--rounds", "2", "--clients", "3", "--seconds", "1"]
+TINY = ["--rounds", "2", "--clients", "2", "--seconds", "1"]
 #: Two deployments come up one after another.
 SLOW = True
 #: What the lines of results begin with.
@@ -99,6 +99,7 @@ def read_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = read_arguments()
+    look_as_apart()
     with tempfile.TemporaryDirectory() as temporary:
         patient = Path(temporary, "patient")
         patient.mkdir()

@@ -36,7 +36,7 @@ from fedsub_server.summaries import MethodSummary, summarise_method
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
-TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "3"]
+TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1"]
 #: What the lines of results begin with.
 LINES = tuple(f"{name} " for name in METHODS)
 #: A round is timed so often.

@@ -117,22 +117,28 @@ class Option:
         )
 
 
-def describe(options: type[Any]) -> list[Option]:
+#: What was described. Types are told in text, and a study reads a thousand configurations.
+_described: dict[type[Any], tuple[Option, ...]] = {}
+
+
+def describe(options: type[Any]) -> tuple[Option, ...]:
     """Return the options of a dataclass in their order; fields without a meaning are none."""
-    hints = get_type_hints(options)
-    names = ("minimum", "maximum", "above", "below", "pattern", "like")
-    return [
-        Option(
-            f.name.replace("_", "-"),
-            hints[f.name],
-            f.default,
-            f.metadata.get("choices", ()),
-            f.metadata["doc"],
-            **{name: f.metadata.get(name) for name in names},
+    if options not in _described:
+        hints = get_type_hints(options)
+        names = ("minimum", "maximum", "above", "below", "pattern", "like")
+        _described[options] = tuple(
+            Option(
+                f.name.replace("_", "-"),
+                hints[f.name],
+                f.default,
+                f.metadata.get("choices", ()),
+                f.metadata["doc"],
+                **{name: f.metadata.get(name) for name in names},
+            )
+            for f in fields(options)
+            if "doc" in f.metadata
         )
-        for f in fields(options)
-        if "doc" in f.metadata
-    ]
+    return _described[options]
 
 
 def option_values(options: object) -> dict[str, Value]:

@@ -5,9 +5,16 @@ dies, Flower 1.39 replies in its place, but only if the app had taken the messag
 between taking its task and the message, or fails to read it, leaves the SuperNode waiting for ever,
 connected and deaf to every later message and run. Here such a message, too, is replied to: the app
 has crashed. The server then sends it again.
+
+Flower's looks for a message every 3 s, so a round takes 4 s at least. FEDSUB_LOOK_SECONDS says how
+often this one does.
 """
 
 from __future__ import annotations
+
+import sys
+import time
+from types import SimpleNamespace
 
 from flwr.common.constant import Status, SubStatus
 from flwr.proto.task_pb2 import Task
@@ -19,6 +26,11 @@ from flwr.supernode.nodestate.in_memory_nodestate import (
 )
 
 from fedsub.deploy.flower_process import flower_module
+from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
+from fedsub_core.errors import ConfigError
+
+#: As Flower's; and what a SuperLink with many devices still bears.
+_DEFAULT_SECONDS, _LEAST_SECONDS = 3.0, 0.1
 
 
 class AnsweringNodeState(InMemoryNodeState):
@@ -57,8 +69,20 @@ class AnsweringNodeState(InMemoryNodeState):
                     self.record_message_processing_start(metadata.message_id)
 
 
+def no_longer_than(seconds: float) -> SimpleNamespace:
+    """Return what stands for :mod:`time` where no sleep may be longer."""
+    ours = SimpleNamespace(**vars(time))
+    ours.sleep = lambda wanted: time.sleep(min(wanted, seconds))
+    return ours
+
+
 def main() -> None:
     """Run Flower's SuperNode, with its own options."""
+    try:
+        seconds = read_seconds(LOOK_SECONDS, _DEFAULT_SECONDS, _LEAST_SECONDS)
+    except ConfigError as error:
+        sys.exit(f"fedsub-supernode: {error}")
+    flower_module("flwr.supernode.start_client_internal", "time").time = no_longer_than(seconds)
     flower = flower_module("flwr.supernode.nodestate.nodestate_factory", "InMemoryNodeState")
     flower.InMemoryNodeState = AnsweringNodeState
     flower_supernode()

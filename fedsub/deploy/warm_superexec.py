@@ -13,8 +13,6 @@ run brings packages of its own, apps start as Flower's do.
 from __future__ import annotations
 
 import json
-import math
-import os
 import socket
 import subprocess
 import sys
@@ -31,10 +29,10 @@ from flwr.supercore.constant import TASK_TYPE_TO_APPIO_API_ADDRESS_ARG, Executor
 from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
 
 from fedsub.deploy.flower_process import flower_module
+from fedsub.deploy.seconds import WARM_SECONDS, read_seconds
 from fedsub_core.errors import ConfigError
 from fedsub_core.version import installed_version
 
-WARM_SECONDS = "FEDSUB_WARM_SECONDS"
 _DEFAULT_SECONDS = 600.0
 #: Flower gives an app 30 s to say that it lives, which its own says before it imports PyTorch. Who
 #: waits for longer than READY_SECONDS for a warm process that still imports starts as Flower's do.
@@ -43,21 +41,6 @@ READY_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
 #: When it was asked for, and what.
 _Task = tuple[float, ExecutionSpec]
-
-
-def read_seconds(said: str | None) -> float:
-    """Return how long a warm process is kept after its last message.
-
-    Raises
-    ------
-    ConfigError
-        If FEDSUB_WARM_SECONDS says something that is no such time.
-    """
-    with suppress(ValueError):
-        seconds = _DEFAULT_SECONDS if said is None else float(said)
-        if 0 <= seconds < math.inf:
-            return seconds
-    raise ConfigError(f"{WARM_SECONDS}: got {said!r}, expected seconds, 0 or more")
 
 
 def arguments_of(spec: ExecutionSpec) -> list[str]:
@@ -207,7 +190,7 @@ class _WarmProcess:
 def main() -> None:
     """Run Flower's SuperExec, with its own options."""
     try:
-        seconds = read_seconds(os.environ.get(WARM_SECONDS))
+        seconds = read_seconds(WARM_SECONDS, _DEFAULT_SECONDS)
     except ConfigError as error:
         sys.exit(f"fedsub-superexec: {error}")
     flower = flower_module("flwr.supercore.superexec.run_superexec", "get_executor")

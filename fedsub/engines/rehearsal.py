@@ -1,7 +1,8 @@
 """The rehearsal of a deployment on one machine: SuperLink, SuperNodes and SuperExecs on loopback.
 
-What differs from a deployment is only that all machines are this one: every message goes through
-TLS, every SuperNode shows its registered key, and a device has no data but its own.
+What differs from a deployment is only that all machines are this one, and that processes look for
+work more often: every message goes through TLS, every SuperNode shows its registered key, and a
+device has no data but its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fedsub.deploy.flower_process import (
     run_status,
 )
 from fedsub.deploy.processes import POLL_SECONDS, Child, Supervisor
+from fedsub.deploy.seconds import LOOK_SECONDS
 from fedsub.deploy.signals import EndSignals
 from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
 from fedsub_core.config.run_config import RunConfig
@@ -36,8 +38,9 @@ from fedsub_server.rundb import RunDatabase
 
 #: Seconds for a step of starting up, and as many more for each client: all share the cores.
 START_SECONDS, START_SECONDS_EACH = 120.0, 10.0
-# Flower's default is 1 s, for each of a round's messages.
-_FAST_TASKS = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
+#: How often processes look for work, unless the environment says it: seconds. No network or battery
+#: is to be spared, and Flower's 1 s and 3 s pass for each of a round's messages.
+EAGER = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", LOOK_SECONDS: "0.5"}
 # The server side goes last: SuperNodes whose SuperLink is gone hang when they are ended.
 _SERVER, _DEVICES, _TASKS = 0, 1, 2
 
@@ -207,7 +210,7 @@ class Rehearsal:
         return run_status(task.output())
 
     def _start(self, name: str, command: list[str], rank: int) -> None:
-        env = flower_environment(self.place.home(name)) | _FAST_TASKS
+        env = EAGER | flower_environment(self.place.home(name))
         self.supervisor.start(name, command, env, self.place.log(name), rank=rank, restart=True)
 
     def _flwr(self, name: str, *arguments: str) -> Child:

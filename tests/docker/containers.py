@@ -82,6 +82,8 @@ class Project:
     def __init__(self, resolved: Mapping[str, Any], networks: Networks, folder: Path) -> None:
         self.resolved, self.networks, self.folder = resolved, networks, folder
         self.extra: list[Mount] = []
+        #: Where Python looks first: this tree is under test, whatever is installed.
+        self.python_path = [str(ROOT)]
         (folder / "roots").mkdir()
         (folder / "volumes").mkdir()
         for name, service in resolved["services"].items():
@@ -128,8 +130,7 @@ class Project:
         service = self.resolved["services"][name]
         dockerfile = Path(service["build"]["context"], service["build"]["dockerfile"])
         own = image_environment(dockerfile) | (service.get("environment") or {})
-        # This tree is under test, whatever is installed.
-        return own | {"PYTHONPATH": str(ROOT)}
+        return own | {"PYTHONPATH": os.pathsep.join(self.python_path)}
 
     def mounts(self, name: str) -> list[Mount]:
         """Return what the service's volumes, secrets and configs show it."""

@@ -25,6 +25,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_server.rundb import RunDatabase
 
+from ..flower_patience import PATH, PATIENT
 from ..rounds_on_disk import rounds_on_disk
 from ..without_keys import without_keys
 from .deployment import DEVICES, Deployment, prepared
@@ -43,8 +44,9 @@ SETTINGS: dict[str, str | int | float | bool] = {
 }
 #: What the server counts of messages that got lost; all else must not differ.
 LOST = ("messages_resent", "late_replies", "slow_replies")
-#: A cut: the device, the round, seconds.
-SHORT, LONG = ("device-1", 2, 15.0), ("device-2", 4, 100.0)
+#: A cut: the device, the round, seconds. Who is away for longer than Flower's patience is given up.
+SHORT = ("device-1", 2, 15.0 if PATIENT else 5.0)
+LONG = ("device-2", 3, 100.0 if PATIENT else 24.0)
 #: Whose link nobody touches.
 WATCHED = "device-3"
 
@@ -119,6 +121,7 @@ def town() -> Federation:
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     with prepared(tmp_path_factory.mktemp("cut"), town()) as deployment:
         outcome = Outcome(deployment)
+        deployment.project.python_path += PATH
         deployment.up()
         settings = {**SETTINGS, "folder": "/runs/cut"}
         pairs = (f"{key}={json.dumps(value)}" for key, value in settings.items())

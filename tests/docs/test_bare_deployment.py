@@ -10,7 +10,7 @@ import pytest
 
 from fedsub.deploy.components import superexec, supernode
 from fedsub.deploy.flower_process import flower_environment
-from fedsub.engines.rehearsal import Rehearsal
+from fedsub.engines.rehearsal import EAGER, Rehearsal
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
@@ -55,8 +55,7 @@ class WithBareDevice(Rehearsal):
         write_own_data(self.place.device(BARE), config, people(), BARE)
 
     def _start(self, name: str, command: list[str], rank: int) -> None:
-        env = flower_environment(self.place.home(name))
-        env["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"
+        env = flower_environment(self.place.home(name)) | EAGER
         place, port = self.place, self.node_ports[self.clients.index(BARE)]
         if name == f"supernode-{BARE}":
             settings = node_config(BARE, place.device(BARE))

@@ -27,7 +27,7 @@ about = "Of two runs."
 seeds = [0]
 [run]
 data = "{data}"
-rounds = 400
+rounds = 150
 checkpoint-seconds = 0.1
 [methods]
 local = {{}}
@@ -74,12 +74,12 @@ def test_bars_are_for_terminals_that_can_move_them(
 
 
 def test_an_interrupted_run_goes_on_by_the_line_that_it_ends_with(town_folder: Path) -> None:
-    options = "--rounds 400 --beside= --method local --no-report --checkpoint-seconds 0.1"
+    options = "--rounds 150 --beside= --method local --no-report --checkpoint-seconds 0.1"
     command = [FEDSUB, "run", "--data", str(town_folder), *options.split()]
     command += ["--out", str(town_folder.parent / "many runs")]
     with started(command) as run:
         assert run.stdout is not None
-        assert run.stdout.readline() == "local: 0 of 400 rounds\n", "told at once, through a pipe"
+        assert run.stdout.readline() == "local: 0 of 150 rounds\n", "told at once, through a pipe"
         run.send_signal(signal.SIGTERM)
         out, err = run.communicate(timeout=60)
     (folder,) = (town_folder.parent / "many runs").iterdir()
@@ -88,7 +88,7 @@ def test_an_interrupted_run_goes_on_by_the_line_that_it_ends_with(town_folder: P
     assert err.splitlines() == ["Interrupted by SIGTERM. This goes on:", line]
     done = subprocess.run(line, shell=True, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    last = r"^local: 400 of 400 rounds, after 0:00:\d\d$"
+    last = r"^local: 150 of 150 rounds, after 0:00:\d\d$"
     assert re.search(last, done.stdout, re.MULTILINE), done.stdout
     assert not set("\r\x1b") & set(err + done.stderr + done.stdout)
 

@@ -21,6 +21,7 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_server.rundb import RunDatabase
 
+from ...flower_patience import PATH
 from ...rounds_on_disk import rounds_on_disk
 from .equal_runs import metrics_of
 
@@ -94,6 +95,15 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
 
     left.now = running  # type: ignore[attr-defined]
     yield left
+
+
+@pytest.fixture(scope="module")
+def quick_heartbeats() -> Iterator[None]:
+    """Have Flower's processes that are started now notice within 20 s who has died."""
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in PATH:
+            patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
+        yield
 
 
 class Deployment:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
@@ -17,6 +19,7 @@ from flwr.supernode.nodestate.nodestate_factory import NodeStateFactory
 
 from fedsub.deploy import answering_supernode
 from fedsub.deploy.answering_supernode import AnsweringNodeState
+from fedsub.deploy.seconds import LOOK_SECONDS
 
 RUN, NODE = 5, 7
 
@@ -129,5 +132,26 @@ def test_the_program_has_this_state(monkeypatch: pytest.MonkeyPatch) -> None:
         answering_supernode, "flower_supernode", lambda: found.append(factory.state())
     )
     monkeypatch.setattr("flwr.supernode.nodestate.nodestate_factory.InMemoryNodeState", None)
+    monkeypatch.setattr("flwr.supernode.start_client_internal.time", time)
     answering_supernode.main()
     assert [type(one) for one in found] == [AnsweringNodeState]
+
+
+@pytest.mark.parametrize(("said", "slept"), [(None, [3, 0.5]), ("0.7", [0.7, 0.5])])
+def test_it_looks_for_messages_as_often_as_it_is_told(
+    said: str | None, slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    looping = import_module("flwr.supernode.start_client_internal")
+    monkeypatch.setattr(looping, "time", looping.time)  # whatever main() does is undone
+    monkeypatch.setattr(time, "sleep", waits.append)
+    monkeypatch.setattr(answering_supernode, "flower_supernode", lambda: None)
+    monkeypatch.delenv(LOOK_SECONDS, raising=False)
+    if said is not None:
+        monkeypatch.setenv(LOOK_SECONDS, said)
+    answering_supernode.main()
+    # Flower's wait for a message, and for the app's reply.
+    looping.time.sleep(3)
+    looping.time.sleep(0.5)
+    assert waits == slept
+    assert looping.time.monotonic is time.monotonic

@@ -31,6 +31,7 @@ from fedsub.deploy.flower_process import (
 )
 from fedsub.deploy.keys import make_node_key
 from fedsub.deploy.processes import Child, Supervisor
+from fedsub.engines.rehearsal import EAGER
 from fedsub.engines.rehearsal_folder import Workplace, make_workplace
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
@@ -130,8 +131,7 @@ class Site:
         task: bool = False,
         env: Environment | None = None,
     ) -> Child:
-        own = flower_environment(self.place.home(name)) | (env or {})
-        own["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"
+        own = flower_environment(self.place.home(name)) | EAGER | (env or {})
         log = self.place.log(name)
         return self.supervisor.start(name, command, own, log, rank=rank, task=task)
 

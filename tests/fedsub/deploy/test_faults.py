@@ -62,7 +62,7 @@ def faults(d: Deployment) -> Generator[None, None, None]:
 
 
 @pytest.fixture(scope="module")
-def survivor(deployment: Deployment, recoveries: None) -> Deployment:
+def survivor(deployment: Deployment, recoveries: None, quick_heartbeats: None) -> Deployment:
     """The deployment after a run that lost each of its processes once."""
     script = faults(deployment)
     with deployment.rehearsal.up():

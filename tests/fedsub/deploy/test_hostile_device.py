@@ -27,18 +27,19 @@ KEYS: dict[str, Value] = {
     "data": "watch",
     "method": "fedavg",
     "beside": "",
-    "rounds": 15,
-    "evaluate-every": 15,
+    "lr": 0.2,
+    "rounds": 8,
+    "evaluate-every": 8,
     "device": "cpu",
     "threads": 1,
 }
 
 
-def honest_f1(folder: Path, lr: float) -> float:
+def honest_f1(folder: Path) -> float:
     """Return what the others reach in the same run, in one process, without an attack."""
     whole = load_federation("watch")
     three = Federation(whole.card, {client: whole.clients[client] for client in PEOPLE})
-    config = read_config(None, KEYS | {"lr": lr})
+    config = read_config(None, KEYS)
     train_method(config, "fedavg", three, folder, lambda round: None)
     return others_f1(folder / DATABASE_FILE)
 
@@ -52,28 +53,22 @@ def others_f1(database: Path) -> float:
     return fmean(value for client, value in found.items() if client != EVIL)
 
 
-@pytest.mark.parametrize(("attack", "lr"), [("negated, samples", 0.2), ("x -30, samples", 0.1)])
 def test_no_round_is_lost_and_the_others_learn_on(
-    attack: str,
-    lr: float,
-    mark: Callable[[], list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    mark: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes the other way, and claims the most samples that the wire takes.
+    """It goes far the other way, and claims the most samples that the wire takes.
 
-    At these rates that leads all to NaN within ten rounds.
+    That leads all to NaN in round 4. Who is found otherwise, or later, is tested in one process.
     """
     monkeypatch.setenv("PYTHONPATH", tampered_path(tmp_path / "shim"))
     monkeypatch.setenv("FEDSUB_TEST_CHEAT", EVIL)
-    monkeypatch.setenv("FEDSUB_TEST_ATTACK", attack)
+    monkeypatch.setenv("FEDSUB_TEST_ATTACK", "x -30, samples")
     command = ["local", "--clients", str(len(PEOPLE)), "--out", str(tmp_path / "out")]
-    keys = KEYS | {"lr": lr}
-    command += [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
+    command += [part for key, value in KEYS.items() for part in ("--set", f"{key}={value}")]
     said = CliRunner().invoke(deploy, command)
     assert said.exit_code == 0, said.output
     assert mark() == []
     (database,) = tmp_path.glob(f"out/*/run/fedavg/{DATABASE_FILE}")
     with RunDatabase(database) as opened:
         assert {row.client for row in opened.metrics("left_out")} == {EVIL}
-    assert others_f1(database) > 0.5 * honest_f1(tmp_path / "honest", lr)
+    assert others_f1(database) > 0.5 * honest_f1(tmp_path / "honest")

@@ -49,7 +49,7 @@ SETTINGS: dict[str, Any] = {
     # What an attacker says of its data has no part in what the others train on.
     "standardise": "client",
     "evaluate-every": 2,
-    "round-timeout": float(os.environ.get("FEDSUB_RAW_TIMEOUT", "60")),
+    "round-timeout": float(os.environ.get("FEDSUB_RAW_TIMEOUT", "40")),
     "join-timeout": 300.0,
     # Attackers are many more than the honest here.
     "quorum": 0.01,

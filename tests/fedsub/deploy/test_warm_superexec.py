@@ -22,17 +22,15 @@ from flwr.supercore.superexec import run_superexec
 from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
 
 from fedsub.deploy import warm_superexec
-from fedsub.deploy.flower_process import flower_environment, flower_program
+from fedsub.deploy.flower_process import flower_environment
+from fedsub.deploy.seconds import WARM_SECONDS
 from fedsub.deploy.warm_clientapp import status_of
 from fedsub.deploy.warm_superexec import (
     ANSWER_SECONDS,
     READY_SECONDS,
-    WARM_SECONDS,
     WarmExecutor,
     arguments_of,
-    read_seconds,
 )
-from fedsub_core.errors import ConfigError
 
 PATIENCE = 120.0
 
@@ -350,28 +348,6 @@ def test_arguments_are_those_that_flower_gives(
     monkeypatch.setattr(subprocess, "Popen", started.append)
     SubprocessExecutor().launch(given)
     assert started == [["flwr-clientapp", *arguments_of(given)]]
-
-
-@pytest.mark.parametrize(("said", "seconds"), [(None, 600.0), ("0", 0.0), ("5", 5.0), ("0.5", 0.5)])
-def test_how_long_a_warm_process_is_kept(said: str | None, seconds: float) -> None:
-    assert read_seconds(said) == seconds
-
-
-@pytest.mark.parametrize("said", ["", "soon", "-1", "nan", "inf"])
-def test_what_is_no_time_is_refused(said: str) -> None:
-    with pytest.raises(ConfigError, match=f"{WARM_SECONDS}: got '{said}', expected seconds, 0"):
-        read_seconds(said)
-
-
-def test_the_program_says_so(tmp_path: Path) -> None:
-    env = {**flower_environment(tmp_path), WARM_SECONDS: "soon"}
-    ended = subprocess.run(
-        [flower_program("fedsub-superexec")], env=env, capture_output=True, text=True
-    )
-    assert ended.returncode == 1
-    assert ended.stderr == (
-        "fedsub-superexec: FEDSUB_WARM_SECONDS: got 'soon', expected seconds, 0 or more\n"
-    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
-from strategies.rounds import link
+from strategies.rounds import delivery, link
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..hostile_link import HostileLink
@@ -104,9 +104,13 @@ def test_an_answer_to_the_handshake_that_cannot_be_read_leaves_its_node_out(
 
 
 def test_messages_that_a_node_does_not_let_through_are_given_up(
-    people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+    people: MakePeople,
+    run_method: RunMethod,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It confirmed one, say, before all its parts had been sent."""
+    monkeypatch.setattr(delivery, "PRESENCE_SECONDS", 0.05)
     trick = after_handshake(raising(RuntimeError("no such object")))
     run = run_method(
         people(), link=partial(HostileLink, node=NODE, pushed=trick), round_timeout=30.0

@@ -38,7 +38,7 @@ honest = Introduction("p1", VERSION, ("sit", "walk"), (2,), Facts(40, 0.5), HONE
 keys = st.sampled_from(sorted(honest))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(changes=st.dictionaries(keys, values, max_size=4), gone=st.sets(keys, max_size=2))
 def test_an_introduction_is_usable_or_refused(changes: dict[str, Any], gone: set[str]) -> None:
     record = ConfigRecord({k: v for k, v in ({**honest} | changes).items() if k not in gone})
@@ -65,7 +65,7 @@ metric_keys = st.one_of(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.dictionaries(metric_keys, metric_values, max_size=9), st.booleans())
 def test_metrics_and_reports_are_in_range_or_refused(given: dict[str, Any], whole: bool) -> None:
     fine = {"macro_f1": 0.5, "weighted_f1": 0.5, "accuracy": 1.0, "loss": 0.1, "examples": 9.0}

@@ -78,14 +78,14 @@ def test_one_real_person(raw: Path) -> None:
 
 
 @pytest.mark.slow
-def test_five_real_people(raw: Path) -> None:
-    """Those at the end: two of them have windows with too few beats."""
-    people = [windows_of(r, WESADOptions(signals="wrist")) for r in real_recordings(raw, 15)[-5:]]
+def test_two_real_people(raw: Path) -> None:
+    """Those at the end, who have windows with too few beats."""
+    people = [windows_of(r, WESADOptions(signals="wrist")) for r in real_recordings(raw, 15)[-2:]]
     counts = Counts()
     for windows in people:
         counts.merge(windows.counts)
-    assert counts["rows read"] == 111_552
-    assert counts["windows kept"] == 468
+    assert counts["rows read"] == 46_204
+    assert counts["windows kept"] == 186
     assert counts["windows dropped: NeuroKit2 found too few beats"] == 2
     plausible(np.concatenate([w.x for w in people]), np.concatenate([w.y for w in people]))
 

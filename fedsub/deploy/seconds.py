@@ -1,0 +1,28 @@
+"""Seconds that FedSub's programs of a deployment are told by the environment."""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import suppress
+
+from fedsub_core.errors import ConfigError
+
+#: How often a SuperNode looks for a message; how long a SuperExec keeps a warm process.
+LOOK_SECONDS, WARM_SECONDS = "FEDSUB_LOOK_SECONDS", "FEDSUB_WARM_SECONDS"
+
+
+def read_seconds(name: str, default: float, least: float = 0.0) -> float:
+    """Return the seconds, `least` or more, that the variable `name` says; `default` without it.
+
+    Raises
+    ------
+    ConfigError
+        If it says something that is no such time.
+    """
+    if (said := os.environ.get(name)) is None:
+        return default
+    with suppress(ValueError):
+        if least <= (seconds := float(said)) < math.inf:
+            return seconds
+    raise ConfigError(f"{name}: got {said!r}, expected seconds, {least:g} or more")
