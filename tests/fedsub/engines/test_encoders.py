@@ -20,7 +20,8 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods import table
+from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import mlp
 from strategies.rounds.server_half import State
@@ -111,8 +112,8 @@ def test_devices_compute_what_one_process_does(tmp_path: Path) -> None:
 
 def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On both sides alike: a model of another size would be refused."""
-    monkeypatch.setitem(METHODS, "fedavg", replace(METHODS["fedavg"], encodes=True))
-    said = dict(facts(METHODS["fedavg"]))
+    monkeypatch.setitem(table.METHODS, "fedavg", replace(method("fedavg"), encodes=True))
+    said = dict(facts(method("fedavg")))
     assert said["encoder"] == "auto is kernels:100 of windows, relu:450 of vectors"
     for of, features in ((people(2), 500), (means(people(2)), 456)):
         write_federation(tmp_path / f"{features}", of)
