@@ -25,7 +25,7 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
-from fedsub_core.methods.table import method
+from fedsub_core.options import Value
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
@@ -76,7 +76,7 @@ def run(config: RunConfig, name: str, people: Federation) -> tuple[float, int, f
     strategy.start(grid)
     took = time.perf_counter() - start
     grid.close()
-    return took, peak_bytes(), sent / len(people.clients)
+    return took, peak_bytes() or 0, sent / len(people.clients)
 
 
 def device_seconds(config: RunConfig, people: Federation) -> float:
@@ -103,12 +103,11 @@ def main() -> None:
     if given.tiny:
         given = parser.parse_args([*TINY, *sys.argv[1:]])
     torch.set_num_threads(1)
-    common = {"beside": "", "device": "cpu", "evaluate-every": 1000}
+    common: dict[str, Value] = {"beside": "", "device": "cpu", "evaluate-every": 1000}
     ours = read_config(None, {**common, "method": "fedsub-ridge", "rounds": 3})
     theirs = read_config(None, {**common, "method": "fedavg", "rounds": given.fedavg_rounds})
     runs = [(ours, "fedsub-ridge", count) for count in given.clients]
     for config, name, count in [*runs, (theirs, "fedavg", given.clients[0])]:
-        assert method(name)
         took, peak, sent = run(config, name, federation(count, given.windows))
         print(
             f"{name}, {count} people, {config.rounds} rounds: {took:7.1f} s, peak "

@@ -27,6 +27,7 @@ from fedsub_core.closed_form.sums import Statistics, statistics, total
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
+from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
@@ -58,7 +59,8 @@ def novelty(sums: Statistics, scale: Scale, x: np.ndarray) -> np.ndarray:
     """Return how much of each sample [n, D] is new to sums; below 1 where they hold it."""
     a, _ = scale.moments(sums)
     z = scale(x)
-    return np.einsum("ij,ji->i", z, np.linalg.solve(a + np.eye(len(a)), z.T))
+    new: np.ndarray = np.einsum("ij,ji->i", z, np.linalg.solve(a + np.eye(len(a)), z.T))
+    return new
 
 
 def membership(people: list[tuple[np.ndarray, ...]], classes: int) -> tuple[float, float]:
@@ -79,7 +81,7 @@ def macro_f1(people: Federation, keys: dict[str, Value]) -> float:
     chosen = {**keys, "method": METHOD, "beside": "", "rounds": 3, "evaluate-every": 3}
     config = read_config(None, chosen)
     grid, strategy = build_grid(config, METHOD, people), build_strategy(config, METHOD)
-    rows = []
+    rows: list[MetricRow] = []
     strategy.on_round = lambda round, state, new: rows.extend(new)
     strategy.start(grid)
     grid.close()
