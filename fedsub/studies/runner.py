@@ -92,14 +92,32 @@ def run_study(study: Study, folder: Path, engine: Engine, progress: Progress) ->
     """
     first = list(tuning_tasks(study))
     failed = run_tasks(first, folder, engine, "tuning", progress)
-    rest = _without(study, first, failed)
-    chosen = choose(rest, folder)
+    rest = _without(study, _hopeless(study, first, failed), failed)
+    chosen = choose(rest, folder, failed)
     write_whole(folder / CHOSEN_FILE, (json.dumps(chosen, indent=2) + "\n").encode())
     last = list(final_tasks(rest, chosen))
     failed |= run_tasks(last, folder, engine, "runs", progress)
     if failed:
-        raise RunsFailedError(failed, _without(study, [*first, *last], failed), chosen)
+        raise RunsFailedError(failed, _without(rest, last, failed), chosen)
     return chosen
+
+
+def _hopeless(study: Study, first: Sequence[Task], failed: Container[str]) -> list[Task]:
+    """Return the runs of rows that have no values left to choose.
+
+    With too large a rate models leave all bounds and no upload can be used: such a run fails, and
+    its values are not chosen; those of others are.
+    """
+    left = {
+        (task.cell, task.entry.label)
+        for task in first
+        if not any(
+            one.name in failed
+            for one in first
+            if (one.cell, one.entry, one.tuned) == (task.cell, task.entry, task.tuned)
+        )
+    }
+    return [task for task in first if (task.cell, task.entry.label) not in left]
 
 
 def _without(study: Study, done: Iterable[Task], failed: Container[str]) -> Study:
@@ -118,11 +136,11 @@ def final_tasks(study: Study, chosen: dict[str, Values]) -> Iterator[Task]:
     return tasks(study, lambda entry, cell: chosen[row_key(entry, cell)])
 
 
-def choose(study: Study, folder: Path) -> dict[str, Values]:
+def choose(study: Study, folder: Path, failed: Container[str] = ()) -> dict[str, Values]:
     """Return, for every row, the values of the greatest mean macro F1 on the validation parts.
 
-    Ties go to the first in the file; values with which a run diverged are never chosen where others
-    are not.
+    Ties go to the first in the file; values with which a run diverged, or is among those that
+    `failed`, are never chosen where others are not.
     """
     tried: dict[str, list[Task]] = {}
     for task in tuning_tasks(study):
@@ -130,10 +148,12 @@ def choose(study: Study, folder: Path) -> dict[str, Values]:
     chosen: dict[str, Values] = {}
     for cell, entry in study.rows():
         key, candidates = row_key(entry, cell), study.candidates(entry)
-        scores = [
-            _score([summary(folder, task) for task in tried.get(key, ()) if task.tuned == values])
-            for values in candidates
-        ]
+        scores = []
+        for values in candidates:
+            with_these = [task for task in tried.get(key, ()) if task.tuned == values]
+            broken = any(task.name in failed for task in with_these)
+            reached = [] if broken else [summary(folder, task) for task in with_these]
+            scores.append(-2.0 if broken else _score(reached))
         chosen[key] = candidates[scores.index(max(scores))]
     return chosen
 

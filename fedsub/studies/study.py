@@ -200,5 +200,6 @@ def concerns(key: str, entry: Entry) -> bool:
     """
     method, dot, own = key.rpartition(".")
     if not dot:
-        return METHODS[entry.method].trains or key not in TRAINING
+        known = METHODS.get(entry.method)  # an unknown one is refused where its run is made
+        return known is None or known.trains or key not in TRAINING
     return method == entry.method and own not in entry.hyper

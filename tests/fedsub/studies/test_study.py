@@ -397,6 +397,22 @@ def test_of_a_diverged_run_nothing_is_chosen(place: Path, monkeypatch: pytest.Mo
     assert {values["lr"] for values in choose(study, place).values()} == {0.05}
 
 
+def test_values_whose_run_failed_are_not_chosen_and_the_row_stays(place: Path) -> None:
+    """A rate with which models leave all bounds ends its run: no upload can be used."""
+    text = STUDY.replace("lr = [0.01, 0.05]", "lr = [0.01, 1e9]")
+    assert text != STUDY
+    (place / "small.toml").write_text(text)
+    study = replace(shortened(read_study(place / "small.toml"), "0", 2), cells=((),))
+    study = replace(study, entries=tuple(e for e in study.entries if e.label == "fedavg"))
+    (place / "out").mkdir()
+    with pytest.raises(RunsFailedError, match=r"1 run failed(.|\n)*tuning-fedavg") as failed:
+        run_study(study, place / "out", in_this_process, nothing)
+    assert [values["lr"] for values in failed.value.chosen.values()] == [0.01]
+    rest = failed.value.rest
+    assert "Missing" not in rest.about
+    assert len(finished(rest, place / "out", failed.value.chosen)) == 1
+
+
 def test_several_seeds_choose_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By their mean; what diverges with any of them is not chosen."""
     (place / "small.toml").write_text(STUDY.replace("seeds = ", "tune-seeds = 2\nseeds = "))
