@@ -64,18 +64,17 @@ def trained(
 
 def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrategy) -> list[Tensor]:
     """Return the losses of a person's training and test windows, by the `i`-th of `params`."""
-    held, agreed = cohort.clients[i].at(strategy.finished_rounds), strategy.population.agreed
+    scaling = strategy.population.agreed.scaling
     one = {name: tensor[i : i + 1] for name, tensor in params.items()}
     found = []
-    for x, y in ((held.train_x, held.train_y), (held.test_x, held.test_y)):
-        assert agreed.scaling is not None
-        scaled = torch.from_numpy(apply(agreed.scaling, x)).unsqueeze(0)
+    for part in cohort.data.at(strategy.finished_rounds, scaling):
+        scaled, y = part.x[i : i + 1, : part.counts[i]], part.y[i : i + 1, : part.counts[i]]
         with torch.no_grad():
             learner = cohort.learner
             # The server gets one model, even where a person has several.
             whole = one.keys() == learner.predictor.parameter_shapes.keys()
             logits = (learner.predictor if whole else learner.model).forward(one, scaled)
-        found.append(cross_entropy(logits, torch.from_numpy(y).unsqueeze(0))[0])
+        found.append(cross_entropy(logits, y)[0])
     return found
 
 
