@@ -39,7 +39,8 @@ class Scale:
         With `centre` the mean alone: what hardly varies at one person's, and does at others', is
         then not made large.
         """
-        n = max(float(sums.counts.sum()), 1.0)
+        # Not of whole samples: of whom few count in part, a part of a sample does, too.
+        n = max(float(sums.cross[:, 0].sum()) / UNIT, 1.0)
         mean = sums.square[0, 1:] / n
         variance = np.maximum(np.diagonal(sums.square)[1:] / n - mean**2, LEAST_DEVIATION**2)
         return cls(mean, np.ones_like(mean) if centre else np.sqrt(variance))

@@ -66,6 +66,8 @@ class Rounded:
     def counted(self, samples: int, counts_as: int) -> Statistics:
         """Return what is added up where so many `samples` count as fewer: whole numbers."""
         whole = self.statistics()
+        if counts_as <= 0:
+            return whole - whole
         if counts_as >= samples:
             return whole
         part = counts_as / samples

@@ -1,6 +1,7 @@
 """What no samples can have led to: sums and equations that are refused, with a name for why.
 
 Rounding to 16 bits moves every number by up to half of what it was halved to: each check allows it.
+So nothing may be halved more often than its size demands, or the sender would choose the room.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fedsub_core.closed_form.sending import Rounded, unflat
-from fedsub_core.closed_form.sums import UNIT, triangle
+from fedsub_core.closed_form.sums import GREATEST, UNIT, triangle
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle
@@ -25,7 +26,7 @@ _CLOSE = 1e-3
 
 
 def check_sums(upload: Bundle, refuse: Refuse) -> None:
-    """Demand sums that some samples, as many as the upload says, could have."""
+    """Demand of sums what those of samples hold, as many as the upload says."""
     there = [name for name in (GRAM, CROSS, SHIFTS) if name in upload.tensors]
     if len(there) < 3:
         raise refuse("tensors of sums", ", ".join(there), f"{GRAM}, {CROSS}, {SHIFTS}, or none")
@@ -59,6 +60,20 @@ def _check(sums: Rounded, samples: int, refuse: Refuse) -> None:
     lengths = np.sqrt(np.maximum(squares, 0) + room)
     if (np.abs(sent) > lengths[rows] * lengths[columns]).any():
         raise refuse(GRAM, "a product larger than its squares allow", "sums of products")
+    _check_halvings(sums, refuse)
+
+
+def _check_halvings(sums: Rounded, refuse: Refuse) -> None:
+    """Demand halvings that numbers of 16 bits needed: one less would not have fitted."""
+    if sums.shifts[0] and (most := np.abs(sums.cross.astype(int)).max()) < GREATEST // 2:
+        got = f"{sums.shifts[0]} halvings of {CROSS}, at most {most} after them"
+        raise refuse(SHIFTS, got, f"none that {GREATEST // 2} or more is not left after")
+    _, _, diagonal = triangle(sums.cross.shape[1])
+    needless = (sums.shifts[1:] > 0) & (sums.gram[diagonal] < GREATEST // 4)
+    if needless.any():
+        feature = int(needless.argmax())
+        got = f"{sums.shifts[1:][feature]} halvings, a square of {sums.gram[diagonal][feature]}"
+        raise refuse(f"{SHIFTS} of feature {feature}", got, f"{GREATEST // 4} or more after any")
 
 
 def check_equations(upload: Bundle, candidates: int, classes: int, refuse: Refuse) -> None:

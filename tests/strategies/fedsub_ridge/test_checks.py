@@ -13,7 +13,7 @@ import pytest
 from fedsub_core.closed_form.grids import TEMPERATURES
 from fedsub_core.closed_form.sending import Rounded, flat
 from fedsub_core.closed_form.stacking import Equations
-from fedsub_core.closed_form.sums import packed, statistics
+from fedsub_core.closed_form.sums import packed, statistics, triangle
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire.bundles import Bundle, Dense, Part, Whole
 from fedsub_core.wire.envelope import refusal
@@ -130,3 +130,34 @@ def test_other_equations_are_refused_by_name(
     values[place] = value
     with pytest.raises(MessageRefused, match=complaint):
         check(replace(honest, **{name: values}))
+
+
+def test_who_sends_chooses_no_room_for_itself() -> None:
+    """A halving that was not needed would let numbers pass that are four times as large."""
+    honest = upload(12)
+    for feature in (0, 3):
+        small = with_("gram", put(packed(feature) - 1, 0))(honest)
+        with pytest.raises(MessageRefused, match=f"shifts of feature {feature}: got 16 halvings"):
+            check_sums(with_("shifts", put(1 + feature, 16.0))(_without(small, feature)), REFUSE)
+    nothing = with_("cross", put(slice(None), 0))(honest)
+    with pytest.raises(MessageRefused, match="16 halvings of cross, at most 0 after them"):
+        check_sums(with_("shifts", put(0, 16.0))(_without(nothing, 0)), REFUSE)
+
+
+def _without(one: Bundle, feature: int) -> Bundle:
+    """Return an upload whose products with a feature are 0, so that they fit any square."""
+    rows, columns, _ = triangle(FEATURES + 1)
+    return with_("gram", put((rows == feature) | (columns == feature), 0))(one)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 130, 131, 40_000])
+def test_the_halvings_of_real_sums_are_needed(samples: int) -> None:
+    """Also at the borders, where a number just fits."""
+    for level in (127, -128, 90, 3, 0):
+        x = np.full((samples, FEATURES), level / 128, np.float32)
+        x[: samples // 2, 1] = -level / 128
+        y = np.zeros(samples, np.int64)
+        sums = Rounded.of(statistics(x, y, CLASSES))
+        tensors: dict[str, Part] = {"gram": Whole(sums.gram), "cross": Whole(sums.cross)}
+        tensors["shifts"] = Dense(sums.shifts.astype(np.float32))
+        check_sums(Bundle(samples, tensors=tensors), REFUSE)
