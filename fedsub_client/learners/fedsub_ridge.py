@@ -38,12 +38,15 @@ class FedSubRidgeLearner(Learner):
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Solve a head of what is new; send sums if the server has others, equations if asked."""
+        known = state[SOLVED].tolist()
         state, heads = self._solved(state, received, data)
         uploads = []
         for i, (bundle, head) in enumerate(zip(received, heads, strict=True)):
             own = Own(data, i, self.model.classes)
             tensors: dict[str, Part] = {}
-            if bundle.version != own.version:
+            # Whoever lost its state, and is thought to have all sums, asks for them by its own.
+            lost = not known[i] and SUMS not in bundle.tensors
+            if lost or bundle.version != own.version:
                 sums = Rounded.of(own.statistics)
                 tensors = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
                 tensors[SHIFTS] = Dense(sums.shifts.astype(np.float32))

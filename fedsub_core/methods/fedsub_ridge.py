@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.closed_form.grids import ALONE, ON_EACH, TEMPERATURES
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
@@ -46,10 +47,19 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     noise: float = option(
         0.0,
         "deviation of the Gaussian noise on sums that leave the server, over how far one sample "
-        "can move them; nothing else is then pooled. 0: none",
+        "moves plain sums at most; nothing else is then pooled. 0: none",
         minimum=0,
     )
     noise_delta: float = option(1e-5, "delta at which epsilon is reported", above=0, below=1)
+
+
+def check(hyper: FedSubRidgeHyperparameters, rounds: int) -> None:
+    """Refuse noise on sums of groups: how often a sample is released in them nobody counts."""
+    if hyper.noise and hyper.groups != "none":
+        raise ConfigError(
+            f"fedsub-ridge: noise: got {hyper.noise:g} with groups = {hyper.groups}, expected "
+            "groups = none: what noise costs is counted for everybody's sums alone"
+        )
 
 
 def sums_of(name: str, model: Architecture) -> Declaration:
@@ -123,26 +133,29 @@ CARD = MethodCard(
     receives=receives,
     cost=cost,
     reports=("left_out_loss",),
+    check=check,
     trains=False,
     encodes=True,
     model="linear",
     choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "
-    "without a trace: three rounds are enough, whatever the run's, and no rate is to be tuned. "
+    "without a trace: three rounds in which all take part are enough, and no rate is to be tuned. "
     "Not where hand-made features are few and a trained body is much better.",
     privacy="The server sees of each person how many samples of each class there are, the mean of "
     "each class's features, and the mean products of all pairs of features: as many statistics of "
     "a person as no other method here shows. Of few samples these tell much; of one they are the "
     "sample's features. It also sees how well candidate heads do on samples left out, and a hash "
     "of all samples, which lets a guess of all of them be tested. Other devices see sums over "
-    "everybody, and over their groups: of two people, each can work out the other's. Models stay "
-    "at home.",
+    "everybody, and over their groups: of two people, each can work out the other's, and whoever "
+    "gets the sums before and after one person came, went or sent anew knows that person's. Models "
+    "stay at home.",
     decisions=(
         "The model is one linear layer on the encoder's features, whatever the run's model says; "
         "encoder = auto is kernels:100 for windows, relu:450 for feature vectors, and none is "
         "refused: sums of whole numbers are exact, sums of others are not.",
         "Round 1: everybody sends sums, and has a head of its own samples alone. Round 2: sums "
         "come back, and equations are sent. Round 3: these come back, summed, and heads are as "
-        "good as they get. Then nothing travels until somebody's samples change.",
+        "good as they get. Then nothing travels until somebody's samples change. Where few are "
+        "drawn for a round, sums change with each who comes, and all are sent again.",
         "A person's own samples are in the sums that it gets; leave-one-out takes them out again.",
         "The cost is of a round in which sums are new, by the clock on UCI HAR's windows, beside "
         "epochs of the CNN; in all other rounds it is nothing.",
@@ -155,7 +168,7 @@ CARD = MethodCard(
         "than others' (three times the median a sample) they are shortened; losses count up to 3 "
         "nats a sample above the least.",
         "robust filters for means of models do not apply: sums are checked one by one instead, and "
-        "a person whom others' sums harm does not use them.",
+        "who is harmed by others' sums gives them less weight.",
         "People are as far from each other as the means of their classes, on average over classes "
         "that both have; who shares no class with another is as far as the farthest. "
         "Clusters: average linkage.",

@@ -104,16 +104,16 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             if EQUATIONS in upload.tensors and sums and new:
                 after |= equations_noted(client, upload)
                 one, answers = replace(one, answered=sums), True
-            after |= noted(client, replace(one, sent=everything))
+            # Who sends sums gets all sums next: its samples are new, or its state was lost.
+            sent = 0 if GRAM in upload.tensors else everything
+            after |= noted(client, replace(one, sent=sent))
         anew = any(GRAM in upload.tensors for upload in uploads.values())
         if anew:
             after |= self._sums(state, after)
         after = after | self._pooled(after) if anew or answers else after
         if not self.hyper.noise:
             return after, []
-        if after[VERSIONS][0] != sums:
-            # Everybody's sums, and those of the group that a sample is in.
-            after[RELEASES] = after[RELEASES] + (1 if self.hyper.groups == "none" else 2)
+        after |= _released_anew(state, after)
         spent = spent_epsilon(self.hyper.noise, int(after[RELEASES]), self.hyper.noise_delta)
         return after, [MetricRow(turn.round, "", None, "epsilon", spent)]
 
@@ -125,7 +125,8 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         """
         left = without_person(state, client)
         left |= self._sums(state, left)
-        return left | self._pooled(left)
+        left |= self._pooled(left)
+        return left | (_released_anew(state, left) if self.hyper.noise else {})
 
     def _sums(self, before: State, after: State) -> State:
         """Return the part of the state that is everybody's sums, after some people's changed."""
@@ -141,6 +142,8 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         sums = self._everybody(state)
         of_sums = _name(sums.gram, sums.cross) if people(state) else 0
         of_all = _name(np.array(of_sums), mean.numpy()) if of_sums else 0
+        if self.hyper.noise:  # equations stay on the server, so new ones are no news
+            of_all = of_sums
         return {POOLED: mean, VERSIONS: torch.tensor([of_sums, of_all])}
 
     def _tensors(self, state: State, clients: Sequence[str]) -> dict[str, dict[str, Part]]:
@@ -189,6 +192,12 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
     def _everybody(state: State) -> Statistics:
         gram, cross = (state[f"{EVERYBODY}.{name}"].numpy() for name in (GRAM, CROSS))
         return Statistics(gram, cross)
+
+
+def _released_anew(before: State, after: State) -> State:
+    """Return the part of the state that counts releases: other sums leave with other noise."""
+    new = int(after[VERSIONS][0] not in (before[VERSIONS][0], 0))
+    return {RELEASES: after[RELEASES] + new}
 
 
 def _facts(upload: Bundle, before: Facts) -> Facts:

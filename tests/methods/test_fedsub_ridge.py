@@ -195,6 +195,20 @@ def test_an_upload_that_was_lost_is_sent_again() -> None:
     assert all("gram" in one.tensors for one in again.values())
 
 
+def test_who_lost_its_state_is_sent_all_sums_again(settled: Federated) -> None:
+    federated = Federated()
+    federated.run(FOUR, 4)
+    del federated.devices["p1"]
+    said = federated.run(FOUR, 4)
+    assert torch.equal(federated.head("p1"), settled.head("p1"))
+    assert "gram" in said[0]["p1"].tensors
+    assert not any(one.tensors for one in said[3].values())
+    assert_equal(
+        {k: v for k, v in federated.state.items() if "facts" not in k},
+        {k: v for k, v in settled.state.items() if "facts" not in k},
+    )
+
+
 def test_who_comes_late_or_never_took_part_is_given_all_sums() -> None:
     """Sums lack its samples: it adds them, and what it solves is what it solves inside."""
     federated, settled = Federated(prior=0.0), Federated(prior=0.0)
@@ -300,21 +314,26 @@ def test_the_model_is_linear_whatever_the_run_says(run_method: RunMethod) -> Non
     assert cohort.learner.model.parameter_shapes == shapes
 
 
-@pytest.mark.parametrize(("groups", "releases"), [("none", 1), ("clusters", 2)])
-def test_noise_hides_sums_once_and_its_price_is_said(
-    groups: str, releases: int, run_method: RunMethod
-) -> None:
+def test_noise_hides_sums_once_and_its_price_is_said(run_method: RunMethod) -> None:
     keys: dict[str, Any] = {"rounds": 4, **SMALL}
-    run = run_method(NAME, hyper={"noise": 2.0, "groups": groups}, **keys)
+    run = run_method(NAME, hyper={"noise": 2.0}, **keys)
     spent = [value for _, value in sorted(run.metric("epsilon").items())]
-    assert spent == [spent_epsilon(2.0, releases, 1e-5)] * 4, "the same sums are the same release"
+    assert spent == [spent_epsilon(2.0, 1, 1e-5)] * 4, "the same sums are the same release"
     strategy, state, turn = run.strategy, run.states[3], Turn(5, 9, 0)
     assert strategy.state is not None
     first, again = (strategy.downloads(strategy.state, ["new"], turn)[0] for _ in range(2))
     assert "pooled" not in first.tensors
     for name in first.tensors:
         np.testing.assert_array_equal(first.floats(name), again.floats(name))
-    plain = run_method(NAME, hyper={"groups": groups}, **keys)
+    plain = run_method(NAME, **keys)
     torch.testing.assert_close(state["everybody.gram"], plain.states[3]["everybody.gram"])
     sent = plain.strategy.downloads(plain.strategy.lasting_state(), ["new"], turn)[0]
     assert (sent.floats("everybody.gram") != first.floats("everybody.gram")).mean() > 0.9
+    left = strategy.without(strategy.state, "p1")
+    assert int(left["noise.releases"]) == 2, "sums without a person are another release"
+
+
+def test_noise_on_groups_sums_is_refused() -> None:
+    hyper = METHODS[NAME].hyperparameters(noise=1.0, groups="nearest")
+    with pytest.raises(ConfigError, match="got 1 with groups = nearest, expected groups = none"):
+        METHODS[NAME].check(hyper, 3)
