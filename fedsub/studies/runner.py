@@ -94,12 +94,21 @@ def run_study(study: Study, folder: Path, engine: Engine, progress: Progress) ->
     failed = run_tasks(first, folder, engine, "tuning", progress)
     rest = _without(study, _hopeless(study, first, failed), failed)
     chosen = choose(rest, folder, failed)
+    if failed:
+        said = ", ".join(sorted(failed))
+        rest = replace(rest, about=f"{rest.about}\n\nNothing chosen of runs that failed: {said}.")
     write_whole(folder / CHOSEN_FILE, (json.dumps(chosen, indent=2) + "\n").encode())
     last = list(final_tasks(rest, chosen))
     failed |= run_tasks(last, folder, engine, "runs", progress)
     if failed:
         raise RunsFailedError(failed, _without(rest, last, failed), chosen)
     return chosen
+
+
+def unfinished_tuning(study: Study, folder: Path) -> list[str]:
+    """Return the names of the study's tuning runs that have not finished."""
+    names = [task.name for task in tuning_tasks(study)]
+    return [name for name in names if not (folder / RUNS / name / SECONDS_FILE).is_file()]
 
 
 def _hopeless(study: Study, first: Sequence[Task], failed: Container[str]) -> list[Task]:

@@ -20,7 +20,7 @@ from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
-from fedsub.studies.runner import RUNS, choose
+from fedsub.studies.runner import CHOSEN_FILE, RUNS, choose, unfinished_tuning
 from fedsub.studies.study import INDIFFERENT, Cell, Study, name_of
 from fedsub.studies.study_file import kept_study
 from fedsub.studies.study_results import Row, Run, finished, tables
@@ -92,7 +92,9 @@ def renew_study_page(folder: Path) -> tuple[Path, list[Path]]:
     """
     study = kept_study(folder)
     try:
-        runs = finished(study, folder, choose(study, folder))
+        # Once values were chosen, a tuning run that is not there has failed.
+        failed = unfinished_tuning(study, folder) if (folder / CHOSEN_FILE).is_file() else ()
+        runs = finished(study, folder, choose(study, folder, failed))
     except (OSError, ValueError, KeyError, RunError) as error:
         raise RunError(
             f"{folder}: the study has runs to do ({error}); expected a finished one: start it "

@@ -21,7 +21,15 @@ import pytest
 
 from fedsub.studies.engine import Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.local_engine import local_engine
-from fedsub.studies.runner import RunsFailedError, Stage, choose, cost, run_study, run_tasks
+from fedsub.studies.runner import (
+    RunsFailedError,
+    Stage,
+    choose,
+    cost,
+    run_study,
+    run_tasks,
+    unfinished_tuning,
+)
 from fedsub.studies.study import Entry, Study, Task, task_of, tuning_tasks
 from fedsub.studies.study_file import read_study, shortened
 from fedsub.studies.study_page import write_study_page
@@ -409,8 +417,10 @@ def test_values_whose_run_failed_are_not_chosen_and_the_row_stays(place: Path) -
         run_study(study, place / "out", in_this_process, nothing)
     assert [values["lr"] for values in failed.value.chosen.values()] == [0.01]
     rest = failed.value.rest
-    assert "Missing" not in rest.about
+    assert "Missing" not in rest.about and "failed: tuning-fedavg" in rest.about
     assert len(finished(rest, place / "out", failed.value.chosen)) == 1
+    gone = unfinished_tuning(study, place / "out")
+    assert choose(study, place / "out", gone) == failed.value.chosen
 
 
 def test_several_seeds_choose_together(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
