@@ -79,7 +79,7 @@ def no_longer_than(seconds: float) -> SimpleNamespace:
 def main() -> None:
     """Run Flower's SuperNode, with its own options."""
     try:
-        seconds = read_seconds(LOOK_SECONDS, _DEFAULT_SECONDS, _LEAST_SECONDS)
+        seconds = read_seconds(LOOK_SECONDS, _DEFAULT_SECONDS, _LEAST_SECONDS, _DEFAULT_SECONDS)
     except ConfigError as error:
         sys.exit(f"fedsub-supernode: {error}")
     flower_module("flwr.supernode.start_client_internal", "time").time = no_longer_than(seconds)

@@ -12,8 +12,8 @@ from fedsub_core.errors import ConfigError
 LOOK_SECONDS, WARM_SECONDS = "FEDSUB_LOOK_SECONDS", "FEDSUB_WARM_SECONDS"
 
 
-def read_seconds(name: str, default: float, least: float = 0.0) -> float:
-    """Return the seconds, `least` or more, that the variable `name` says; `default` without it.
+def read_seconds(name: str, default: float, least: float = 0.0, most: float = math.inf) -> float:
+    """Return the seconds, `least` to `most`, that the variable `name` says; `default` without it.
 
     Raises
     ------
@@ -23,6 +23,7 @@ def read_seconds(name: str, default: float, least: float = 0.0) -> float:
     if (said := os.environ.get(name)) is None:
         return default
     with suppress(ValueError):
-        if least <= (seconds := float(said)) < math.inf:
+        if least <= (seconds := float(said)) <= most and seconds < math.inf:
             return seconds
-    raise ConfigError(f"{name}: got {said!r}, expected seconds, {least:g} or more")
+    expected = f"{least:g} or more" if most == math.inf else f"{least:g} to {most:g}"
+    raise ConfigError(f"{name}: got {said!r}, expected seconds, {expected}")

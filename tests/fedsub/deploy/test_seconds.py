@@ -28,17 +28,23 @@ def test_what_is_no_time_is_refused(said: str, monkeypatch: pytest.MonkeyPatch) 
         read_seconds(WARM_SECONDS, 600.0, 0.3)
 
 
+def test_more_than_can_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LOOK_SECONDS, "30")
+    with pytest.raises(ConfigError, match=r"got '30', expected seconds, 0\.1 to 3$"):
+        read_seconds(LOOK_SECONDS, 3.0, 0.1, 3.0)
+
+
 @pytest.mark.parametrize(
-    ("module", "program", "name", "said", "least"),
+    ("module", "program", "name", "said", "range_s"),
     [
-        (warm_superexec, "fedsub-superexec", WARM_SECONDS, "soon", "0"),
-        (answering_supernode, "fedsub-supernode", LOOK_SECONDS, "0", "0.1"),
+        (warm_superexec, "fedsub-superexec", WARM_SECONDS, "soon", "0 or more"),
+        (answering_supernode, "fedsub-supernode", LOOK_SECONDS, "0", "0.1 to 3"),
     ],
 )
 def test_a_program_says_so(
-    module: Any, program: str, name: str, said: str, least: str, monkeypatch: pytest.MonkeyPatch
+    module: Any, program: str, name: str, said: str, range_s: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, said)
     with pytest.raises(SystemExit) as ended:
         module.main()
-    assert ended.value.code == f"{program}: {name}: got {said!r}, expected seconds, {least} or more"
+    assert ended.value.code == f"{program}: {name}: got {said!r}, expected seconds, {range_s}"
