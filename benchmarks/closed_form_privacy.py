@@ -18,6 +18,7 @@ import sys
 from statistics import fmean
 
 import numpy as np
+from privacy import first_people  # a script beside this one
 from sklearn.metrics import roc_auc_score
 
 from fedsub.engines.simulation import build_grid, build_strategy
@@ -26,7 +27,6 @@ from fedsub_core.closed_form.noise import spent_epsilon
 from fedsub_core.closed_form.sums import Statistics, statistics, total
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 
@@ -99,11 +99,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.tiny:
         given = parser.parse_args([*TINY, *sys.argv[1:]])
-    people = load_federation(given.data)
-    names = list(people.clients)[: given.clients]
-    people = Federation(people.card, {name: people.clients[name] for name in names})
+    people = first_people(given.data, given.clients)
     keys: dict[str, Value] = {"device": "cpu"}
-    print(f"{given.data}: {len(names)} people")
+    print(f"{given.data}: {len(people.clients)} people")
     print("labels kept   membership by own sums   by everybody's")
     for share in given.train_shares:
         windows = encoded(people, keys | {"train-share": share})

@@ -52,6 +52,13 @@ MIXING: dict[str, Value] = {
 LINES = (*(f"{name} " for name in METHODS), "sigma 0 ", "sigma 1 ")
 
 
+def first_people(data: str, count: int) -> Federation:
+    """Return a federation of its first people."""
+    people = load_federation(data)
+    names = list(people.clients)[:count]
+    return Federation(people.card, {name: people.clients[name] for name in names})
+
+
 def trained(
     people: Federation, keys: Mapping[str, Value], name: str
 ) -> tuple[PersonalizedStrategy, CohortGrid]:
@@ -161,9 +168,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.tiny:
         given = parser.parse_args([*TINY, *sys.argv[1:]])
-    people = load_federation(given.data)
-    names = list(people.clients)[: given.clients]
-    people = Federation(people.card, {name: people.clients[name] for name in names})
+    people = first_people(given.data, given.clients)
+    names = list(people.clients)
     keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "device": "cpu"}
     keys["standardise"] = "federation"  # as the printed tables were measured
     print(f"{given.data}: {len(names)} people, {given.rounds} rounds, lr {given.lr:g}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,19 +62,10 @@ class Statistics:
         whole: NDArray[np.float64] = squared(self.gram, self.features + 1) / UNIT**2
         return whole
 
-    def first(self, features: int) -> Statistics:
-        """Return the statistics of the first `features` alone: those of a weaker device."""
-        return Statistics(self.gram[: packed(features)], self.cross[:, : features + 1])
-
 
 def packed(features: int) -> int:
     """Return how many numbers the lower triangle of a constant and `features` has."""
     return (features + 1) * (features + 2) // 2
-
-
-def features_of(packed_numbers: int) -> int:
-    """Inverse of :func:`packed`."""
-    return (isqrt(8 * packed_numbers + 1) - 3) // 2
 
 
 def squared(triangle: NDArray[np.number], rows: int) -> NDArray[np.float64]:

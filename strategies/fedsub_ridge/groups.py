@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.methods.fedsub_ridge import CROSS, FedSubRidgeHyperparameters
 from strategies.dividing import divided_into
-from strategies.fedsub_ridge.people import facts, key, people
+from strategies.fedsub_ridge.people import key, people
 from strategies.rounds.server_half import State
 
 Distances = NDArray[np.float64]
@@ -52,8 +52,6 @@ def class_distances(state: State, clients: Sequence[str]) -> Distances:
     """
     crosses = []
     for client in clients:
-        known = facts(state, client)
-        assert known is not None
         crosses.append(state[key(CROSS, client)].numpy().astype(np.float32))
     found = []
     for y in range(len(crosses[0])):

@@ -29,7 +29,7 @@ def counts_as(state: State, most: float) -> dict[str, int]:
     return {client: min(samples, bound) for client, samples in trusted.items()}
 
 
-def total(
+def sum_over(
     state: State, clients: Iterable[str], counts_as: Mapping[str, int], like: Statistics
 ) -> Statistics:
     """Return the sums over some people: exact, so that no order of theirs changes a bit.
@@ -61,8 +61,8 @@ def resummed(sums: Statistics, before: State, after: State, most: float) -> Stat
         for client in was.keys() & now.keys()
         if was[client] == now[client] and after[key(GRAM, client)] is before[key(GRAM, client)]
     }
-    left = sums - total(before, was.keys() - stay, was, sums)
-    return left + total(after, now.keys() - stay, now, sums)
+    left = sums - sum_over(before, was.keys() - stay, was, sums)
+    return left + sum_over(after, now.keys() - stay, now, sums)
 
 
 def pooled(

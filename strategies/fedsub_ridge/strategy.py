@@ -34,7 +34,7 @@ from strategies.fedsub_ridge.people import (
     sums_noted,
 )
 from strategies.fedsub_ridge.people import without as without_person
-from strategies.fedsub_ridge.pooling import counts_as, pooled, resummed, total
+from strategies.fedsub_ridge.pooling import counts_as, pooled, resummed, sum_over
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
@@ -164,7 +164,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
                 if not group:
                     continue
                 if group not in sums:
-                    theirs = total(state, group, counted, self._everybody(state))
+                    theirs = sum_over(state, group, counted, self._everybody(state))
                     sums[group] = _parts("", self._released(state, theirs, "\n".join(group)))
                 own |= {f"group{i}{name}": part for name, part in sums[group].items()}
             found[client] = own

@@ -21,7 +21,7 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Whole
-from strategies.fedsub_ridge.pooling import counts_as, total
+from strategies.fedsub_ridge.pooling import counts_as, sum_over
 from strategies.fedsub_ridge.strategy import FedSubRidgeStrategy
 
 from .method_runs import Run, assert_equal, people
@@ -181,7 +181,7 @@ def test_sums_kept_up_to_date_are_sums_anew(most: float) -> None:
         everybody = Statistics(
             *(federated.state[f"everybody.{name}"].numpy() for name in ("gram", "cross"))
         )
-        anew = total(federated.state, counted, counted, everybody)
+        anew = sum_over(federated.state, counted, counted, everybody)
         np.testing.assert_array_equal(everybody.gram, anew.gram)
         np.testing.assert_array_equal(everybody.cross, anew.cross)
 
