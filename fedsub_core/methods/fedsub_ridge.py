@@ -18,6 +18,8 @@ GRAM, CROSS, SHIFTS, EQUATIONS = "gram", "cross", "shifts", "equations"
 #: equations, a sample's worth.
 HELD, POOLED = "held", "pooled"
 EVERYBODY = "everybody"
+#: Of so many features sums take half a GiB to solve, and 64 MiB to send.
+MOST_FEATURES = 2**13
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,21 @@ def equations(hyper: FedSubRidgeHyperparameters) -> int:
 
 
 def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
-    """Declare statistics, which are sent when samples are new, and equations, when sums are."""
+    """Declare statistics, which are sent when samples are new, and equations, when sums are.
+
+    Raises
+    ------
+    ConfigError
+        Where there are so many features that their products would not fit.
+    """
     features = prod(model.input_shape)
+    if features > MOST_FEATURES:
+        to_solve, to_send = 8 * (features + 1) ** 2 / 2**30, 2 * _packed(features) / 2**30
+        raise ConfigError(
+            f"fedsub-ridge: got {features:,} features, whose products take {to_solve:.1f} GiB to "
+            f"solve and {to_send:.1f} GiB to send, expected {MOST_FEATURES:,} at most. Lower N of "
+            "the encoder"
+        )
     return {
         GRAM: whole((_packed(features),), optional=True),
         CROSS: whole((model.classes, features + 1), optional=True),

@@ -306,6 +306,12 @@ def test_no_encoder_is_refused_by_name() -> None:
         RunConfig(method="fedavg", beside=NAME, encoder="none")
 
 
+def test_more_features_than_fit_are_refused_before_a_round(run_method: RunMethod) -> None:
+    why = r"got 9,004 features, whose products take 0\.6 GiB to solve .* expected 8,192 at most"
+    with pytest.raises(ConfigError, match=why):
+        run_method(NAME, rounds=1, encoder="relu:9000")
+
+
 def test_the_model_is_linear_whatever_the_run_says(run_method: RunMethod) -> None:
     run = run_method(NAME, rounds=1, model="mlp", **SMALL)
     shapes = {"linear1.weight": (3, 12), "linear1.bias": (3,)}
