@@ -17,6 +17,7 @@ from setuptools import Extension, find_packages, setup
 
 PACKAGES = ["fedsub", "fedsub_data", "fedsub_server", "strategies", "fedsub_client", "fedsub_core"]
 CARDS = "fedsub_data.cards"
+TEMPLATE = "fedsub.new_method"
 KERNELS = Path("fedsub_core/kernels")
 SOURCES, HEADERS = (sorted(map(str, KERNELS.glob(f"*.{kind}"))) for kind in "ch")
 # Sums keep their order; products are fused with them where the processor can.
@@ -43,5 +44,9 @@ setup(
     ext_modules=LISTED,
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LISTED and LIMITED else {},
     package_dir={CARDS: "datasets"},
-    package_data={CARDS: ["*/*.toml", "*/*.md"], **{package: ["py.typed"] for package in PACKAGES}},
+    package_data={
+        CARDS: ["*/*.toml", "*/*.md"],
+        TEMPLATE: ["template/**/*.template"],
+        **{package: ["py.typed"] for package in PACKAGES},
+    },
 )

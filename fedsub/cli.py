@@ -17,7 +17,9 @@ from fedsub.commands.deploy import deploy
 from fedsub.commands.device import export, predict
 from fedsub.commands.forget import forget
 from fedsub.commands.methods import methods
+from fedsub.commands.models import models
 from fedsub.commands.nearest import Group
+from fedsub.commands.new import new
 from fedsub.commands.report import report
 from fedsub.commands.run import run
 from fedsub_core.errors import FedSubError, cut
@@ -42,7 +44,7 @@ def cli() -> None:
     )
 
 
-for command in (run, compare, report, methods, data, deploy, forget, predict, export):
+for command in (run, compare, report, methods, models, new, data, deploy, forget, predict, export):
     cli.add_command(command)
 
 

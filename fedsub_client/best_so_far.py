@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedsub_client.learners.base import State
+from fedsub_client.learner import State
 from fedsub_core.data.stacks import per_client
 from fedsub_core.metrics import Evaluation
 

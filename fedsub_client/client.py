@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedsub_client.best_so_far import used
 from fedsub_client.cohort import NOTHING, Cohort
-from fedsub_client.learners.base import Report
+from fedsub_client.learner import Report
 from fedsub_core.metrics import ClientMetrics
-from fedsub_core.models.chain import Params
+from fedsub_core.models.model import Params
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Instructions
@@ -60,7 +60,8 @@ class FedSubClient(NumPyClient):
         uploads, reports = self.cohort.fit(told.turn, told.scaling, [0], [received])
         self.report = reports[0]
         payload = self.cohort.encode(0, uploads[0], received, told.turn.round)
-        self.model = self.cohort.learner.personal(used(self.cohort.state))
+        state = self.cohort.in_use(told.turn, told.scaling)
+        self.model = self.cohort.learner.personal(state)
         values = dict(exchange.metrics_record(self.assess(told))) if told.also_evaluate else {}
         return [np.frombuffer(payload, np.uint8)], uploads[0].examples, values
 

@@ -18,7 +18,7 @@ from fedsub_client.best_so_far import (
     used,
     used_round,
 )
-from fedsub_client.learners.base import Learner, Report, State
+from fedsub_client.learner import Learner, Report, State
 from fedsub_client.own_gains import own_gains
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
@@ -28,13 +28,11 @@ from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.data.standardise import Scaling, moments
-from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.methods.table import method
-from fedsub_core.metrics import NEW, UNLABELLED, Evaluation, evaluate
-from fedsub_core.models.chain import Params
-from fedsub_core.models.kinds import build_model
+from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
+from fedsub_core.models.held import Held
+from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
@@ -65,6 +63,8 @@ class Cohort:
     wire : how messages are written.
     method, model : what trains, and the kind of model: for what is kept of both.
     encoder : what makes the features that the model sees; None: it sees samples.
+    version : what server and devices must share.
+    trains : whether the model is trained: its features are then standardised, too.
     """
 
     learner: Learner
@@ -78,6 +78,8 @@ class Cohort:
     method: str = ""
     model: str = ""
     encoder: Encoder | None = None
+    version: str = VERSION
+    trains: bool = True
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)
@@ -86,7 +88,9 @@ class Cohort:
 
     def __post_init__(self) -> None:
         widest = self.learner.model.widest
-        self.data = ScaledData(self.clients, self.standardise, self.device, widest, self.encoder)
+        self.data = ScaledData(
+            self.clients, self.standardise, self.device, widest, self.encoder, self.trains
+        )
         initial = self.learner.init(len(self.clients), self.seed)
         if self.clients[0].validation is not None:
             initial |= nothing_yet(initial)
@@ -113,13 +117,14 @@ class Cohort:
         return [
             Introduction(
                 c.client,
-                VERSION,
+                self.version,
                 self.card.classes,
                 c.shape,
                 Facts(len(c.train_y), c.capacity),
                 moments(c.train_x),
+                features=self.data.feature_moments(i),
             )
-            for c in (client.at(0) for client in self.clients)
+            for i, c in enumerate(client.at(0) for client in self.clients)
         ]
 
     def client_state(self, i: int) -> State:
@@ -127,6 +132,15 @@ class Cohort:
         reference = self.references[i]
         wire = {} if reference is None else reference.copy().state()
         return {name: tensor[i].cpu() for name, tensor in self.state.items()} | wire
+
+    def fits(self, state: Mapping[str, Tensor]) -> bool:
+        """Return whether a client of this cohort may have kept such a :meth:`client_state`.
+
+        One that said another capacity then kept tensors of other shapes.
+        """
+        return all(
+            name in state and state[name].shape == t.shape[1:] for name, t in self.state.items()
+        )
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Inverse of :meth:`client_state`, for all clients."""
@@ -251,6 +265,7 @@ class Cohort:
         if len(index) < len(self.clients):
             state, train = select_params(state, index), train.select(index)
         now = self.learner.personalise(state, received, train, turn)
+        now |= self.learner.settled(now, train)
         if not self.keeps_best:
             return now
         held = self.data.validation(scaling)
@@ -263,6 +278,12 @@ class Cohort:
             name: self.state[name].index_copy(0, rows, tensor) for name, tensor in best.items()
         }
         return used(now | best)
+
+    def in_use(self, turn: Turn, scaling: Scaling | None) -> State:
+        """Return the state in which all clients' models are used after training."""
+        train, _ = self.data.at(turn.round, scaling)
+        state = used(self.state)
+        return state | self.learner.settled(state, train)
 
     def evaluate(
         self, turn: Turn, scaling: Scaling | None, index: Sequence[int], state: State
@@ -285,7 +306,9 @@ class Cohort:
             found = replace(found, best_round=best[ROUND], validation=best[MACRO_F1])
             held = self.data.validation(scaling).holds(classes)
             labelled = labelled | held[list(index)]
-        found = found.with_class_mean(UNLABELLED, tested & ~labelled)
+        lacking = tested & ~labelled
+        found = found.with_class_mean(UNLABELLED, lacking)
+        found = found.with_class_mean(LABELLED, tested & labelled & lacking.any(1, keepdim=True))
         found = found.with_class_mean(NEW, new)
         alone = each(partial(self.learner.predict_alone, state), blocks)
         theirs = [one.argmax(2) for one in alone if one is not None]
@@ -309,12 +332,16 @@ def make_cohort(
     ------
     ConfigError
         If the method's hyperparameters do not fit the model, or the encoder not the samples.
+    ValueError
+        If clients hold different parts of it: what they keep cannot be stacked.
     """
     of, hyper = method(settings.method), settings.hyper
-    shape = clients[0].shape
-    text = resolve_encoder(settings.encoder, of.encodes, shape)
-    encoder = build_encoder(text, settings.seed, shape)
-    model = build_model(settings.model, model_shape(encoder, shape), len(card.classes))
+    shape, seed = clients[0].shape, settings.seed
+    shares = {c.capacity for c in clients}
+    if of.narrow and len(shares) > 1:
+        raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
+    held = Held.of(of, settings, seed, shape, len(card.classes), clients[0].capacity)
+    model = held.model
     learner = of.load_learner()(model, settings.training, hyper, of.sends(model, hyper))
     return Cohort(
         learner,
@@ -327,5 +354,7 @@ def make_cohort(
         settings.wire,
         settings.method,
         settings.model,
-        encoder,
+        held.encoder,
+        settings.version,
+        of.trains,
     )

@@ -24,12 +24,17 @@ from fedsub_client.model_file import model_bytes
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
+from fedsub_core.config.capacities import EXPECTED, capacities
 from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.sources import client_ids, load_client
+from fedsub_core.encoders.names import NONE, resolve_encoder
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
+from fedsub_core.methods.table import method
+from fedsub_core.models.names import is_place
+from fedsub_core.packages import version_with
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.exchange import Instructions
 
@@ -42,7 +47,9 @@ class Device:
     Which person: ``client-id`` and ``data`` (a federation's folder with that client's file) of
     the node's config; ``partition-id`` in Flower's simulation, the n-th client of the run
     config's ``data``. With ``state-dir`` its state lasts on disk, else as long as the node. With
-    ``capacity`` it says which share of a layer's units it can hold.
+    ``capacity`` it says which share of the encoder or model it can hold; in a simulation the run
+    config does. ``model`` is the one builder, ``package.module:builder`` or ``file.py:builder``,
+    that it runs where a server names it.
 
     Raises
     ------
@@ -57,9 +64,23 @@ class Device:
         self.simulated = "client-id" not in self.node
         self.people = client_ids(source) if self.simulated else []
         self.client = _client_id(self.node, self.people, source)
-        self.capacity = _capacity(self.node)
+        self.capacity = _capacity(self.node, self.client)
+        if self.simulated:
+            self.capacity = capacities(self.config.capacity, self.people)[self.client]
+        self._check_builder()
         self._context = context.state
         self.card, self.data = self._read(source)
+
+    def _check_builder(self) -> None:
+        """Refuse code that a server names and this device's owner does not."""
+        model = self.config.model
+        own = self.node.get("model", "nothing")
+        if is_place(model) and not self.simulated and own != model:
+            raise RunError(
+                f"client {self.client!r}: asked to build {model!r}, which is code of this device; "
+                f"got {own!r} in its node config, expected model={model!r} there, if its owner "
+                "trusts it"
+            )
 
     def _read(self, source: str) -> tuple[Card, ClientData]:
         try:
@@ -98,7 +119,7 @@ class Device:
         Raises
         ------
         MessageRefused
-            Where the server is of another version.
+            Where the server is of another version, or the package of a method of the run is.
         RunError
             Where a server asks a person's device for the person's model.
         """
@@ -106,15 +127,29 @@ class Device:
             return self._model(str(content.config_records[exchange.MODEL].get("run", "")))
         if handshake.HANDSHAKE in content:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
-            handshake.check_versions(record, self.client)
+            version = version_with(self.config.methods)
+            handshake.check_versions(record, self.client, version)
         # Of the file alone: what is saved may belong to a run of other settings.
         new = FileHistory.first(self.data, self.card)
-        client = self._numpy_client(self.config.method, new, None)
+        client = self._numpy_client(self._fullest, new, None)
         said = client.cohort.introductions()[0]
         if self.simulated:
             nodes = int(self.node["num-partitions"])
             said = replace(said, people=len(self.people), nodes=nodes)
         return RecordDict({handshake.HANDSHAKE: said.record()})
+
+    @property
+    def _fullest(self) -> str:
+        """The method of whose runs a device says most of itself: what it says is for all of them.
+
+        That is one that trains on features of an encoder, where there is one.
+        """
+        shape = self.data.x.shape[1:]
+        for name in self.config.methods:
+            card = method(name)
+            if card.trains and resolve_encoder(self.config.encoder, card.encodes, shape) != NONE:
+                return name
+        return self.config.method
 
     def train(self, content: RecordDict) -> RecordDict:
         """Do a round of local work and keep its outcome, before anybody hears of it."""
@@ -243,8 +278,14 @@ class Device:
         settings = self.config.device_settings(method)
         parts = split_client(self.data, self.card, settings.split, file.sizes, self.capacity)
         cohort = make_cohort(settings, self.card, [parts])
-        if saved is not None and saved.state:
+        if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
+        elif saved is not None and saved.state:
+            log.warning(
+                "client %s: its state is not of a device of capacity %g; it begins anew",
+                self.client,
+                self.capacity,
+            )
         elif not self.simulated:
             cohort.state = cohort.state | cohort.learner.own_secrets()
         return FedSubClient(cohort)
@@ -278,8 +319,10 @@ def _client_id(node: Mapping[str, Any], people: list[str], source: str) -> str:
     return people[partition]
 
 
-def _capacity(node: Mapping[str, Any]) -> float:
+def _capacity(node: Mapping[str, Any], client: str) -> float:
     capacity = node.get("capacity", 1.0)
     if type(capacity) not in (int, float) or not 0 < capacity <= 1:
-        raise DataError(f"node config: capacity: got {capacity!r}, expected a share in (0, 1]")
+        raise DataError(
+            f"client {client!r}: node config: capacity: got {capacity!r}, expected {EXPECTED}"
+        )
     return float(capacity)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsub_client.model_file import check_usable, is_model_file, model_of
+from fedsub_client.model_file import built, check_usable, is_model_file, model_of
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
-from fedsub_core.errors import RunError
+from fedsub_core.errors import ConfigError, RunError
 
 
-def load_model(where: Path | str) -> PersonalModel:
+def load_model(where: Path | str, named: str = "") -> PersonalModel:
     """Return the person's model in a device's state, or in a file of its own.
 
     Parameters
@@ -24,6 +24,9 @@ def load_model(where: Path | str) -> PersonalModel:
         A device's folder ``<state-dir>/<client-id>``, a ``<state-dir>`` of one client, the state
         file itself, or a model's file: ``<run>/<method>/models/<client>.safetensors`` of a
         simulation, or an export as safetensors.
+    named : str
+        ``package.module:builder`` or ``file.py:builder`` where such a builder made the model: a
+        file names code, and does not run it.
 
     Raises
     ------
@@ -50,6 +53,10 @@ def load_model(where: Path | str) -> PersonalModel:
             f"{file}: {error}; expected a state that a device saved after training a round, or a "
             "model's file of this version. Take another copy, or train again"
         ) from error
+    try:
+        model = built(model, named)
+    except ConfigError as error:
+        raise RunError(f"{file}: client {model.client!r}: {error}") from error
     check_usable(model, f"{file}: client {model.client!r}")
     return model
 

@@ -1,8 +1,9 @@
 """A person's model as one safetensors file that says itself what it is and how to compute with it.
 
 The same file lies in a simulation's ``models/`` and inside a device's state, and is what
-``fedsub export --format safetensors`` writes. Tensors are the parameters and what features are
-standardised with; the metadata's one key, ``fedsub``, says the rest as JSON.
+``fedsub export --format safetensors`` writes. Tensors are the parameters and what samples, and
+features of an encoder, are standardised with; the metadata's one key, ``fedsub``, says the rest as
+JSON.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,23 @@ from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.errors import FedSubError, RunError
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.described import describe, described
 from fedsub_core.models.mixture import Mixture
+from fedsub_core.models.model import Model
+from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.models.unbuilt import Unbuilt
 
-#: Without an encoder, and with one, whose numbers a reader draws from the seed.
-FORMAT, ENCODED = "fedsub-model 2", "fedsub-model 3"
+#: Without an encoder, and with one, whose numbers a reader draws from the seed; of a module, which
+#: its builder makes; and where an encoder's features are standardised, of any model.
+FORMAT, ENCODED, OF_MODULE = "fedsub-model 2", "fedsub-model 3", "fedsub-model 4"
+SCALED = "fedsub-model 5"
+FORMATS = FORMAT, ENCODED, OF_MODULE, SCALED
+#: What goes before the name of a number that a module has for everybody.
+CONSTANT = "constant."
 MEAN, STD = "standardise.mean", "standardise.std"
+FEATURE_MEAN, FEATURE_STD = "standardise.features.mean", "standardise.features.std"
 #: Under which the facts are kept in a file's metadata.
 FACTS = "fedsub"
 
@@ -54,7 +66,10 @@ def computes(model: PersonalModel) -> str:
     if model.encoder is None:
         return said
     plain = f"(x - {MEAN}) / {STD}"
-    return said.replace(plain, f"encode({plain})") + (
+    seen = f"encode({plain})"
+    if feature_tensors(model):
+        seen = f"({seen} - {FEATURE_MEAN}) / {FEATURE_STD}"
+    return said.replace(plain, seen) + (
         "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, Encoders"
     )
 
@@ -64,7 +79,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
     encoder = model.encoder
     encoded = {} if encoder is None else {"encoder": encoder.text, "encoder_seed": encoder.seed}
     return {
-        "format": FORMAT if encoder is None else ENCODED,
+        "format": _format(model),
         "client": model.client,
         "method": model.method,
         "round": model.round,
@@ -72,7 +87,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
         "shape": model.shape,
         **encoded,
         "kind": model.kind,
-        "layers": describe(model.architecture),
+        **_architecture(model.architecture),
         "experts": model.experts,
         "standardised": model.scaling is not None,
         "lacks": model.lacks,
@@ -80,18 +95,53 @@ def facts(model: PersonalModel) -> dict[str, Any]:
     }
 
 
+def _format(model: PersonalModel) -> str:
+    if feature_tensors(model):
+        return SCALED
+    if not isinstance(model.architecture, Chain):
+        return OF_MODULE
+    return FORMAT if model.encoder is None else ENCODED
+
+
+def _architecture(model: Model | Unbuilt) -> dict[str, Any]:
+    """Return how to compute: a chain's layers, or that the kind's builder makes the module."""
+    if isinstance(model, Chain):
+        return {"layers": describe(model)}
+    assert isinstance(model, (TorchModel, Unbuilt))
+    return {"layers": None, "norm": model.norm}
+
+
 def scaling_tensors(model: PersonalModel) -> tuple[Tensor, Tensor]:
-    """Return what features are standardised with, float32 [F]: 0 and 1 where they are not."""
+    """Return what samples are standardised with, float32 [F]: 0 and 1 where they are not."""
     if model.scaling is None:
         return torch.zeros(model.shape[0]), torch.ones(model.shape[0])
     return torch.from_numpy(model.scaling.mean.copy()), torch.from_numpy(model.scaling.std.copy())
 
 
+def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
+    """Return what an encoder's features are standardised with, by its name in the file.
+
+    Both are float32 [features]; {} where they are not.
+    """
+    if model.scaling is None or (own := model.scaling.features) is None:
+        return {}
+    return {FEATURE_MEAN: torch.tensor(own.mean), FEATURE_STD: torch.tensor(own.std)}
+
+
+def _standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
+    """Return all that a file holds beside the parameters, by name."""
+    mean, std = scaling_tensors(model)
+    return {MEAN: mean, STD: std, **feature_tensors(model)}
+
+
 def model_bytes(model: PersonalModel) -> bytes:
     """Return the file's bytes; the same for the same model."""
-    mean, std = scaling_tensors(model)
     tensors = {name: tensor.contiguous() for name, tensor in model.params.items()}
-    tensors = {name: tensor.clone() for name, tensor in (tensors | {MEAN: mean, STD: std}).items()}
+    if isinstance(model.architecture, (TorchModel, Unbuilt)):
+        own = model.architecture.constants.items()
+        tensors |= {CONSTANT + name: tensor.contiguous() for name, tensor in own}
+    tensors |= _standard_tensors(model)
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     told = facts(model)
     told["digest"] = checksum(tensors, json.dumps(told)).hex()
     return save_tensors(tensors, {FACTS: json.dumps(told)})
@@ -112,24 +162,34 @@ def model_of(data: bytes) -> PersonalModel:
     """
     try:
         of, tensors = json.loads(_metadata(data)[FACTS]), load_tensors(data)
-        if of["format"] not in (FORMAT, ENCODED):
-            raise RunError(f"written as {of['format']!r}, expected {FORMAT!r} or {ENCODED!r}")
+        if of["format"] not in FORMATS:
+            known = ", ".join(map(repr, FORMATS))
+            raise RunError(f"written as {of['format']!r}, expected one of {known}")
         if bytes.fromhex(of.pop("digest")) != checksum(tensors, json.dumps(of)):
             raise ValueError("its checksum is wrong")
         card = {f.name: of[f.name] for f in fields(Card) if f.name in of}
         shape, encoder = tuple(of["shape"]), None
-        if of["format"] == ENCODED:
+        if "encoder" in of:
             encoder = build_encoder(of["encoder"], of["encoder_seed"], shape)
-        mean, std = tensors.pop(MEAN).numpy(), tensors.pop(STD).numpy()
+        scaling = _scaling(tensors, MEAN, STD)
+        if of["format"] == SCALED:
+            features = _scaling(tensors, FEATURE_MEAN, FEATURE_STD)
+            scaling = replace(scaling, features=features)
+        seen = model_shape(encoder, shape)
+        architecture: Model | Unbuilt
+        if of["layers"] is None:
+            architecture = _unbuilt(of, seen, tensors)
+        else:
+            architecture = described(of["layers"], seen)
         return PersonalModel(
             of["client"],
             of["method"],
             of["round"],
             tensors,
-            described(of["layers"], model_shape(encoder, shape)),
+            architecture,
             of["kind"],
             parse_card(card, Path("the model's file")),
-            Scaling(mean, std) if of["standardised"] else None,
+            scaling if of["standardised"] else None,
             tuple(of["experts"]),
             of["lacks"],
             encoder,
@@ -138,6 +198,21 @@ def model_of(data: bytes) -> PersonalModel:
         raise
     except Exception as error:  # safetensors has errors of its own for each kind of damage
         raise RunError(f"damaged ({type(error).__name__}: {error})") from error
+
+
+def _unbuilt(of: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor]) -> Unbuilt:
+    """Return what the file says of a module; takes its constants out of the `tensors`."""
+    names = [name for name in tensors if name.startswith(CONSTANT)]
+    constants = {name.removeprefix(CONSTANT): tensors.pop(name) for name in names}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    return Unbuilt(of["kind"], seen, len(of["classes"]), shapes, constants, of["norm"])
+
+
+def built(model: PersonalModel, named: str = "") -> PersonalModel:
+    """Return the model with its module built, where it is one; see :meth:`Unbuilt.build`."""
+    if not isinstance(model.architecture, Unbuilt):
+        return model
+    return replace(model, architecture=model.architecture.build(named))
 
 
 def check_usable(model: PersonalModel, where: str) -> None:
@@ -156,12 +231,14 @@ def check_usable(model: PersonalModel, where: str) -> None:
             "would answer otherwise. Train with another setting"
         )
     try:
-        expected = dict(model.predictor.parameter_shapes)
+        expected = dict(model.predictor.tensor_shapes)
     except FedSubError as error:
         raise RunError(f"{where}: {error}. Use the version of FedSub that saved it") from error
     tensors = dict(model.params)
-    for name, tensor in zip((MEAN, STD), scaling_tensors(model), strict=True):
-        tensors[name], expected[name] = tensor, (model.shape[0],)
+    for name, tensor in _standard_tensors(model).items():
+        of_features = name in (FEATURE_MEAN, FEATURE_STD)
+        seen = model.architecture.input_shape if of_features else model.shape
+        tensors[name], expected[name] = tensor, (seen[0],)
     got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if got != expected:
         raise RunError(
@@ -185,6 +262,11 @@ def checksum(tensors: Mapping[str, Tensor], text: str = "") -> bytes:
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.digest()
+
+
+def _scaling(tensors: dict[str, Tensor], mean: str, std: str) -> Scaling:
+    """Take a standardisation out of a file's tensors."""
+    return Scaling(tensors.pop(mean).numpy(), tensors.pop(std).numpy())
 
 
 def _metadata(data: bytes) -> dict[str, str]:

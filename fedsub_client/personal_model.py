@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from fedsub_client.new_samples import check_distances, check_samples
 from fedsub_core.data.card import Card
-from fedsub_core.data.standardise import Scaling, apply
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.errors import DataError
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.encoders.standardised import seen
+from fedsub_core.errors import DataError, RunError
 from fedsub_core.models.mixture import Mixture
+from fedsub_core.models.model import Model, Params
+from fedsub_core.models.unbuilt import Unbuilt
 
 log = logging.getLogger("fedsub")
 
@@ -34,11 +36,12 @@ class PersonalModel:
     client, method : whose it is, and how it was trained.
     round : the last one that it was trained in.
     params : without a client axis, by their names in the architecture.
-    architecture : the chain of layers of the model, or of each of a mixture's; it sees what the
-        encoder makes of a sample.
+    architecture : of the model, or of each of a mixture's; it sees what the encoder makes of a
+        sample. What was read from a file and is not built yet computes nothing.
     kind : what that architecture is called; never ``auto``.
     card : classes, features and units of the data it was trained on.
-    scaling : what features are standardised with; None where they are not.
+    scaling : what samples, and an encoder's features, are standardised with; None where they are
+        not.
     experts : of a mixture (:class:`fedsub_core.models.mixture.Mixture`); () is one model.
     lacks : what it was tested with beside all this; such a model is not used.
     encoder : what makes features of standardised samples; None: the architecture sees these.
@@ -48,7 +51,7 @@ class PersonalModel:
     method: str
     round: int
     params: Params
-    architecture: Model
+    architecture: Model | Unbuilt
     kind: str
     card: Card
     scaling: Scaling | None
@@ -66,6 +69,8 @@ class PersonalModel:
     @cached_property
     def predictor(self) -> Model | Mixture:
         """What the parameters belong to, and computes with them."""
+        if isinstance(self.architecture, Unbuilt):
+            raise RunError(f"client {self.client!r}: its model {self.kind!r} is not built yet")
         return Mixture(self.architecture, self.experts) if self.experts else self.architecture
 
     def probabilities(self, x: NDArray[Any], source: str = "x") -> NDArray[np.float32]:
@@ -105,11 +110,9 @@ class PersonalModel:
     def _forward(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         # An overflow ends in a probability that is not finite, which is refused.
         with np.errstate(over="ignore"):
-            seen = x if self.scaling is None else apply(self.scaling, x)
-        if self.encoder is not None:
-            seen = self.encoder.encode(seen)
+            inputs = torch.from_numpy(seen(x, self.scaling, self.encoder))
         params = {name: tensor.unsqueeze(0) for name, tensor in self.params.items()}
         with torch.inference_mode():
-            logits = self.predictor.forward(params, torch.from_numpy(seen).unsqueeze(0))
+            logits = self.predictor.forward(params, inputs.unsqueeze(0))
             probabilities: NDArray[np.float32] = logits[0].softmax(1).numpy()
         return probabilities

@@ -18,7 +18,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from fedsub_client.file_history import FileHistory
-from fedsub_client.learners.base import Report, State
+from fedsub_client.learner import Report, State
 from fedsub_client.model_file import checksum, model_bytes, model_of
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import RunError

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, field, replace
 
 from fedsub_client.split_client import SplitClient
 from fedsub_core.data.stacks import Stack, stack, with_copies
-from fedsub_core.data.standardise import Scaling, apply, moments
+from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.data.standardise import scaling as own_scaling
 from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.standardised import (
+    feature_moments,
+    feature_scaling,
+    seen,
+    shared_features,
+)
 
 #: float32 values of the widest layer of a client's samples that are tested at a time, and how few
 #: and how many samples that may be. All blocks are full: a product's last digits depend on how many
@@ -31,6 +34,7 @@ class ScaledData:
     device : where the stacks live.
     widest : values of the model's widest layer, per sample.
     encoder : what makes the features that the stacks hold; None: they hold samples.
+    trains : whether the model is trained: its features are then standardised, too.
 
     Raises
     ------
@@ -43,6 +47,7 @@ class ScaledData:
     device: str
     widest: int
     encoder: Encoder | None = None
+    trains: bool = True
     _made: tuple[object, Stack, Stack] | None = field(init=False, default=None)
     _held_back: tuple[object, Stack] | None = field(init=False, default=None)
 
@@ -59,15 +64,15 @@ class ScaledData:
 
     def at(self, round: int, shared: Scaling | None) -> tuple[Stack, Stack]:
         """Return the round's train and test stacks; `shared` is the federation's scaling."""
-        standard = None if shared is None else shared.mean.tobytes() + shared.std.tobytes()
+        standard = None if shared is None else shared.bits
         key = standard, [c.held(round) for c in self.clients]
         if self._made is None or self._made[0] != key:
             train, test = [], []
             held = [c.at(round) for c in self.clients]
             for c in held:
                 own = self._scaling(c, shared)
-                train.append(self._seen(own, c.train_x))
-                test.append(self._seen(own, c.test_x))
+                train.append(seen(c.train_x, own, self.encoder))
+                test.append(seen(c.test_x, own, self.encoder))
             ids, capacities = [c.client for c in held], [c.capacity for c in held]
             ys, test_ys = [c.train_y for c in held], [c.test_y for c in held]
             trained = stack(ids, train, ys, self.device, capacities)
@@ -80,13 +85,13 @@ class ScaledData:
 
     def validation(self, shared: Scaling | None) -> Stack:
         """Return the stack of what is held back, as :meth:`at`; it is the same in all rounds."""
-        standard = None if shared is None else shared.mean.tobytes() + shared.std.tobytes()
+        standard = None if shared is None else shared.bits
         if self._held_back is None or self._held_back[0] != standard:
             xs, ys = [], []
             for c in self.clients:
                 own = self._scaling(c, shared)
                 assert c.validation is not None and c.validation_y is not None
-                xs.append(self._seen(own, c.x[c.validation]))
+                xs.append(seen(c.x[c.validation], own, self.encoder))
                 ys.append(c.validation_y)
             ids, capacities = [c.client for c in self.clients], [c.capacity for c in self.clients]
             held = stack(ids, xs, ys, self.device, capacities, self.tested_at_a_time)
@@ -98,13 +103,23 @@ class ScaledData:
         self._made = self._held_back = None
 
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
-        """Return what the `i`-th client's features are standardised with in `round`."""
+        """Return what the `i`-th client's samples are standardised with in `round`."""
         return self._scaling(self.clients[i].at(round), shared)
 
-    def _seen(self, own: Scaling | None, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return what a model sees of samples."""
-        x = x if own is None else apply(own, x)
-        return x if self.encoder is None else self.encoder.encode(x)
+    def feature_moments(self, i: int) -> Moments | None:
+        """Return what the `i`-th client says of its features before the first round, if anything.
+
+        None where the federation shares no standardisation of features.
+        """
+        if not shared_features(self.encoder, self.trains, self.standardise):
+            return None
+        assert self.encoder is not None
+        return feature_moments(self.encoder, self.clients[i].at(0).train_x)
 
     def _scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
-        return own_scaling(moments(held.train_x)) if self.standardise == "client" else shared
+        if self.standardise != "client":
+            return shared
+        own = own_scaling(moments(held.train_x))
+        if self.encoder is None or not self.trains:
+            return own
+        return replace(own, features=feature_scaling(feature_moments(self.encoder, held.train_x)))

@@ -32,7 +32,7 @@ class SplitClient:
     train_y, test_y : int64 [n]
     train_since, test_since : int64 [n] or None
         First round in which the client has each sample; None: from the start.
-    capacity : share of each hidden layer's units that the device can hold, in (0, 1].
+    capacity : share of the encoder or model that the device can hold, in (0, 1].
     together : how many successive samples hold much the same.
     t : float64 [samples], seconds; None where the file has none.
     kind : how training and test part were divided.

@@ -29,6 +29,7 @@ EXTRAS: Mapping[str, str] = {
     "ray": "ray",
     "dp_accounting": "privacy",
     "tensorboard": "tensorboard",
+    "pytest": "testing",
     "mlflow": "mlflow",
 }
 

@@ -19,9 +19,9 @@ from fedsub_core.paired import Gain
 
 #: The numbers of a gain, as metrics.
 GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
-#: Mean F1 of tested classes that a person has not labelled, and of those that came with the newest
-#: data. With macro_ before it: macro F1 of people who have such classes.
-UNLABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_new")
+#: Mean F1 of tested classes that a person has not labelled, of those that this person has, and of
+#: those that came with the newest data. With macro_ before it: macro F1 of people who have such.
+UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_new")
 #: Which round a client's model is of where the best is chosen, and by what.
 BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
 

@@ -182,6 +182,15 @@ def key_values(texts: Iterable[str], where: str, example: str) -> dict[str, str]
     return pairs
 
 
+def read_share(text: str) -> float | None:
+    """Return a share in (0, 1] that is written as a number; None for any other text."""
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if 0 < found <= 1 else None
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)

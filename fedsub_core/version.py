@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from fedsub_core.kernels.library import kernels_source
 
 #: Whose code decides what a run's numbers are.
-_PACKAGES = ("fedsub", "fedsub_client", "fedsub_core", "fedsub_server", "strategies")
+PACKAGES = ("fedsub", "fedsub_client", "fedsub_core", "fedsub_server", "strategies")
 
 
 def installed_version() -> str:
@@ -31,12 +32,17 @@ def code_digest() -> str:
     Of Python files, and of the compiled kernels, without which numbers differ in the last digits.
     """
     root = Path(__file__).parents[1]
+    return digest_of((root / package for package in PACKAGES), kernels_source())
+
+
+def digest_of(packages: Iterable[Path], more: str = "") -> str:
+    """Return a digest of the Python files of packages, each a folder or one file, and of a text."""
     digest = hashlib.blake2b(digest_size=5)
-    for package in _PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+    for package in packages:
+        for path in sorted(package.rglob("*.py")) if package.is_dir() else [package]:
+            digest.update(f"{path.relative_to(package.parent).as_posix()}\0".encode())
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
-    digest.update(kernels_source().encode())
+    digest.update(more.encode())
     return digest.hexdigest()
 
 

@@ -15,6 +15,7 @@ from fedsub_core.data.sources import card_here
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
+from fedsub_core.packages import package_build
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
@@ -76,7 +77,8 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
     make_folder(folder)
     settings = replace(config.server_settings(name), card=card_here(config.data))
     strategy: PersonalizedStrategy = method(name).load_strategy()(settings)
-    with RunDatabase(folder / DATABASE_FILE, decisive(config, name)) as database:
+    package, path = package_build(name), folder / DATABASE_FILE
+    with RunDatabase(path, decisive(config, name), package) as database:
         finished, state = database.load()
         if finished:
             strategy.resume(finished, dict(state[SERVER]))

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_server.rundb_bytes import to_bytes
-from fedsub_server.rundb_file import connect, database_errors
+from fedsub_server.rundb_file import PACKAGE, connect, database_errors
 from fedsub_server.rundb_seal import (
     Checked,
     Row,
@@ -31,6 +27,7 @@ from fedsub_server.rundb_seal import (
     sealed,
     transaction,
 )
+from fedsub_server.rundb_state import StateRows
 
 State = dict[str, dict[str, Tensor]]
 #: In `meta`: how many clients were forgotten.
@@ -49,6 +46,8 @@ class RunDatabase:
     config : flat mapping of names to plain values, optional
         What must be equal for a run to be resumed; leave out what may change, such as the number
         of rounds. None opens an existing database whatever its configuration, to read results.
+    package : str
+        Version and code of the package that offers the method, "" of FedSub's own.
 
     Raises
     ------
@@ -58,10 +57,13 @@ class RunDatabase:
         If the file is missing, corrupt, of another schema version or of another configuration.
     """
 
-    def __init__(self, path: Path, config: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, path: Path, config: Mapping[str, object] | None = None, package: str = ""
+    ) -> None:
         self.path = path
-        self._connection = connect(path, config)
+        self._connection = connect(path, config, package)
         self._check = Checked(self._connection)
+        self._state = StateRows(self._connection)
         self._forgotten = self.forgotten()
         self._since = time.monotonic()
 
@@ -104,7 +106,7 @@ class RunDatabase:
                 "INSERT INTO rounds VALUES (?, ?, ?)",
                 (round, time.monotonic() - self._since, metrics_checksum(iter(rows))),
             )
-            self._replace_state(state)
+            self._state.replace(state)
             self._connection.executemany(
                 "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
                 rows,
@@ -142,7 +144,7 @@ class RunDatabase:
                         f"{self.path}: round {last} was committed meanwhile, expected the state of "
                         f"round {round} to be the last: nothing was changed. Try again"
                     )
-                self._replace_state(state)
+                self._state.replace(state)
                 self._connection.execute(
                     "UPDATE metrics SET client = ? WHERE client = ?", (alias, client)
                 )
@@ -175,15 +177,8 @@ class RunDatabase:
         RunError
             If a stored group of tensors is damaged, or the metrics of a round.
         """
-        state: State = {}
         with self._reading(metrics=True):
-            for name, keys, crc, blob in self._connection.execute(
-                "SELECT name, keys, crc, tensors FROM state ORDER BY rowid"
-            ):
-                if zlib.crc32(blob) != crc:
-                    raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")
-                tensors = load_tensors(blob)
-                state[name] = {key: tensors[key] for key in json.loads(keys)}
+            state = self._state.load()
             return self._last_round() or 0, state
 
     def last_round(self) -> int:
@@ -233,15 +228,20 @@ class RunDatabase:
         return None if kept is None else int(kept)
 
     def trained_by(self) -> str:
-        """Return the version and code by which the run was begun, and code by which it went on."""
+        """Return the version and code by which the run was begun, and code by which it went on.
+
+        So too of the package that offers its method, if there is one.
+        """
         meta = self.meta()
-        return f"{meta['version']} (code {meta['code']})"
+        package = f" with {meta[PACKAGE]}" if PACKAGE in meta else ""
+        return f"{meta['version']} (code {meta['code']}){package}"
 
     def meta(self) -> dict[str, str]:
         """Return ``schema``, package ``version``, ``config`` (JSON) of the run's start, ``run``.
 
         ``run`` is a name drawn for the run, by which devices tell it from others. ``code`` has the
-        digests of the code that trained it, in order, with commas between. ``forgotten``
+        digests of the code that trained it, in order, with commas between; ``package`` the same of
+        the package that offers its method. ``forgotten``
         and ``peak_memory`` are there once there is something to count. ``seal`` is
         :mod:`fedsub_server.rundb_seal`'s.
         """
@@ -273,22 +273,17 @@ class RunDatabase:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Write in one transaction, on top of what was found to be as it was written."""
-        with database_errors(self.path, "written"), sealed(self._connection):
-            self._check()
-            yield
+        try:
+            with database_errors(self.path, "written"), sealed(self._connection):
+                self._check()
+                yield
+        except BaseException:
+            self._state.forget()  # what was written is not there
+            raise
 
     def _last_round(self) -> int | None:
         row = self._connection.execute("SELECT max(round) FROM rounds").fetchone()
         return None if row[0] is None else int(row[0])
-
-    def _replace_state(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        self._connection.execute("DELETE FROM state")
-        for name, tensors in state.items():
-            # safetensors sorts by name; the order that callers see is kept beside it.
-            keys, blob = json.dumps(list(tensors)), to_bytes(tensors)
-            self._connection.execute(
-                "INSERT INTO state VALUES (?, ?, ?, ?)", (name, keys, zlib.crc32(blob), blob)
-            )
 
     def _columns(self, row: MetricRow, last: int | None, round: int) -> Row:
         """Return a metric as SQLite gives it back: nan as None, and no zero below 0."""

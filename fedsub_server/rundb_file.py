@@ -16,6 +16,8 @@ from fedsub_core.version import VERSION, code_digest
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
 SCHEMA_VERSION = 3
+#: Where in `meta` the package stands that offers the method, if it is none of FedSub's own.
+PACKAGE = "package"
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
 _APPLICATION_ID = 0x66737562
 
@@ -40,8 +42,12 @@ CREATE TABLE metrics (
 """
 
 
-def connect(path: Path, config: Mapping[str, object] | None) -> sqlite3.Connection:
+def connect(
+    path: Path, config: Mapping[str, object] | None, package: str = ""
+) -> sqlite3.Connection:
     """Open the database at `path`, or make it where there is none and `config` is given.
+
+    `package` is version and code of the package that offers its method, "" of FedSub's own.
 
     Raises
     ------
@@ -60,6 +66,10 @@ def connect(path: Path, config: Mapping[str, object] | None) -> sqlite3.Connecti
         connection = sqlite3.connect(path, timeout=10, isolation_level=None)
         try:
             _open(connection, path, wanted)
+            if wanted is not None:
+                _note(connection, "code", code_digest())
+                if package:
+                    _note(connection, PACKAGE, package)
         except BaseException:
             connection.close()
             raise
@@ -77,8 +87,6 @@ def _open(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] 
         raise RunError(f"{path}: got a file that is no run's database; choose another run folder")
     else:
         _check(connection, path, wanted)
-        if wanted is not None:
-            _note_code(connection)
 
 
 def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
@@ -129,13 +137,14 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
         )
 
 
-def _note_code(connection: sqlite3.Connection) -> None:
-    """Keep that the run goes on with this code, where it was begun or last went on with another."""
-    (codes,) = connection.execute("SELECT value FROM meta WHERE key = 'code'").fetchone()
-    if codes.split(", ")[-1] != code_digest():
+def _note(connection: sqlite3.Connection, key: str, now: str) -> None:
+    """Keep by which code the run goes on, where it was begun or last went on by another."""
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    before = found[0].split(", ") if found else []
+    if before[-1:] != [now]:
         with sealed(connection):
             connection.execute(
-                "UPDATE meta SET value = ? WHERE key = 'code'", (f"{codes}, {code_digest()}",)
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, ", ".join([*before, now]))
             )
 
 

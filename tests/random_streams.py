@@ -16,10 +16,3 @@ def seed_streams(name: str) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
-
-
-def positions() -> tuple[object, ...]:
-    """Return where the streams are: equal before and after what does not draw from them."""
-    numpys = np.random.get_state(legacy=False)
-    at = (bytes(numpys["state"]["key"]), numpys["state"]["pos"], numpys["has_gauss"])
-    return (random.getstate(), at, bytes(torch.random.get_rng_state().numpy()))

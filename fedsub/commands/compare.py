@@ -35,6 +35,7 @@ from fedsub.commands.going_on import told_how_to_go_on
 @click.option("--seeds", help="instead of the file's, such as 0,1,2")
 @click.option("--rounds", type=click.IntRange(min=1), help="instead of the file's")
 @click.option("--only", multiple=True, metavar="KEY=VALUE", help="only tables with this value")
+@click.option("--row", multiple=True, metavar="NAME", help="only this row of the tables")
 def compare(
     study: Path,
     out: Path | None,
@@ -45,6 +46,7 @@ def compare(
     seeds: str | None,
     rounds: int | None,
     only: tuple[str, ...],
+    row: tuple[str, ...],
 ) -> None:
     """Train all runs of the file STUDY and print how the methods compare.
 
@@ -64,7 +66,7 @@ def compare(
 
     check_engine(engine, ray_address)
     console = Console()
-    wanted = shortened(read_study(study, data), seeds, rounds, only)
+    wanted = shortened(read_study(study, data), seeds, rounds, only, row)
     folder = (out or Path("runs") / study.stem).resolve()
     spread = (
         ray_engine(ray_address, jobs)
@@ -74,7 +76,8 @@ def compare(
     # A cluster that refuses leaves no folder behind.
     with spread as over, told_how_to_go_on(lambda: sys.argv[1:]), study_progress(console) as tell:
         make_folder(folder)
-        keep_study(folder, study, data, {"seeds": seeds, "rounds": rounds, "only": only})
+        asked = {"seeds": seeds, "rounds": rounds, "only": only, "row": row}
+        keep_study(folder, study, data, asked)
         failed = None
         try:
             chosen = run_study(wanted, folder, over, tell)

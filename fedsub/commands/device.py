@@ -27,6 +27,13 @@ _STATE = click.option(
     help="instead of both, a device's state (<state-dir>/<client-id>, or <state-dir> of a single "
     "client) or a model's file (<run>/<method>/models/<client>.safetensors)",
 )
+_MODEL = click.option(
+    "--model",
+    metavar="PLACE",
+    default="",
+    help="package.module:builder or file.py:builder that made the model, where one did: a model's "
+    "file names code and does not run it",
+)
 _FORCE = click.option("--force", is_flag=True, help="replace the file that is there")
 _ENDINGS = (".csv", ".npz")
 
@@ -35,6 +42,7 @@ _ENDINGS = (".csv", ".npz")
 @_CLIENT
 @_RUN
 @_STATE
+@_MODEL
 @click.option(
     "--input",
     "samples",
@@ -52,6 +60,7 @@ def predict(
     client: str | None,
     run: Path | None,
     state: Path | None,
+    model: str,
     samples: Path,
     output: Path | None,
     force: bool,
@@ -70,15 +79,15 @@ def predict(
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
-    model = load_model(_where(client, run, state))
-    found = model.probabilities(read_samples(samples), str(samples))
-    classes = model.card.classes
+    own = load_model(_where(client, run, state), model)
+    found = own.probabilities(read_samples(samples), str(samples))
+    classes = own.card.classes
     if output is None:
         click.echo(_csv(found, classes), nl=False)
         return
     data = _npz(found, classes) if output.suffix == ".npz" else _csv(found, classes).encode()
     write_whole(output, data)
-    about = f"client {model.client}, {model.method}'s model of round {model.round}"
+    about = f"client {own.client}, {own.method}'s model of round {own.round}"
     click.echo(f"{about}: {len(found):,} predictions: {output}")
 
 
@@ -86,6 +95,7 @@ def predict(
 @_CLIENT
 @_RUN
 @_STATE
+@_MODEL
 @click.option(
     "--format",
     type=click.Choice(("onnx", "torchscript", "safetensors")),
@@ -100,6 +110,7 @@ def export(
     client: str | None,
     run: Path | None,
     state: Path | None,
+    model: str,
     format: str,
     output: Path,
     force: bool,
@@ -113,15 +124,15 @@ def export(
     from fedsub.export.formats import export as write_model
     from fedsub_client.loaded_model import load_model
 
-    model = load_model(_where(client, run, state))
-    difference = write_model(model, format, output, force)
+    own = load_model(_where(client, run, state), model)
+    difference = write_model(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"
         if difference is None
         else f"read back, probabilities differ by {difference:.1g} at most"
     )
-    shape = ", ".join(map(str, model.shape))
-    about = f"client {model.client}, {model.method}'s model of round {model.round}"
+    shape = ", ".join(map(str, own.shape))
+    about = f"client {own.client}, {own.method}'s model of round {own.round}"
     click.echo(f"{about}, x [batch, {shape}]: {checked}: {output}")
 
 

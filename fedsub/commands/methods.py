@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
 from fedsub.report.methods import default, facts, longer_facts, markdown, meaning
+from fedsub.report.wire_table import renew_page
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.table import BROKEN, METHODS, method
+from fedsub_core.methods.table import BROKEN, INSTALLED, METHODS, method
 from fedsub_core.options import describe
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--markdown", "page", is_flag=True, help="print docs/methods.md, which says it all")
-def methods(name: str | None, page: bool) -> None:
+@click.option(
+    "--wire",
+    metavar="PAGE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="write what FedSub's own methods send into docs/wire-format.md",
+)
+def methods(name: str | None, page: bool, wire: Path | None) -> None:
     """List the methods: paper, what is sent, cost, which model is tested, hyperparameters.
 
     With NAME that one alone, and at length: what it shows of people, what was decided where its
@@ -24,6 +33,9 @@ def methods(name: str | None, page: bool) -> None:
     epochs of plain training on a device's own data, at one epoch a round and the defaults.
     """
     cards = [method(name)] if name else list(METHODS.values())
+    if wire is not None:
+        renew_page(wire, [card for card in METHODS.values() if card.name not in INSTALLED])
+        return
     if page:
         click.echo(markdown(cards), nl=False)
         return

@@ -51,7 +51,7 @@ def superlink(credentials: Credentials, fleet: int, port: int, database: Path) -
 
 
 def supernode(
-    credentials: Credentials, fleet: int, port: int, key: Path, settings: Mapping[str, str]
+    credentials: Credentials, fleet: int, port: int, key: Path, settings: Mapping[str, str | float]
 ) -> list[str]:
     """Return the command of a SuperNode with a private `key` and the node config `settings`."""
     command = [flower_program("fedsub-supernode"), *credentials.server]

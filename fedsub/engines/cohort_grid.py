@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from math import prod
 
 import torch
 from flwr.app import Message, MessageType
@@ -20,7 +21,7 @@ from fedsub.engines.gathering import Members, gathered, give_back
 from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import SimulationGrid, by_size
 from fedsub_client.cohort import Cohort, make_cohort
-from fedsub_client.learners.base import State
+from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
@@ -37,6 +38,8 @@ CHUNK = {"cpu": 8, "cuda": 512}
 #: So many times the least samples of a stack are its most. Stacks are padded to the longest, which
 #: costs a CPU time; a GPU loses more by going through more stacks.
 LIKE = {"cpu": 4.0, "cuda": math.inf}
+#: Of more bytes of what models see, each stack is made anew in each round.
+STACKS_BYTES = 2**31
 
 
 class CohortGrid(SimulationGrid):
@@ -67,19 +70,25 @@ class CohortGrid(SimulationGrid):
         waves = -(-len(clients) // (workers * CHUNK[device]))
         self._size = size = -(-len(clients) // (workers * waves))
         self._like = LIKE[device]
-        counts = [len(client.train_y) for client in clients]
         self.cohorts = [
             make_cohort(settings, card, clients[part], device)
-            for part in stacks_of(counts, size, self._like)
+            for part in stacks_of(*sizes(clients), size, self._like)
         ]
         places = [(cohort, i) for cohort in self.cohorts for i in range(len(cohort.clients))]
-        #: Whether some rounds ask only some clients.
+        #: Whether some rounds ask only some clients, and whether all stacks fit into memory.
         self._sampled = False
+        width = prod(self.cohorts[0].learner.model.input_shape)
+        samples = sum(len(one.train_y) + len(one.test_y) for one in clients)
+        self._fits = 4 * width * samples <= STACKS_BYTES
         self._where = dict(zip(self._nodes, places, strict=True))
         # No thread knows the grid: its models' memory is free as soon as the grid is dropped.
         pool: ThreadPoolExecutor
         pool = ThreadPoolExecutor(workers, initializer=lambda: _begin(pool, workers))
         self._pool = pool
+
+    def stack_of(self, node: int) -> int:
+        """Return a number of the stack that a client is in."""
+        return id(self._where[node][0])
 
     def close(self) -> None:
         """End the worker threads."""
@@ -125,7 +134,6 @@ class CohortGrid(SimulationGrid):
     def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
         """Let clients answer messages of one kind, in stacks as full as can be."""
         told = {message.metadata.dst_node_id: message for message in asked}
-        self._sampled |= kind == MessageType.TRAIN and len(told) < len(self._where)
         by_cohort = defaultdict[int, list[int]](list)
         for node in sorted(told):
             by_cohort[id(self._where[node][0])].append(node)
@@ -134,15 +142,16 @@ class CohortGrid(SimulationGrid):
             whole = len(nodes) == len(self._where[nodes[0]][0].clients)
             groups += [nodes] if whole else []
             few += [] if whole else nodes
-        # Ascending nodes have fewer and fewer samples.
-        held = [self._where[node] for node in few]
-        counts = [len(cohort.clients[i].train_y) for cohort, i in held]
-        groups += [few[part] for part in stacks_of(counts, self._size, self._like)]
+        self._sampled |= kind == MessageType.TRAIN and bool(few)
+        # Ascending nodes have less and less capacity, and of one capacity fewer and fewer samples.
+        held = [cohort.clients[i] for cohort, i in (self._where[node] for node in few)]
+        groups += [few[part] for part in stacks_of(*sizes(held), self._size, self._like)]
         tasks = []
         for nodes in groups:
             members = [self._where[node] for node in nodes]
             given = members, [told[node] for node in nodes]
-            task = self._pool.submit(_answer, kind, *given, keep_data=not self._sampled)
+            keep = self._fits and not self._sampled
+            task = self._pool.submit(_answer, kind, *given, keep_data=keep)
             tasks.append((task, members))
         for task, members in tasks:
             replies, joined = task.result()
@@ -168,19 +177,28 @@ def _answer(
     return ANSWERS[kind](joined, list(enumerate(told))), joined
 
 
-def stacks_of(counts: Sequence[int], most: int, like: float) -> list[slice]:
-    """Cut clients, those with most samples first, into stacks of at most `most` like ones.
+def stacks_of(
+    capacities: Sequence[float], counts: Sequence[int], most: int, like: float
+) -> list[slice]:
+    """Cut clients, in the order of :func:`by_size`, into stacks of at most `most` like ones.
 
     Parameters
     ----------
-    counts : each client's samples, in descending order.
+    capacities, counts : each client's, and its samples; a stack's capacity is one.
     like : how many times a stack's least its most samples may be.
     """
     begins = list[int]()
-    for i, count in enumerate(counts):
-        if not begins or i - begins[-1] == most or counts[begins[-1]] > like * count:
+    for i, (capacity, count) in enumerate(zip(capacities, counts, strict=True)):
+        first = begins[-1] if begins else i
+        other = capacities[first] != capacity or counts[first] > like * count
+        if not begins or i - first == most or other:
             begins.append(i)
     return [slice(begin, end) for begin, end in pairwise([*begins, len(counts)])]
+
+
+def sizes(clients: Sequence[SplitClient]) -> tuple[list[float], list[int]]:
+    """Return each client's capacity, and how many training samples it has."""
+    return [one.capacity for one in clients], [len(one.train_y) for one in clients]
 
 
 def resolve_device(device: str) -> str:

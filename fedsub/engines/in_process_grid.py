@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedsub_client.learners.base import State
+from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.data.standardise import Scaling
@@ -121,5 +121,8 @@ class SimulationGrid(InProcessGrid):
 
 
 def by_size(clients: Sequence[SplitClient]) -> list[SplitClient]:
-    """Return clients with like sizes together, for a stack is padded to its longest; ties by id."""
-    return sorted(clients, key=lambda c: (-len(c.train_y), c.client))
+    """Return clients of one capacity together, and in these of like sizes; ties by id.
+
+    What they keep is then of one shape, and a stack is padded to its longest.
+    """
+    return sorted(clients, key=lambda c: (-c.capacity, -len(c.train_y), c.client))

@@ -19,15 +19,15 @@ from flwr.app import Message, MessageType
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.in_process_grid import SimulationGrid, by_size
 from fedsub.engines.ray_cluster import check_version, in_short
-from fedsub_client.learners.base import State
+from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
+from fedsub_core.packages import build_with
 from fedsub_core.turn import Turn
-from fedsub_core.version import build
 from fedsub_core.wire.bundles import Bundle
 
 log = logging.getLogger("fedsub")
@@ -145,7 +145,9 @@ class RayGrid(SimulationGrid):
         # No CPU is asked for: where a node is lost, the others take its workers, too.
         there = NodeAffinitySchedulingStrategy(places[w % len(places)], soft=True)
         worker = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=there)(_Worker)
-        return worker.remote(build(), *self._of, self._clients[w], self._shares[w], kept)
+        return worker.remote(
+            build_with(self._of[0].method), *self._of, self._clients[w], self._shares[w], kept
+        )
 
     def _places(self) -> list[str]:
         """Return the node of every CPU of the cluster, anew: nodes come and go."""
@@ -171,7 +173,8 @@ class _Worker:
         nodes: Sequence[int],
         kept: States | None,
     ) -> None:
-        check_version("this one", build(), version)  # it may have joined after the others
+        # It may have joined after the others.
+        check_version("this one", build_with(settings.method), version)
         torch.set_num_threads(1)
         self.grid = CohortGrid(settings, card, clients, "cpu", 1, nodes)
         if kept:

@@ -29,10 +29,12 @@ from fedsub.deploy.processes import POLL_SECONDS, Child, Supervisor
 from fedsub.deploy.seconds import LOOK_SECONDS
 from fedsub.deploy.signals import EndSignals
 from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
+from fedsub_core.config.capacities import capacities
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.data.sources import absolute_source
+from fedsub_core.data.sources import absolute_source, client_ids
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_whole
+from fedsub_core.models.names import is_place
 from fedsub_server.results import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
@@ -67,6 +69,7 @@ class Rehearsal:
     def __init__(self, config: RunConfig, clients: int, say: Say, progress: Rounds) -> None:
         federation = choose_clients(config, clients)
         self.clients = list(federation.clients)
+        self.capacities = capacities(config.capacity, client_ids(config.data))
         self.place = make_workplace(Path(config.out), federation)
         run = str(self.place.run)
         data = absolute_source(config.data)
@@ -184,11 +187,14 @@ class Rehearsal:
     def _start_devices(self) -> None:
         place = self.place
         for client, port in zip(self.clients, self.node_ports, strict=True):
-            settings = {
+            settings: dict[str, str | float] = {
                 "client-id": client,
                 "data": str(place.device(client)),
                 "state-dir": str(place.state),
+                "capacity": self.capacities[client],
             }
+            if is_place(self.config.model):
+                settings["model"] = self.config.model
             key = place.key(client)
             command = supernode(place.credentials, self.fleet, port, key, settings)
             self._start(f"supernode-{client}", command, _DEVICES)

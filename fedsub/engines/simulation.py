@@ -14,6 +14,7 @@ from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
 from fedsub_client.model_file import model_bytes
 from fedsub_client.split_client import SplitClient, split_client
+from fedsub_core.config.capacities import capacities
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.federation import Federation
@@ -22,6 +23,7 @@ from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
+from fedsub_core.packages import package_build
 from fedsub_server.results import DATABASE_FILE, MODELS
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
@@ -64,7 +66,7 @@ class Checkpoints:
 def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGrid:
     """Return the in-process federation for method `name`, every client's data split."""
     settings = config.device_settings(name)
-    clients = split_clients(settings.split, federation)
+    clients = split_clients(settings.split, federation, config.capacity)
     return CohortGrid(settings, federation.card, clients, config.device, config.workers)
 
 
@@ -86,24 +88,30 @@ def ray_grids(address: str | None) -> Iterator[MakeGrid]:
                     "workers train on their CPUs"
                 )
             settings = config.device_settings(name)
-            people = split_clients(settings.split, federation)
+            people = split_clients(settings.split, federation, config.capacity)
             return RayGrid(ray, settings, federation.card, people)
 
         yield make
 
 
-def split_clients(settings: SplitSettings, federation: Federation) -> list[SplitClient]:
-    """Return every client's data, split.
+def split_clients(
+    settings: SplitSettings, federation: Federation, capacity: str = "1"
+) -> list[SplitClient]:
+    """Return every client's data, split; `capacity` is the option of that name.
 
     Raises
     ------
     DataError
         Which clients cannot be split, all of them, and why the first few.
+    ConfigError
+        If `capacity` names somebody else.
     """
     people, refused = [], dict[str, DataError]()
+    shares = capacities(capacity, list(federation.clients))
     for name, data in federation.clients.items():
         try:
-            people.append(split_client(data, federation.card, settings))
+            one = split_client(data, federation.card, settings, capacity=shares[name])
+            people.append(one)
         except DataError as error:
             refused[name] = error
     if len(refused) == 1:
@@ -127,9 +135,8 @@ def open_database(
     config: RunConfig, name: str, federation: Federation, folder: Path
 ) -> RunDatabase:
     """Open or make the database of method `name`; it belongs to this configuration and data."""
-    return RunDatabase(
-        folder / DATABASE_FILE, {**decisive(config, name), **fingerprints(federation)}
-    )
+    decides = {**decisive(config, name), **fingerprints(federation)}
+    return RunDatabase(folder / DATABASE_FILE, decides, package_build(name))
 
 
 def train_method(

@@ -43,12 +43,12 @@ class Format:
     Parameters
     ----------
     encode : makes the file's bytes.
-    run : reads a file back, as a function from raw features to probabilities; None where what
-        that takes is not installed.
+    run : reads a model's file back, as a function from raw features to probabilities; None where
+        what that takes is not installed.
     """
 
     encode: Callable[[PersonalModel], bytes]
-    run: Callable[[Path], Run | None]
+    run: Callable[[Path, PersonalModel], Run | None]
 
 
 def export(model: PersonalModel, format: str, path: Path, force: bool = False) -> float | None:
@@ -75,7 +75,7 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
     differences: list[float] = []
 
     def check(new: Path) -> None:
-        run = FORMATS[format].run(new)
+        run = FORMATS[format].run(new, model)
         if run is None:
             return
         differences.extend(_difference(model, run, samples) for samples in (1, 7))
@@ -128,7 +128,7 @@ def _torchscript(model: PersonalModel) -> bytes:
     return file.getvalue()
 
 
-def _run_torchscript(path: Path) -> Run:
+def _run_torchscript(path: Path, model: PersonalModel) -> Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module: Any = torch.jit.load(path)  # type: ignore[no-untyped-call]
@@ -141,12 +141,16 @@ def _run_torchscript(path: Path) -> Run:
     return run
 
 
-def _run_safetensors(path: Path) -> Run:
-    return load_model(path).probabilities
+def _run_safetensors(path: Path, model: PersonalModel) -> Run:
+    return load_model(path, model.kind).probabilities
+
+
+def _run_onnx(path: Path, model: PersonalModel) -> Run | None:
+    return run_onnx(path)
 
 
 FORMATS = {
-    "onnx": Format(_onnx, run_onnx),
+    "onnx": Format(_onnx, _run_onnx),
     "torchscript": Format(_torchscript, _run_torchscript),
     "safetensors": Format(model_bytes, _run_safetensors),
 }

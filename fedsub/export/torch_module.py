@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from fedsub.export.encoder_module import encoder_module
-from fedsub_client.model_file import scaling_tensors
+from fedsub_client.model_file import feature_tensors, scaling_tensors
 from fedsub_client.personal_model import PersonalModel
-from fedsub_core.models.chain import Params
 from fedsub_core.models.experts import HEAD
 from fedsub_core.models.mixture import Common, Mixture, finite, of_held, unit_length
+from fedsub_core.models.model import Params
 from fedsub_core.models.to_torch import to_torch
 
 
@@ -34,6 +34,8 @@ class PersonalModule(nn.Module):
         self.register_buffer("mean", mean.reshape(axes))
         self.register_buffer("std", std.reshape(axes))
         self.encoder = nn.Identity() if model.encoder is None else encoder_module(model.encoder)
+        of_features = feature_tensors(model)
+        self.features = Standardised(*of_features.values()) if of_features else nn.Identity()
         predictor, params = model.predictor, model.params
         self.layers: nn.Module
         if isinstance(predictor, Mixture):
@@ -49,8 +51,24 @@ class PersonalModule(nn.Module):
 
     def seen(self, x: Tensor) -> Tensor:
         """Return what the layers see of samples."""
-        features: Tensor = self.encoder((x - self.mean) / self.std)
-        return features
+        found: Tensor = self.features(self.encoder((x - self.mean) / self.std))
+        return found
+
+
+class Standardised(nn.Module):
+    """An encoder's features ``[batch, F]``, less a mean ``[F]``, over a deviation ``[F]``."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return them standardised."""
+        return (features - self.mean) / self.std
 
 
 class MixtureModule(nn.Module):

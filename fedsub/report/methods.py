@@ -8,12 +8,12 @@ from math import prod
 
 from fedsub_core.encoders.names import OF_VECTORS, OF_WINDOWS
 from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.models.architecture import Architecture, FullyConnected
+from fedsub_core.models.architecture import Architecture, FullyConnected, Layers
 from fedsub_core.options import Option, describe
-from fedsub_core.wire.bundles import Bits, Declaration, Declared, Dense, Elements, Whole
+from fedsub_core.wire.bundles import Declaration, Declared, Kind
 
 #: Of which shares are given: the papers' model for activity recognition, 3-128-512-6.
-EXAMPLE = Architecture(
+EXAMPLE = Layers(
     (
         FullyConnected("linear1", 128, 3),
         FullyConnected("linear2", 512, 128),
@@ -22,7 +22,7 @@ EXAMPLE = Architecture(
     (3,),
 )
 #: What the linear model of a method in closed form sees of such a sample: with 450 random features.
-ENCODED = Architecture((FullyConnected("linear1", 6, 453),), (453,))
+ENCODED = Layers((FullyConnected("linear1", 6, 453),), (453,))
 #: Columns of the page's paragraphs.
 WIDTH = 118
 
@@ -61,11 +61,11 @@ def travels(declared: Declaration) -> str:
 def _numbers(one: Declared) -> float:
     """Return how many float32 numbers a tensor takes at most; a bit is the 32nd part of one."""
     whole = prod(one.shape)
-    if one.kind is Bits:
+    if one.kind is Kind.BITS:
         return whole / 32
-    if one.kind is Whole:
+    if one.kind is Kind.WHOLE:
         return whole / 2
-    masked = {Dense: 0, Elements: whole}.get(one.kind, one.shape[0])
+    masked = {Kind.DENSE: 0, Kind.ELEMENTS: whole}.get(one.kind, one.shape[0])
     return whole * one.share + masked / 32
 
 

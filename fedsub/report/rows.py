@@ -73,10 +73,10 @@ def against_local(frame: Frame, most: int | None = None) -> Rows | None:
 
 
 def against_own(frame: Frame, most: int | None = None) -> Rows | None:
-    """Return who is worse off than with the model trained beside without others, beyond noise.
+    """Return who is worse off than with the model that devices have without others, beyond noise.
 
     Devices say by how much, with the interval of a bootstrap over their test samples. Of several
-    seeds all are counted, a person in each; None where no method trains one.
+    seeds all are counted, a person in each; None where no method has one.
     """
     rows = []
     for method in frame.methods:
@@ -110,8 +110,9 @@ def against_own(frame: Frame, most: int | None = None) -> Rows | None:
         )
     head = ("method", "macro F1", "better beyond noise", "worse beyond noise", "round", "who")
     caption = (
-        "People's models against those that their devices train without others beside them, for as "
-        "many rounds and, while samples are held back to judge models, on fewer: not `local`. A "
+        "People's models against those that their devices have without others: trained beside them "
+        "for as many rounds and, while samples are held back to judge models, on fewer, so not "
+        "`local`; or solved of own samples alone. A "
         "difference is beyond noise where the 95 % interval over a person's own test samples, "
         "overlapping windows drawn together, leaves 0 out; chance does that for some 3 % either way"
     )

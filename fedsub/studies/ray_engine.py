@@ -25,7 +25,7 @@ from fedsub.studies.study import Task
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import make_folder, replace_file, whole_folder
-from fedsub_core.version import build
+from fedsub_core.packages import build_with
 
 log = logging.getLogger("fedsub")
 #: So often a run is begun at most; one that takes its node with it would else go on for ever.
@@ -100,7 +100,7 @@ class _RayEngine:
         source = task.config.data
         if source not in self.federations:
             self.federations[source] = self.ray.put(federation_of(source))
-        return self.train.remote(task, self.federations[source], build())
+        return self.train.remote(task, self.federations[source], build_with(task.method))
 
     def _places(self) -> int:
         cpus = int(self.ray.cluster_resources().get("CPU", 0))
@@ -118,7 +118,8 @@ def train_on_node(task: Task, federation: Federation, version: str) -> dict[str,
     Errors return as text, so that what Ray raises is always a run that was lost.
     """
     try:
-        check_version("this one", build(), version)  # it may have joined after the others
+        # It may have joined after the others.
+        check_version("this one", build_with(task.method), version)
         torch.set_num_threads(1)
         leaving, temporary, kept = False, None, None
 

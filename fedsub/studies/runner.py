@@ -30,7 +30,7 @@ from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import FedSubError, RunError, cut
 from fedsub_core.files import make_folder, write_whole
 from fedsub_core.methods.table import METHODS
-from fedsub_core.version import build
+from fedsub_core.packages import build_with
 from fedsub_server.results import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
@@ -267,16 +267,16 @@ def _trained_on(folder: Path, source: str) -> bool:
 
 def _warn_of_other_code(kept: Sequence[Task], folder: Path) -> None:
     """Tell of runs that stay although the code that trained them is not this one."""
-    builds: Counter[str] = Counter()
+    builds: Counter[tuple[str, str]] = Counter()
     for task in kept:
         with RunDatabase(database_of(folder, task)) as database:
-            builds[database.trained_by()] += 1
-    del builds[build()]
-    for found, count in builds.items():
-        log.warning(
-            f"{folder}: {count} of its runs are by fedsub {found}, not by {build()}: they stay. "
-            "Another --out trains them anew"
-        )
+            builds[database.trained_by(), build_with(task.method)] += 1
+    for (found, now), count in builds.items():
+        if found != now:
+            log.warning(
+                f"{folder}: {count} of its runs are by fedsub {found}, not by {now}: they stay. "
+                "Another --out trains them anew"
+            )
 
 
 def cost(task: Task) -> float:

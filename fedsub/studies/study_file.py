@@ -159,11 +159,15 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
 
 
 def shortened(
-    study: Study, seeds: str | None, rounds: int | None, only: Sequence[str] = ()
+    study: Study,
+    seeds: str | None,
+    rounds: int | None,
+    only: Sequence[str] = (),
+    row: Sequence[str] = (),
 ) -> Study:
-    """Return the study with other seeds, such as ``0,1,2``, another number of rounds, fewer tables.
+    """Return the study with other seeds, such as ``0,1,2``, rounds, fewer tables, fewer rows.
 
-    `only` are keys of [vary] with a value, such as ``data=wisdm``.
+    `only` are keys of [vary] with a value, such as ``data=wisdm``, `row` names of [methods].
     """
     if seeds is not None:
         numbers = [text.strip() for text in seeds.split(",")]
@@ -181,6 +185,11 @@ def shortened(
             there = ", ".join(dict.fromkeys(one for each in has.values() for one in each))
             raise ConfigError(f"only: got {text!r}, expected one of {there or 'none'}")
         study = replace(study, cells=kept)
+    for label in row:
+        if label not in (labels := [entry.label for entry in study.entries]):
+            raise ConfigError(f"row: got {label!r}, expected one of {', '.join(labels)}")
+    if row:
+        study = replace(study, entries=tuple(e for e in study.entries if e.label in row))
     return study
 
 

@@ -13,12 +13,15 @@ from fedsub.report.comparing import interval
 from fedsub.studies.runner import RUNS, database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub.studies.study_file import SUMMARY
+from fedsub_core.metrics import GAIN
 from fedsub_server.data_notes import read_notes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
 #: Without test samples a score is no number, which is no score of 0 either.
 _OF_PEOPLE = ("macro_f1", "examples")
+#: What a measure ends in that is of the evaluation before the last.
+BEFORE = "-before"
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Run:
     """One finished run: what it was and reached, everybody's macro F1, what else is shown.
 
     `trained_by` is the version and code of fedsub, `splits` says how everybody's samples were
-    divided, by client.
+    divided, by client; `beyond` what devices say of their people against the model that each has
+    without others: 1 is better beyond noise, -1 worse, 0 neither; of nobody where it has none.
     """
 
     task: Task
@@ -35,6 +39,7 @@ class Run:
     measures: Mapping[str, float | None]
     trained_by: str
     splits: Mapping[str, str]
+    beyond: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Row:
     gain, gain_interval : mean gain in macro F1 over `local`, and its 95 % interval; None for
         `local` or without it.
     worse : share of people with less than `local`, each person's mean over seeds.
+    beyond : how many are better and worse beyond noise than with the model that their device has
+        without others, of how many, a person in each seed; None where it has none.
     up, down, evaluation : full models a client and round.
     measures : what the study shows besides, and what papers print, means over seeds.
     """
@@ -63,6 +70,7 @@ class Row:
     gain: float | None
     gain_interval: tuple[float, float] | None
     worse: float | None
+    beyond: tuple[int, int, int] | None
     up: float | None
     down: float | None
     evaluation: float | None
@@ -85,19 +93,40 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
             measures = {name: _measured(database, found, name) for name in wanted}
             notes = read_notes(folder / RUNS / task.name).splits
             splits = {client: note.split for client, note in notes.items()}
-            runs.append(Run(task, found, people, measures, database.trained_by(), splits))
+            beyond = _beyond_noise(database, last)
+            runs.append(Run(task, found, people, measures, database.trained_by(), splits, beyond))
     return runs
 
 
+def _beyond_noise(database: RunDatabase, round: int | None) -> dict[str, int]:
+    """Return of everybody whether the interval of the gain over the own model leaves 0 out."""
+    low, high = (
+        {r.client: r.value for r in database.metrics(n) if r.round == round} for n in GAIN[1:]
+    )
+    return {client: (low[client] > 0) - (end < 0) for client, end in high.items()}
+
+
 def _measured(database: RunDatabase, found: MethodSummary, name: str) -> float | None:
-    """Return a number of the summary, or a metric's mean in the last round that has it."""
+    """Return a number of the summary, or a metric's mean in the last round that has it.
+
+    With -before: in the last evaluated round but one, for what converges to be told from what does
+    not.
+    """
+    if name.endswith(BEFORE):
+        rows = [r for r in database.metrics(_metric(name.removesuffix(BEFORE))) if r.client]
+        earlier = [r for r in rows if r.round < rows[-1].round]
+        return _mean([r.value for r in earlier if r.round == earlier[-1].round])
     if name in SUMMARY:
         value = getattr(found, SUMMARY[name])
         return None if value is None else float(value)
-    rows = list(database.metrics(name.replace("-", "_")))
+    rows = list(database.metrics(_metric(name)))
     # What is of a class and nobody's is said anew only where it changed.
     last = {(r.client, r.label): r.value for r in rows if not r.client or r.round == rows[-1].round}
     return float(np.mean(list(last.values()))) if last else None
+
+
+def _metric(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
@@ -134,12 +163,17 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
         None if gains is None else float(gains.mean()),
         None if gains is None else interval(gains),
         None if gains is None else float((gains < 0).mean()),
+        _counted([side for run in runs for side in run.beyond.values()]),
         sent("full_models_up_sent"),
         sent("full_models_down_sent"),
         sent("full_models_evaluation_sent"),
         runs[0].task.tuned,
         {name: _mean([run.measures[name] for run in runs]) for name in runs[0].measures},
     )
+
+
+def _counted(sides: Sequence[int]) -> tuple[int, int, int] | None:
+    return (sides.count(1), sides.count(-1), len(sides)) if sides else None
 
 
 def _tested(reached: Sequence[MethodSummary]) -> str:
@@ -152,7 +186,7 @@ def _tested(reached: Sequence[MethodSummary]) -> str:
 def _mean(values: Sequence[float | None]) -> float | None:
     """Return the mean, None where a value is missing."""
     known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
+    return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
 def gains_of(runs: Sequence[Run], others: Sequence[Run]) -> NDArray[np.float64]:

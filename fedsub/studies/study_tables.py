@@ -79,14 +79,23 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
     }[study.budget]
     builds = Counter(run.trained_by for run in runs)
     mixed = "; ".join(f"{count} by fedsub {build}" for build, count in builds.items())
+    # A package's code is that of its own method's runs alone.
+    codes = {part for build in builds for part in f"fedsub {build}".split(" with ")}
+    packages = {code.partition(" ")[0] for code in codes}
+    own = (
+        "; alone: the model that a person's device has without others, beside what the method "
+        "gives (not `local`); beyond noise: the 95 % interval over the person's own test samples "
+        "leaves 0 out, which chance does for some 3 % either way; a person counts in each seed"
+    )
     warning = f"Not all runs are by the same code, which may tell in these numbers: {mixed}."
     return [
-        *([warning] if len(builds) > 1 else []),
+        *([warning] if len(codes) > len(packages) else []),
         f"Seeds {', '.join(map(str, study.seeds))}; {budget}{tuned}. Macro F1 is the mean over "
         "people and seeds of each person's own test part after the last round, with the 95 % "
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds; it speaks "
         "of other people like these, not of other seeds); 10 %: the 10th percentile over people, "
-        "mean over seeds; gain: over `local`; worse: people below `local`. "
+        "mean over seeds; gain: over `local`; worse: people below `local`"
+        f"{own * any(run.beyond for run in runs)}. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
         "client and evaluation.",
     ]
@@ -106,7 +115,9 @@ def table(
         if name not in _ALWAYS
     ]
     titles = ["method", "tested", "macro F1", "10 %", "gain over local", "worse", "weighted F1"]
-    titles += ["loss", *(["up / down / to evaluate"] * travels)]
+    alone = any(row.beyond for row in rows)
+    titles += ["loss", *(["better / worse than alone beyond noise"] * alone)]
+    titles += ["up / down / to evaluate"] * travels
     titles += [*also, *printed, *study.tune]
     lines = []
     for row in rows:
@@ -124,6 +135,7 @@ def table(
             "-" if row.worse is None else f"{row.worse:.0%}",
             f"{row.weighted_f1:.3f}",
             f"{row.loss:.3f}",
+            *([_beyond(row.beyond)] * alone),
             *([sent] * travels),
             *(_number(row.measures[name]) for name in also),
             *(_number(numbers.get(row.entry.label)) for _, numbers in printed.values()),
@@ -135,6 +147,10 @@ def table(
 
 def _ends(interval: tuple[float, float] | None, form: str) -> str:
     return "" if interval is None else f" ({interval[0]:{form}} to {interval[1]:{form}})"
+
+
+def _beyond(people: tuple[int, int, int] | None) -> str:
+    return "-" if people is None else "{} / {} of {}".format(*people)
 
 
 def _number(value: float | None) -> str:

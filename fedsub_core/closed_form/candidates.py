@@ -9,8 +9,8 @@ digits where a head interpolates, and with more features than samples it does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,21 @@ class Scale:
     deviation: Floats
 
     @classmethod
-    def of(cls, sums: Statistics, centre: bool = False) -> Scale:
-        """Return the scale of the samples that were summed: the constant's row says all.
-
-        With `centre` the mean alone: what hardly varies at one person's, and does at others', is
-        then not made large.
-        """
+    def of(cls, sums: Statistics) -> Scale:
+        """Return the scale of the samples that were summed: the constant's row says all."""
         # Not of whole samples: of whom few count in part, a part of a sample does, too.
         n = max(float(sums.cross[:, 0].sum()) / UNIT, 1.0)
         mean = sums.square[0, 1:] / n
         variance = np.maximum(np.diagonal(sums.square)[1:] / n - mean**2, LEAST_DEVIATION**2)
-        return cls(mean, np.ones_like(mean) if centre else np.sqrt(variance))
+        return cls(mean, np.sqrt(variance))
+
+    @classmethod
+    def centred(cls, x: NDArray[np.floating]) -> Scale:
+        """Return what takes the mean of features [n, D] away, and no more.
+
+        What hardly varies at one person's, and does at others', is then not made large.
+        """
+        return cls(x.sum(0, dtype=np.float64) / max(len(x), 1), np.ones(x.shape[1]))
 
     def __call__(self, x: NDArray[np.floating]) -> Floats:
         """Return features [n, D] scaled, with a constant 1 behind them, [n, D + 1]."""
@@ -86,12 +90,18 @@ class Shared:
     scale: Scale
     sums: Statistics
 
-    @cached_property
+    _solved: list[tuple[Floats, Floats, Floats]] = field(init=False, default_factory=list)
+    _lock: Lock = field(init=False, default_factory=Lock)
+
+    @property
     def solved(self) -> tuple[Floats, Floats, Floats]:
         """Eigenvalues [D + 1] and vectors [D + 1, D + 1] of ``A``; ``B`` in them."""
-        a, b = self.scale.moments(self.sums)
-        values, vectors = np.linalg.eigh(a)
-        return np.maximum(values, 0), vectors, vectors.T @ b
+        with self._lock:  # the first thread solves, all others wait for it
+            if not self._solved:
+                a, b = self.scale.moments(self.sums)
+                values, vectors = np.linalg.eigh(a)
+                self._solved.append((np.maximum(values, 0), vectors, vectors.T @ b))
+        return self._solved[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +114,9 @@ class Candidates:
     dual : [K, m, classes], by which the rows of `own` move the head.
     shared : on whose sums; None: the person's own alone.
     penalties : [K].
-    own : scaled features of the person's samples, [m, D + 1]: turned (:class:`Span`).
-    scale : of these.
+    own : scaled features of the person's samples, [m, D + 1] (:class:`Span`), in `shared`'s
+        eigenvectors where there are such.
+    scale : of the features.
     """
 
     said: Floats
@@ -128,7 +139,7 @@ class Candidates:
         for penalty in np.unique(self.penalties):
             here = np.where(self.penalties == penalty, mixed, 0.0)
             if here.any():
-                moved = vectors.T @ (self.own.T @ np.tensordot(here, self.dual, 1))
+                moved = self.own.T @ np.tensordot(here, self.dual, 1)
                 head += (here.sum() * b + moved) / (values + penalty)[:, None]
         return vectors @ head
 
@@ -139,20 +150,26 @@ class Span:
 
     Parameters
     ----------
+    scale : of the features.
     directions : orthonormal, [n, m]; None: the samples themselves, m = n.
-    rows : the samples along these, [m, D + 1].
+    rows : the scaled samples along these, [m, D + 1].
+    values, vectors : eigenvalues [m] and vectors [m, m] of these rows' products.
     """
 
+    scale: Scale
     directions: Floats | None
     rows: Floats
+    values: Floats
+    vectors: Floats
 
     @classmethod
-    def of(cls, own: Floats) -> Span:
-        """Return the span of scaled features [n, D + 1]."""
-        if len(own) <= own.shape[1]:
-            return cls(None, own)
-        directions, rows = np.linalg.qr(own)
-        return cls(directions, rows)
+    def of(cls, x: NDArray[np.floating], scale: Scale) -> Span:
+        """Return the span of features [n, D]."""
+        directions, rows = None, scale(x)
+        if len(rows) > rows.shape[1]:
+            directions, rows = np.linalg.qr(rows)
+        values, vectors = np.linalg.eigh(rows @ rows.T)
+        return cls(scale, directions, rows, np.maximum(values, 0), vectors)
 
     def among_samples(self, along: Floats) -> Floats:
         """Return what is given along the directions [m, ...] for the samples, [n, ...]."""
@@ -165,58 +182,55 @@ class Span:
         return targets - basis @ (basis.T @ targets)
 
 
-def alone(x: NDArray[np.floating], targets: Floats, scale: Scale, blocks: Blocks) -> Candidates:
+def alone(span: Span, targets: Floats, blocks: Blocks) -> Candidates:
     """Return heads on the person's own samples alone.
 
     Parameters
     ----------
-    x : features [n, D].
+    span : of the n samples.
     targets : [n, classes], 1 for a sample's class and -1 for all others.
     blocks : of samples that are left out together.
     """
-    span = Span.of(scale(x))
-    values, vectors = np.linalg.eigh(span.rows @ span.rows.T)
-    basis = span.among_samples(vectors)
+    basis = span.among_samples(span.vectors)
     y, rest = basis.T @ targets, span.rest(basis, targets)
-    said, dual = [], []
-    for penalty in PENALTIES:
-        inverse = 1 / (np.maximum(values, 0) / penalty + 1)
-        pull = inverse[:, None] * y
-        said.append(targets - blocks.residuals(basis, inverse, basis @ pull + rest, 1.0))
-        dual.append(vectors @ pull)
-    return Candidates(np.stack(said), np.stack(dual), None, np.array(PENALTIES), span.rows, scale)
+    inverse = 1 / (span.values / np.array(PENALTIES)[:, None] + 1)
+    pull = inverse[:, :, None] * y
+    said = targets - blocks.residuals(basis, inverse, basis @ pull + rest, np.ones(len(inverse)))
+    dual = span.vectors @ pull
+    return Candidates(said, dual, None, np.array(PENALTIES), span.rows, span.scale)
 
 
-def with_others(
-    x: NDArray[np.floating], targets: Floats, shared: Shared, blocks: Blocks
-) -> Candidates:
+def with_others(span: Span, targets: Floats, shared: Shared, blocks: Blocks) -> Candidates:
     """Return heads on sums that hold the person's own samples and others'.
 
     The head without the person's samples is a prior of the head with them: own samples then add
     what they say beyond it, at each own weight, with one eigendecomposition a penalty.
+
+    Parameters
+    ----------
+    span : of the person's samples, in the scale of `shared`.
     """
     values, vectors, b = shared.solved
-    span = Span.of(shared.scale(x))
     turned = span.rows @ vectors
     # Sums that hold the own samples give these no more leverage than they have alone (Weyl), if
     # nothing was rounded: what was, might say that a head without them is infinite.
-    alone_values = np.linalg.eigvalsh(span.rows @ span.rows.T)
-    said, dual, penalties = [], [], []
+    own_weights = np.array(OWN_WEIGHTS)[:, None]
+    said, dual = [], []
     for penalty in WITH_OTHERS:
-        inverse = 1 / (values + penalty)
-        kernel = (turned * inverse) @ turned.T  # of own samples, on sums that hold them
-        leverage, along = np.linalg.eigh(kernel)
+        # Of own samples, on sums that hold them. (A matrix times itself is half the work.)
+        root = turned / np.sqrt(values + penalty)
+        leverage, along = np.linalg.eigh(root @ root.T)
         basis = span.among_samples(along)
-        left = np.maximum(1 - leverage, penalty / (penalty + np.maximum(alone_values, 0)))
-        y, said_now = basis.T @ targets, along.T @ (turned @ (inverse[:, None] * b))
+        left = np.maximum(1 - leverage, penalty / (penalty + span.values))
+        y = basis.T @ targets
+        said_now = along.T @ (turned @ (b / (values + penalty)[:, None]))
         rest = span.rest(basis, targets)
         prior = (said_now - (1 - left)[:, None] * y) / left[:, None]  # of the head without them
-        for weight in OWN_WEIGHTS:
-            noise = (1 - left) / left + 1 / weight
-            pull = (y - prior) / noise[:, None]
-            pulls = basis @ pull + weight * rest
-            said.append(targets - blocks.residuals(basis, 1 / noise, pulls, weight))
-            dual.append(along @ (prior - y + pull / left[:, None]))
-            penalties.append(penalty)
-    kept = np.array(penalties)
-    return Candidates(np.stack(said), np.stack(dual), shared, kept, span.rows, shared.scale)
+        inverse = 1 / ((1 - left) / left + 1 / own_weights)
+        pull = inverse[:, :, None] * (y - prior)
+        pulls = basis @ pull + own_weights[:, :, None] * rest
+        said.append(targets - blocks.residuals(basis, inverse, pulls, own_weights[:, 0]))
+        dual.append(along @ (prior - y + pull / left[:, None]))
+    penalties = np.repeat(WITH_OTHERS, len(OWN_WEIGHTS))
+    both = np.concatenate(said), np.concatenate(dual)
+    return Candidates(*both, shared, penalties, turned, shared.scale)

@@ -46,27 +46,29 @@ class Blocks:
         return self.samples >= 0
 
     def residuals(
-        self, basis: Floats, inverse: Floats, pull: Floats, outside: float = 0.0
+        self, basis: Floats, inverse: Floats, pull: Floats, outside: Floats | None = None
     ) -> Floats:
-        """Return targets minus what a fit without each sample's block says, [n, classes].
+        """Return targets minus what each of K fits without a sample's block says, [K, n, classes].
 
         Parameters
         ----------
-        basis, inverse : [n, m] and [m], of ``C^-1 = basis diag(inverse) basis^T + outside (I -
-            basis basis^T)``, where ``C`` is the covariance of targets that the fit amounts to.
+        basis, inverse : [n, m] and [K, m], of ``C^-1 = basis diag(inverse) basis^T + outside (I -
+            basis basis^T)``, where ``C`` is the covariance of targets that a fit amounts to.
         pull : ``C^-1`` times the targets' distance from what is said without own samples,
-            [n, classes].
-        outside : see `basis`; of no matter where that is whole.
+            [K, n, classes].
+        outside : [K], see `basis`; of no matter where that is whole.
         """
-        if basis.shape[0] == basis.shape[1]:
-            outside = 0.0
+        if outside is None or basis.shape[0] == basis.shape[1]:
+            outside = np.zeros(len(inverse))
+        within = inverse - outside[:, None]
         if self.samples.shape[1] == 1:
-            return pull / (outside + basis**2 @ (inverse - outside))[:, None]
+            return pull / (outside[:, None] + within @ (basis**2).T)[:, :, None]
         held = self._held[:, :, None]
         rows = np.where(held, basis[self.samples], 0.0)
-        within = (rows * (inverse - outside)) @ rows.transpose(0, 2, 1)
-        within += np.eye(within.shape[1]) * np.where(held, outside, 1.0)
-        left = np.linalg.solve(within, np.where(held, pull[self.samples], 0.0))
+        blocks = (rows * within[:, None, None]) @ rows.transpose(0, 2, 1)
+        one = np.where(held, outside[:, None, None, None], 1.0)
+        blocks += np.eye(blocks.shape[-1]) * one
+        left = np.linalg.solve(blocks, np.where(held, pull[:, self.samples], 0.0))
         residual = np.empty_like(pull)
-        residual[self.samples[self._held]] = left[self._held]
+        residual[:, self.samples[self._held]] = left[:, self._held]
         return residual

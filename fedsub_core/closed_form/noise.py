@@ -26,6 +26,11 @@ def sensitivity(features: int) -> float:
     return sqrt(packed(features) + features + 1)
 
 
+def deviation(features: int, multiplier: float) -> float:
+    """Return the noise's deviation in each number of the sums, in units."""
+    return multiplier * sensitivity(features)
+
+
 def noisy(sums: Statistics, multiplier: float, stream: np.random.Generator) -> Statistics:
     """Return sums with noise, and with a ridge that keeps them sums that could be.
 
@@ -40,13 +45,13 @@ def noisy(sums: Statistics, multiplier: float, stream: np.random.Generator) -> S
     if multiplier == 0:
         return sums
     width = sums.features + 1
-    deviation = multiplier * sensitivity(sums.features)
+    large = deviation(sums.features, multiplier)
     gram, cross = (
-        of + np.rint(stream.normal(0, deviation * scale, of.shape)).astype(np.int64)
+        of + np.rint(stream.normal(0, large * scale, of.shape)).astype(np.int64)
         for of, scale in ((sums.gram, UNIT**2), (sums.cross, UNIT))
     )
     diagonal = np.cumsum(np.arange(1, width + 1)) - 1
-    gram[diagonal] += round(2 * deviation * sqrt(width) * UNIT**2)
+    gram[diagonal] += round(2 * large * sqrt(width) * UNIT**2)
     # The constant's row says how many there are: of a class no fewer than none.
     cross[:, 0] = np.maximum(cross[:, 0], 0)
     return replace(sums, gram=gram, cross=cross)

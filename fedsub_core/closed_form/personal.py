@@ -13,6 +13,7 @@ from fedsub_core.closed_form.candidates import (
     Floats,
     Scale,
     Shared,
+    Span,
     alone,
     with_others,
 )
@@ -31,12 +32,14 @@ from fedsub_core.closed_form.stacking import (
     mixing_weights,
     normal_equations,
 )
-from fedsub_core.closed_form.sums import one_hot, statistics
+from fedsub_core.closed_form.sums import one_hot
 
 #: Which heads are mixed.
 MIXED, OWN, EVERYBODY = "mixed", "own", "everybody"
 #: The candidate that is used where leave-one-out says nothing: a middle penalty, no own weight.
 _MIDDLE = len(PENALTIES) // 2
+#: By so much, nats, the score falls of a class that is not answered.
+_CLOSED = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +51,13 @@ class Head:
     weight : [classes, D], for features in units.
     bias : [classes].
     equations : of the person's samples alone.
+    alone : weight and bias of the head that the person has without others.
     """
 
     weight: Floats
     bias: Floats
     equations: Equations
+    alone: tuple[Floats, Floats]
 
 
 #: Sums that a candidate set is solved on: of some people, or for each class those of its own group.
@@ -67,6 +72,8 @@ def personal_head(
     pooled: Equations | None = None,
     prior: float = 30.0,
     heads: str = MIXED,
+    lent_from: float = 0.0,
+    lends: bool = True,
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
@@ -77,34 +84,58 @@ def personal_head(
     prior : as how many samples these count.
     heads : ``mixed``; or what it is held against: ``own`` samples alone, or ``everybody``'s sums
         without a weight of one's own.
+    lent_from : of how many samples a class is everybody's to lend. Of a class that is not, a person
+        without a sample of it can but say that it is never right: own samples tell nothing else,
+        so nothing would be said against noise in its place.
+    lends : whether classes that the person has no sample of are everybody's; else they are not
+        answered.
     """
     everybody = sets[0] if sets else None
     assert everybody is None or isinstance(everybody, Shared)
     targets, blocks = 2 * one_hot(y, classes) - 1, Blocks.of(y)
-    on: list[Candidates | _ByClass] = [
-        alone(x, targets, Scale.of(statistics(x, y, classes), centre=True), blocks),
-        *(_on(x, targets, one, blocks) for one in sets),
-    ]
+    own = alone(Span.of(x, Scale.centred(x)), targets, blocks)
+    on: list[Candidates | _ByClass] = [own]
     if everybody is not None:
-        on.insert(1, alone(x, targets, everybody.scale, blocks))
-    lacking = np.flatnonzero(~one_hot(y, classes).any(0))
+        span = Span.of(x, everybody.scale)
+        on += [alone(span, targets, blocks), with_others(span, targets, everybody, blocks)]
+        on += [_on(x, targets, one, blocks) for one in sets[1:]]
+    lacking = ~one_hot(y, classes).any(0)
     candidates: list[Candidates | _ByClass | _Lent] = [*on]
-    if everybody is not None and lacking.size:
-        candidates = [_Lent(one, on[2], lacking) for one in on]
+    if everybody is not None and lacking.any() and lends and heads != OWN:
+        lent = np.flatnonzero(lacking & (everybody.sums.counts >= lent_from))
+        candidates = [_Lent(one, on[2], lent) for one in on]
     said = np.concatenate([one.said for one in candidates])
     gram, target = normal_equations(said, targets)
     mine = Equations(len(y), gram, target, np.zeros(len(TEMPERATURES)))
+    closed = np.zeros(classes)
+    closed[lacking] = 0.0 if lends else -_CLOSED
+
+    def lost(mixed: Floats) -> Floats:
+        return log_losses(np.tensordot(mixed, said, 1), y, closed)
+
     mixed = _mixture(mine.with_prior(pooled, prior), heads)
-    losses = log_losses(np.tensordot(mixed, said, 1), y)
+    losses = lost(mixed)
     both = replace(mine, losses=losses).with_prior(pooled, prior)
     temperature = TEMPERATURES[both.losses.argmin()]
     if pooled is not None:
         # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
-        losses = log_losses(np.tensordot(_mixture(mine, heads), said, 1), y)
+        losses = lost(_mixture(mine, heads))
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
     each = [one.head(temperature * part) for one, part in zip(candidates, parts, strict=True)]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
-    return Head(weight, bias, replace(mine, losses=losses))
+    return Head(
+        weight, bias + closed, replace(mine, losses=losses), _without_others(own, targets, y)
+    )
+
+
+def _without_others(
+    own: Candidates, targets: Floats, y: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return weight and bias of own candidates, mixed and calibrated by own samples alone."""
+    equations = Equations(len(y), *normal_equations(own.said, targets), np.zeros(0))
+    mixed = _mixture(equations, OWN)
+    losses = log_losses(np.tensordot(mixed, own.said, 1), y)
+    return own.head(TEMPERATURES[losses.argmin()] * mixed)
 
 
 def _mixture(of: Equations, heads: str) -> Floats:
@@ -131,10 +162,13 @@ def _admitted(heads: str, candidates: int) -> NDArray[np.intp]:
 def _on(
     x: NDArray[np.floating], targets: Floats, sums: Sums, blocks: Blocks
 ) -> Candidates | _ByClass:
+    def solve(shared: Shared) -> Candidates:
+        return with_others(Span.of(x, shared.scale), targets, shared, blocks)
+
     if isinstance(sums, Shared):
-        return with_others(x, targets, sums, blocks)
+        return solve(sums)
     distinct = {id(one): one for one in sums}
-    solved = {key: with_others(x, targets, one, blocks) for key, one in distinct.items()}
+    solved = {key: solve(one) for key, one in distinct.items()}
     return _ByClass([solved[id(one)] for one in sums])
 
 

@@ -46,6 +46,10 @@ class Statistics:
     def __sub__(self, other: Statistics) -> Statistics:
         return Statistics(self.gram - other.gram, self.cross - other.cross)
 
+    def first(self, features: int) -> Statistics:
+        """Return the same samples' statistics of the first features alone."""
+        return Statistics(self.gram[: packed(features)], self.cross[:, : features + 1])
+
     @property
     def features(self) -> int:
         """Features, without the constant."""
@@ -66,6 +70,11 @@ class Statistics:
 def packed(features: int) -> int:
     """Return how many numbers the lower triangle of a constant and `features` has."""
     return (features + 1) * (features + 2) // 2
+
+
+def below(whole: NDArray[np.float64]) -> Whole:
+    """Return the lower triangle of whole numbers [rows, rows], row after row."""
+    return whole.ravel().take(_places(len(whole))).astype(np.int64)
 
 
 def squared(triangle: NDArray[np.number], rows: int) -> NDArray[np.float64]:
@@ -102,7 +111,7 @@ def statistics(x: NDArray[np.floating], y: NDArray[np.int64], classes: int) -> S
         phi = levels(x[start : start + _ROWS])
         gram += phi.T @ phi
         cross += one_hot(y[start : start + _ROWS], classes).T @ phi
-    return Statistics(gram[np.tril_indices(width)].astype(np.int64), cross.astype(np.int64))
+    return Statistics(below(gram), cross.astype(np.int64))
 
 
 def one_hot(y: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
@@ -143,3 +152,9 @@ def triangle(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np
     """Return row and column of each number of a lower triangle, and where its diagonal stands."""
     rows, columns = np.tril_indices(width)
     return rows, columns, np.flatnonzero(rows == columns)
+
+
+@lru_cache(maxsize=2)
+def _places(width: int) -> NDArray[np.intp]:
+    """Return where the numbers of a lower triangle stand in the whole matrix, row after row."""
+    return np.flatnonzero(np.tri(width, dtype=np.bool_))

@@ -14,6 +14,7 @@ from typing import Any
 
 import tomli_w
 
+from fedsub_core.config.capacities import all_whole, check_capacities
 from fedsub_core.config.settings import (
     DeviceSettings,
     RobustSettings,
@@ -39,6 +40,7 @@ from fedsub_core.options import (
     option_values,
     suggestion,
 )
+from fedsub_core.packages import version_with
 from fedsub_core.wire.encoding import WireSettings
 
 
@@ -64,12 +66,26 @@ class RunConfig:
     rounds: int = option(60, "rounds of the federation", minimum=1)
     model: str = _text(
         "auto",
-        "mlp, cnn1d, linear, or an installed one; auto: mlp for features, cnn1d for raw windows",
+        "mlp, cnn1d, linear, an installed one, package.module:builder or file.py:builder; auto: "
+        "mlp for features, cnn1d for raw windows",
+    )
+    norm: str = choice(
+        "averaged",
+        "local",
+        "static",
+        doc="running statistics of a module's norms: averaged over people, local (these layers "
+        "stay at home whole, as FedBN's) or static (of the batch, and in tests of one's own "
+        "training part)",
     )
     encoder: str = _text(
         "auto",
         "fixed features in front of the model: none, kernels:N of windows, relu:N of feature "
         "vectors; auto: none, or what the method's page says",
+    )
+    capacity: str = _text(
+        "1",
+        "share of the encoder that simulated devices compute, in (0, 1]: one for all; 0.25,0.5,1, "
+        "which clients take in turn; or client=share, all others 1. A real device says its own",
     )
     split: str = choice(
         "auto",
@@ -175,6 +191,12 @@ class RunConfig:
                     f"encoder: got {NONE!r}, expected auto, kernels:N or relu:N: method {name!r} "
                     "solves heads on the features of an encoder, which are whole levels"
                 )
+        if not all_whole(self.capacity) and not any(method(n).narrow for n in self.methods):
+            able = ", ".join(name for name, card in METHODS.items() if card.narrow)
+            raise ConfigError(
+                f"capacity: got {self.capacity!r}, expected 1: with {', '.join(self.methods)} all "
+                f"devices hold the whole model. Weak devices take part in {able}"
+            )
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -223,6 +245,8 @@ class RunConfig:
             self.standardise,
             self.seed,
             self.encoder,
+            self.norm,
+            version_with(self.methods),
         )
 
     def server_settings(self, name: str) -> ServerSettings:
@@ -250,6 +274,8 @@ class RunConfig:
             self.workers,
             self.robust_settings,
             encoder=self.encoder,
+            norm=self.norm,
+            version=version_with(self.methods),
         )
 
     def _model_of(self, name: str) -> str:
@@ -369,6 +395,8 @@ def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dic
                 check_kind(str(value))
             elif key == "encoder":
                 check_encoder(str(value))
+            elif key == "capacity":
+                check_capacities(str(value))
         except ConfigError as error:
             raise ConfigError(f"{where}: {key}: {error}") from error
     return values

@@ -8,6 +8,7 @@ from typing import Any
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import suggestion
+from fedsub_core.version import VERSION
 from fedsub_core.wire.encoding import WireSettings
 
 
@@ -171,6 +172,8 @@ class ServerSettings:
     robust : see :class:`RobustSettings`.
     card : the operator's, which decides on classes and features; None: most devices do.
     encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
+    norm : where running statistics of norms go (:mod:`fedsub_core.models.norms`).
+    version : what devices must share (:func:`fedsub_core.packages.version_with`).
     """
 
     method: str
@@ -183,6 +186,8 @@ class ServerSettings:
     robust: RobustSettings = RobustSettings()
     card: Card | None = None
     encoder: str = "auto"
+    norm: str = "averaged"
+    version: str = VERSION
 
 
 @dataclass(frozen=True)
@@ -199,6 +204,8 @@ class DeviceSettings:
     standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     seed : of the run, from which the first model and the encoder are drawn.
     encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
+    norm : where running statistics of norms go (:mod:`fedsub_core.models.norms`).
+    version : what the server must share (:func:`fedsub_core.packages.version_with`).
     """
 
     method: str
@@ -210,3 +217,5 @@ class DeviceSettings:
     standardise: str
     seed: int
     encoder: str = "auto"
+    norm: str = "averaged"
+    version: str = VERSION

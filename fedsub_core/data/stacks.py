@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedsub_core.models.chain import Params
+from fedsub_core.models.model import Params
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Stack:
     x : float32 [clients, samples, *features]
     y : int64 [clients, samples]
     counts : samples each client really has; the rest is padding (zeros).
-    capacities : share of each hidden layer's units that each client can hold, in (0, 1]; () is 1.
+    capacities : share of the encoder or model that each client can hold, in (0, 1]; () is 1.
     copies : int64 [clients, samples], equal where two samples of a client are the same; None where
         all differ.
     """

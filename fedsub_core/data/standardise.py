@@ -1,5 +1,8 @@
 """Standardisation from moments that clients can sum: per feature, or per channel of raw windows.
 
+Where an encoder stands in front of a model that is trained, its features are standardised, too
+(:mod:`fedsub_core.encoders.standardised`).
+
 Only moments of training parts may be given: test samples must not shape their own scale.
 """
 
@@ -40,10 +43,24 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What is subtracted and what is divided by: ``mean`` and ``std``, float32 [F]."""
+    """What is subtracted and what is divided by.
+
+    Parameters
+    ----------
+    mean, std : float32 [F]
+    features : the same of what an encoder makes of samples so standardised; None: they stay as
+        they are, or there is no encoder.
+    """
 
     mean: NDArray[np.float32]
     std: NDArray[np.float32]
+    features: Scaling | None = None
+
+    @property
+    def bits(self) -> bytes:
+        """All its numbers: equal where these are."""
+        own = self.mean.tobytes() + self.std.tobytes()
+        return own if self.features is None else own + self.features.bits
 
 
 def moments(x: NDArray[np.float32]) -> Moments:
@@ -93,6 +110,10 @@ def median_pool(parts: Sequence[Moments]) -> Moments:
     # E(x - c)^2 = Var(x) + (E x - c)^2
     spread = np.median(squares - np.square(means) + np.square(means - centre), axis=0)
     return Moments(1, centre, spread + np.square(centre))
+
+
+#: How clients' moments make the federation's, by what `standardise` says; else nothing is shared.
+POOLS = {"federation": pool, "federation-median": median_pool}
 
 
 def scaling(m: Moments) -> Scaling:

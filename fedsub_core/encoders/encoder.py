@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ class Encoder(ABC):
     size: int
     seed: int
     input_shape: Shape
+    #: The smallest size there is.
+    least: ClassVar[int]
 
     @property
     @abstractmethod
@@ -49,6 +52,17 @@ class Encoder(ABC):
     @abstractmethod
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
         """Return ``[n, features]`` of :func:`~fedsub_core.encoders.levels.quantised` samples."""
+
+    def narrow(self, capacity: float) -> Self:
+        """Return the encoder of a device that computes a share of the kernels or units: the first.
+
+        Its features are the first of this one's, for both draw one after the other from one seed.
+
+        Parameters
+        ----------
+        capacity : the share, in (0, 1]; of kernels or units it is rounded, halves to even.
+        """
+        return replace(self, size=max(self.least, round(capacity * self.size)))
 
     def check_memory(self, samples: int) -> None:
         """Raise a ConfigError if features of so many samples would take too much memory."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,8 @@ class KernelsEncoder(Encoder):
     the thresholds are uniform within +-1 standard deviation that the sum of white noise has. The
     fifth is the greatest sum, four such deviations being full scale.
     """
+
+    least: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if len(self.input_shape) != 2 or self.input_shape[1] < SHORTEST:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,8 @@ class ReluEncoder(Encoder):
     Weights are normal and of length 1 before they are rounded, biases uniform in [-1, 1] standard
     deviations. Sums stay below 2**24, so that float32 computes them exactly, too.
     """
+
+    least: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         if len(self.input_shape) != 1:

@@ -1,4 +1,4 @@
-/* Relevance of units, by activation or LRP (fedsub_client/learners/fedsub/lrp.py has the rules). */
+/* Relevance of units, by activation or LRP (fedsub_client/methods/fedsub/lrp.py has the rules). */
 #define STABILISER 1e-6f
 /* Below, z- = z - z+ is not exact enough: z- is summed by itself (lrp.py). */
 #define SMALL 64

@@ -112,8 +112,8 @@ CARD = MethodCard(
     idea="groups of people by their updates, and in each a sparse model with a mask of its own",
     paper="CA-AFP: Cluster-Aware Adaptive Federated Pruning, report, and its successor "
     "arXiv 2603.01739, 2026",
-    learner="fedsub_client.learners.caafp:CAAFPLearner",
-    strategy="strategies.caafp:CAAFPStrategy",
+    learner="fedsub_client.methods.caafp:CAAFPLearner",
+    strategy="strategies.methods.caafp:CAAFPStrategy",
     hyperparameters=CAAFPHyperparameters,
     up="the weights that are not masked out and their mask; when masks move also all gradients",
     down="the group's weights that are not masked out and their mask",

@@ -102,6 +102,8 @@ class MethodCard:
         are in all: such a run cannot be given more.
     trains : whether settings of training, such as ``lr``, change anything.
     encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
+    narrow : whether a device of a capacity below 1 takes part with the part of the run's encoder or
+        model that it holds; else all hold all of it, whatever their capacity.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
@@ -129,6 +131,7 @@ class MethodCard:
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
     trains: bool = True
     encodes: bool = False
+    narrow: bool = False
     model: str = ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()

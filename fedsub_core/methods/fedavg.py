@@ -9,8 +9,8 @@ CARD = MethodCard(
     idea="one global model, the mean of the devices' models",
     paper="McMahan et al., Communication-Efficient Learning of Deep Networks from "
     "Decentralized Data, AISTATS 2017",
-    learner="fedsub_client.learners.fedavg:FedAvgLearner",
-    strategy="strategies.fedavg:FedAvgStrategy",
+    learner="fedsub_client.methods.fedavg:FedAvgLearner",
+    strategy="strategies.methods.fedavg:FedAvgStrategy",
     hyperparameters=ReceivedHyperparameters,
     choose="People are much alike, or one model for all is wanted. Beside a personal method it "
     "shows what being personal adds.",

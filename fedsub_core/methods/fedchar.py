@@ -36,8 +36,8 @@ CARD = MethodCard(
     idea="Ditto, then Ditto inside groups of people whose updates point the same way",
     paper="Li et al., Hierarchical Clustering-based Personalized Federated Learning for Robust and "
     "Fair Human Activity Recognition, IMWUT 2023",
-    learner="fedsub_client.learners.ditto:DittoLearner",
-    strategy="strategies.fedchar:FedCHARStrategy",
+    learner="fedsub_client.methods.ditto:DittoLearner",
+    strategy="strategies.methods.fedchar:FedCHARStrategy",
     hyperparameters=FedCHARHyperparameters,
     up="the model",
     down="the group's model",

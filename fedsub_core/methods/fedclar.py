@@ -42,8 +42,8 @@ CARD = MethodCard(
     "at the end",
     paper="Presotto et al., FedCLAR: Federated Clustering for Personalized Sensor-Based Human "
     "Activity Recognition, PerCom 2022",
-    learner="fedsub_client.learners.fedclar:FedCLARLearner",
-    strategy="strategies.fedclar:FedCLARStrategy",
+    learner="fedsub_client.methods.fedclar:FedCLARLearner",
+    strategy="strategies.methods.fedclar:FedCLARStrategy",
     hyperparameters=FedCLARHyperparameters,
     up="the model",
     down="the group's model",

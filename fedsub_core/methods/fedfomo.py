@@ -62,8 +62,8 @@ CARD = MethodCard(
     idea="every device mixes other people's models by how much each helps on its own data",
     paper="Zhang et al., Personalized Federated Learning with First Order Model Optimization, "
     "ICLR 2021",
-    learner="fedsub_client.learners.fedfomo:FedFomoLearner",
-    strategy="strategies.fedfomo:FedFomoStrategy",
+    learner="fedsub_client.methods.fedfomo:FedFomoLearner",
+    strategy="strategies.methods.fedfomo:FedFomoStrategy",
     hyperparameters=FedFomoHyperparameters,
     up="the model, what each peer's model gained",
     down="other people's models",

@@ -53,8 +53,8 @@ CARD = MethodCard(
     idea="FedAvg, then each device trains the head on data whose classes it balances",
     paper="Wu et al., FedHome: Cloud-Edge Based Personalized Federated Learning for In-Home "
     "Health Monitoring, IEEE Transactions on Mobile Computing 2022",
-    learner="fedsub_client.learners.fedhome:FedHomeLearner",
-    strategy="strategies.fedhome:FedHomeStrategy",
+    learner="fedsub_client.methods.fedhome:FedHomeLearner",
+    strategy="strategies.methods.fedhome:FedHomeStrategy",
     hyperparameters=FedHomeHyperparameters,
     up="the model; in the last rounds nothing but the number of samples",
     down="the model; in the last rounds only to who has not had it there",

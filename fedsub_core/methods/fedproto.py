@@ -30,8 +30,8 @@ CARD = MethodCard(
     idea="own models; only class means of embeddings travel, and embeddings are pulled to them",
     paper="Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
     "AAAI 2022",
-    learner="fedsub_client.learners.fedproto:FedProtoLearner",
-    strategy="strategies.fedproto:FedProtoStrategy",
+    learner="fedsub_client.methods.fedproto:FedProtoLearner",
+    strategy="strategies.methods.fedproto:FedProtoStrategy",
     hyperparameters=FedProtoHyperparameters,
     up="the mean embedding of each class held (with weights = samples also its sample counts)",
     down="the mean of these means, of each class that anybody has sent",

@@ -19,8 +19,8 @@ CARD = MethodCard(
     name="fedprox",
     idea="FedAvg whose local training is pulled to the global model",
     paper="Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
-    learner="fedsub_client.learners.fedprox:FedProxLearner",
-    strategy="strategies.fedavg:FedAvgStrategy",
+    learner="fedsub_client.methods.fedprox:FedProxLearner",
+    strategy="strategies.methods.fedavg:FedAvgStrategy",
     hyperparameters=FedProxHyperparameters,
     choose="FedAvg is what is wanted, but people differ so much, or devices train so long, that "
     "their models drift apart within a round.",

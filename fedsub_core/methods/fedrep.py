@@ -28,8 +28,8 @@ CARD = MethodCard(
     idea="trains the personal head on the common body, then the body under that head",
     paper="Collins et al., Exploiting Shared Representations for Personalized Federated "
     "Learning, ICML 2021",
-    learner="fedsub_client.learners.fedrep:FedRepLearner",
-    strategy="strategies.fedrep:FedRepStrategy",
+    learner="fedsub_client.methods.fedrep:FedRepLearner",
+    strategy="strategies.methods.fedrep:FedRepStrategy",
     hyperparameters=FedRepHyperparameters,
     up="the body",
     down="the body",

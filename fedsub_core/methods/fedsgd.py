@@ -9,8 +9,8 @@ CARD = MethodCard(
     idea="one plain step a round, on the mean of everybody's full gradient",
     paper="McMahan et al., Communication-Efficient Learning of Deep Networks from "
     "Decentralized Data, AISTATS 2017",
-    learner="fedsub_client.learners.fedsgd:FedSGDLearner",
-    strategy="strategies.fedavg:FedAvgStrategy",
+    learner="fedsub_client.methods.fedsgd:FedSGDLearner",
+    strategy="strategies.methods.fedavg:FedAvgStrategy",
     hyperparameters=ReceivedHyperparameters,
     cost=lambda hyper, epochs: Cost(1),
     choose="As a baseline: one step a round takes many more rounds than FedAvg.",

@@ -110,8 +110,8 @@ CARD = MethodCard(
     idea="class by class, units of one's model are fused with those of people who are alike",
     paper="Campana and Delmastro, FedSub: Introducing Class-aware Subnetworks Fusion to "
     "Enhance Personalized Federated Learning",
-    learner="fedsub_client.learners.fedsub.learner:FedSubLearner",
-    strategy="strategies.fedsub.strategy:FedSubStrategy",
+    learner="fedsub_client.methods.fedsub.learner:FedSubLearner",
+    strategy="strategies.methods.fedsub.strategy:FedSubStrategy",
     hyperparameters=FedSubHyperparameters,
     up="selected rows, class masks, scores, prototypes",
     down="rows to replace",

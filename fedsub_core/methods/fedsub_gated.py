@@ -180,8 +180,8 @@ CARD = MethodCard(
     "alike, and a head of its own on the fused one's body",
     paper="This project's own, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
-    learner="fedsub_client.learners.fedsub_gated.learner:FedSubGatedLearner",
-    strategy="strategies.fedsub_gated.strategy:FedSubGatedStrategy",
+    learner="fedsub_client.methods.fedsub_gated.learner:FedSubGatedLearner",
+    strategy="strategies.methods.fedsub_gated.strategy:FedSubGatedStrategy",
     hyperparameters=FedSubGatedHyperparameters,
     up="FedSub's upload, class shares of units, sums for the gate",
     down="rows to replace, weights and temperatures of the experts",

@@ -14,8 +14,8 @@ from fedsub_core.wire.bundles import Declaration, dense, whole
 
 #: Up: a person's statistics, how often they were halved, and what its candidates said.
 GRAM, CROSS, SHIFTS, EQUATIONS = "gram", "cross", "shifts", "equations"
-#: Down: how many samples of the person are in the sums, and as how many they count; everybody's
-#: equations, a sample's worth.
+#: Down: how many samples of the person are in the sums, as how many they count, and whether the
+#: server has its equations for these sums; everybody's equations, a sample's worth.
 HELD, POOLED = "held", "pooled"
 EVERYBODY = "everybody"
 #: Of so many features sums take half a GiB to solve, and 64 MiB to send.
@@ -45,6 +45,12 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     near: int = option(8, "how many people are the nearest, oneself included", minimum=1)
     prior: float = option(
         30.0, "as how many of one's own samples everybody's equations count", minimum=0
+    )
+    open_classes: str = choice(
+        "on",
+        "off",
+        doc="on: classes that a person has no sample of are everybody's; off: these are not "
+        "answered",
     )
     noise: float = option(
         0.0,
@@ -117,7 +123,7 @@ def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration
 
 def receives(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
     """Declare sums and pooled equations, which are sent when they are new."""
-    found = {HELD: dense((2,), optional=True, exact=True)}
+    found = {HELD: dense((3,), optional=True, exact=True)}
     for name in (EVERYBODY, *groups(hyper, model.classes)):
         found |= sums_of(name, model)
     return found | {POOLED: dense((equations(hyper),), optional=True, exact=True)}
@@ -138,8 +144,8 @@ CARD = MethodCard(
     "leave-one-out on one's own samples says",
     paper="Of no publication yet; sums after He et al., AFL: Single-Round Analytic Federated "
     "Learning, CVPR 2025, and Fanì et al., Fed3R, ICML 2024",
-    learner="fedsub_client.learners.fedsub_ridge:FedSubRidgeLearner",
-    strategy="strategies.fedsub_ridge.strategy:FedSubRidgeStrategy",
+    learner="fedsub_client.methods.fedsub_ridge:FedSubRidgeLearner",
+    strategy="strategies.methods.fedsub_ridge.strategy:FedSubRidgeStrategy",
     hyperparameters=FedSubRidgeHyperparameters,
     up="once, and when samples are new: sums of features and of their products, in 16 bits a "
     "number; when sums are new: what the candidate heads said of samples left out",
@@ -151,18 +157,23 @@ CARD = MethodCard(
     check=check,
     trains=False,
     encodes=True,
+    narrow=True,
     model="linear",
     choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "
     "without a trace: three rounds in which all take part are enough, and no rate is to be tuned. "
-    "Not where hand-made features are few and a trained body is much better.",
+    "Not where hand-made features are few and a trained body is much better. Where few samples are "
+    "labelled and people never do some of the classes, open-classes = off.",
     privacy="The server sees of each person how many samples of each class there are, the mean of "
     "each class's features, and the mean products of all pairs of features: as many statistics of "
-    "a person as no other method here shows. Of few samples these tell much; of one they are the "
-    "sample's features. It also sees how well candidate heads do on samples left out, and a hash "
-    "of all samples, which lets a guess of all of them be tested. Other devices see sums over "
+    "a person as no other method here shows. Of few samples they give back each sample's "
+    "features, to the last bit (measured: of 5 always, of 20 for two people in five), and so how "
+    "strong a window's signals are, and at what level. It also sees how well candidate heads do "
+    "on samples left out, and a hash of all samples, which lets a guess of all of them be tested. "
+    "Other devices see sums over "
     "everybody, and over their groups: of two people, each can work out the other's, and whoever "
-    "gets the sums before and after one person came, went or sent anew knows that person's. Models "
-    "stay at home.",
+    "gets the sums before and after one person came, went or sent anew knows that person's. Two "
+    "devices of different capacity can work out the sums of those whose capacity lies between. "
+    "Models stay at home.",
     decisions=(
         "The model is one linear layer on the encoder's features, whatever the run's model says; "
         "encoder = auto is kernels:100 for windows, relu:450 for feature vectors, and none is "
@@ -172,6 +183,12 @@ CARD = MethodCard(
         "good as they get. Then nothing travels until somebody's samples change. Where few are "
         "drawn for a round, sums change with each who comes, and all are sent again.",
         "A person's own samples are in the sums that it gets; leave-one-out takes them out again.",
+        "A device of capacity c computes the first c N kernels or units (rounded, one kernel at "
+        "least; of vectors always all entries) and sends sums of these features alone. It is sent "
+        "sums over all people who have these features: a block of everybody's. Whoever has more is "
+        "sent sums over fewer people. So each number that heads are solved of is a sum over the "
+        "same samples. What weak people's other features might be is not guessed.",
+        "Equations of all capacities are pooled together.",
         "The cost is of a round in which sums are new, by the clock on UCI HAR's windows, beside "
         "epochs of the CNN; in all other rounds it is nothing.",
         "Products travel about each feature's mean and are rounded feature by feature: about 0, "
@@ -185,9 +202,13 @@ CARD = MethodCard(
         "robust filters for means of models do not apply: sums are checked one by one instead, and "
         "who is harmed by others' sums gives them less weight.",
         "People are as far from each other as the means of their classes, on average over classes "
-        "that both have; who shares no class with another is as far as the farthest. "
+        "and features that both have; who shares no class with another is as far as the farthest. "
         "Clusters: average linkage.",
-        "A class that a person has no sample of is everybody's in all candidates.",
+        "A class that a person has no sample of is everybody's in all candidates, but with heads = "
+        "own or open-classes = off. With noise on sums only where everybody's count of it is above "
+        "two deviations of the noise.",
+        "With noise on sums most-examples bounds nobody: a median of others moves with each sample "
+        "of theirs, and with it what it bounds, and noise would have to hide that, too.",
         "Whoever comes late, or is tested before its first round, mixes heads on everybody's sums "
         "and its own training samples.",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,11 @@ def group_count(default: str) -> Any:
     return option(default, "number of groups: fixed:K or silhouette", pattern=rules, like=like)
 
 
+def is_weight(shape: Sequence[int]) -> bool:
+    """Return whether a tensor of one client joins units: biases, norms and statistics do not."""
+    return len(shape) > 1
+
+
 #: What goes before the name of a weight's gradient.
 GRADIENT = "gradient."
 
@@ -62,13 +68,13 @@ def sparse_model(model: Architecture, hyper: Any) -> Declaration:
     """Declare the model, of each weight the numbers that are not masked out, and all biases."""
     share = 1 - float(getattr(hyper, "sparsity_at_first", 0.0))
     return {
-        name: elements(shape, share=share) if name.endswith(".weight") else dense(shape)
+        name: elements(shape, share=share) if is_weight(shape) else dense(shape)
         for name, shape in model.parameter_shapes.items()
     }
 
 
 def sparse_model_and_gradients(model: Architecture, hyper: Any) -> Declaration:
     """Declare the sparse model, and in some rounds the whole gradient of every weight."""
-    weights = {n: s for n, s in model.parameter_shapes.items() if n.endswith(".weight")}
+    weights = {n: s for n, s in model.parameter_shapes.items() if is_weight(s)}
     gradients = {GRADIENT + name: dense(shape, optional=True) for name, shape in weights.items()}
     return {**sparse_model(model, hyper), **gradients}

@@ -30,8 +30,8 @@ CARD = MethodCard(
     idea="a global model made so that one step on a person's data adapts it",
     paper="Fallah et al., Personalized Federated Learning with Theoretical Guarantees: A "
     "Model-Agnostic Meta-Learning Approach, NeurIPS 2020",
-    learner="fedsub_client.learners.perfedavg:PerFedAvgLearner",
-    strategy="strategies.fedavg:FedAvgStrategy",
+    learner="fedsub_client.methods.perfedavg:PerFedAvgLearner",
+    strategy="strategies.methods.fedavg:FedAvgStrategy",
     hyperparameters=PerFedAvgHyperparameters,
     cost=cost,
     choose="People keep joining who have little data: the model is made to be adapted by a step on "

@@ -45,8 +45,8 @@ CARD = MethodCard(
     idea="FedRep, whose body is pulled to common class means of embeddings",
     paper="Cheng et al., ProtoHAR: Prototype Guided Personalized Federated Learning for Human "
     "Activity Recognition, IEEE Journal of Biomedical and Health Informatics 2023",
-    learner="fedsub_client.learners.protohar:ProtoHARLearner",
-    strategy="strategies.protohar:ProtoHARStrategy",
+    learner="fedsub_client.methods.protohar:ProtoHARLearner",
+    strategy="strategies.methods.protohar:ProtoHARStrategy",
     hyperparameters=ProtoHARHyperparameters,
     up="the body, the mean embedding of each class held (with weights = samples also its counts)",
     down="the body, the mean of these means",

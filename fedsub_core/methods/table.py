@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 
 from fedsub_core import methods as folder
@@ -21,11 +21,13 @@ log = logging.getLogger("fedsub")
 GROUP = "fedsub.methods"
 #: Methods of the papers that are not offered, and why.
 NOT_OFFERED = {
-    "fedbn": "no layer of the models here has its own norm (BatchNorm is folded on import), so "
-    "it would be fedavg. Its cousin at the input is standardise = 'client'",
+    "fedbn": "it is fedavg with norm = 'local', for a model with BatchNorm. Without such a layer "
+    "standardise = 'client' does the like for inputs",
 }
 #: Installed methods that cannot be used, and why.
 BROKEN: dict[str, str] = {}
+#: Where those that can be used come from.
+INSTALLED: dict[str, EntryPoint] = {}
 
 
 def _own() -> Iterator[MethodCard]:
@@ -49,7 +51,7 @@ def _table() -> dict[str, MethodCard]:
             BROKEN[point.name] = f"{point.value} has the name of another method"
             log.warning("method %r: %s; the other one is used", point.name, BROKEN[point.name])
         else:
-            table[point.name] = card
+            table[point.name], INSTALLED[point.name] = card, point
     return table
 
 

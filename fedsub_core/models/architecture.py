@@ -1,12 +1,12 @@
 """What a model is made of, as far as shapes go: what methods' cards need, and no PyTorch.
 
-A :class:`fedsub_core.models.chain.Model` is an architecture that computes.
+A :class:`fedsub_core.models.model.Model` is an architecture that computes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -46,24 +46,54 @@ class FullyConnected(LayerWithUnits):
         return (self.units, self.inputs)
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """A chain of layers for inputs of shape `input_shape`."""
+class Architecture(ABC):
+    """Named tensors of one client by their shapes, and which of them are whose."""
 
-    layers: tuple[object, ...]
+    #: Shape of one sample.
     input_shape: Shape
 
-    @cached_property
+    @property
+    @abstractmethod
     def affine(self) -> tuple[LayerWithUnits, ...]:
-        """The layers that have units, from input to output."""
-        return tuple(layer for layer in self.layers if isinstance(layer, LayerWithUnits))
+        """The layers that have units, from input to output.
+
+        Raises
+        ------
+        ConfigError
+            If units of this model are not known.
+        """
+
+    @property
+    @abstractmethod
+    def parameter_shapes(self) -> Mapping[str, Shape]:
+        """Shape of every tensor that methods exchange."""
+
+    @property
+    def home_shapes(self) -> Mapping[str, Shape]:
+        """Shape of every tensor that each client keeps for itself, whatever the method."""
+        return {}
 
     @cached_property
+    def tensor_shapes(self) -> dict[str, Shape]:
+        """Shape of every tensor of one client."""
+        return {**self.parameter_shapes, **self.home_shapes}
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Names of the tensors that gradients move; other tensors follow from the samples."""
+        return tuple(self.tensor_shapes)
+
+    @property
+    @abstractmethod
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of the layers that a head and a body are made of, from input to output."""
+
+    @property
     def classes(self) -> int:
         """Outputs of the last layer."""
         return self.affine[-1].units
 
-    @cached_property
+    @property
     def embedding_size(self) -> int:
         """Length of an embedding: the input of the last layer with units."""
         return self.affine[-1].fan_in
@@ -76,21 +106,52 @@ class Architecture:
         ConfigError
             If either would be empty.
         """
-        if not 0 < layers < len(self.affine):
+        names = self.layer_names
+        if not 0 < layers < len(names):
             raise ConfigError(
-                f"head: got {layers} layers, expected 1 to {len(self.affine) - 1} of the model's "
-                f"{len(self.affine)} with units: body and head both need one"
+                f"head: got {layers} layers, expected 1 to {len(names) - 1} of the model's "
+                f"{len(names)} with units: body and head both need one"
             )
-        return tuple(layer.name for layer in self.affine[-layers:])
+        return names[-layers:]
 
     def body(self, head_layers: int = 1) -> tuple[str, ...]:
-        """Names of the layers with units before the head; raises as :meth:`head`."""
+        """Names of the layers with tensors before the head; raises as :meth:`head`."""
         head = self.head(head_layers)
-        return tuple(layer.name for layer in self.affine if layer.name not in head)
+        layers = dict.fromkeys(name.rpartition(".")[0] for name in self.tensor_shapes)
+        return tuple(name for name in layers if name not in head)
 
     def parameters_of(self, layers: Collection[str]) -> tuple[str, ...]:
-        """Names of the parameters of some layers, in the order of the model."""
+        """Names of the exchanged tensors of some layers, in the order of the model."""
         return tuple(name for name in self.parameter_shapes if name.rpartition(".")[0] in layers)
+
+    def trained_of(self, layers: Collection[str] | None) -> tuple[str, ...]:
+        """Names of what gradients move of some layers, None: of all, in the order of the model."""
+        if layers is None:
+            return self.trained
+        return tuple(name for name in self.trained if name.rpartition(".")[0] in layers)
+
+    @cached_property
+    def full_bytes(self) -> int:
+        """Bytes of one client's exchanged tensors in float32: the papers' "Full Model"."""
+        return 4 * sum(prod(shape) for shape in self.parameter_shapes.values())
+
+
+@dataclass(frozen=True)
+class Layers(Architecture):
+    """A chain of layers for inputs of shape `input_shape`."""
+
+    layers: tuple[object, ...]
+    input_shape: Shape
+
+    @cached_property
+    def affine(self) -> tuple[LayerWithUnits, ...]:
+        """The layers that have units, from input to output."""
+        return tuple(layer for layer in self.layers if isinstance(layer, LayerWithUnits))
+
+    @cached_property
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of the layers that have units."""
+        return tuple(layer.name for layer in self.affine)
 
     @cached_property
     def parameter_shapes(self) -> dict[str, Shape]:
@@ -100,8 +161,3 @@ class Architecture:
             shapes[f"{layer.name}.weight"] = layer.weight_shape
             shapes[f"{layer.name}.bias"] = (layer.units,)
         return shapes
-
-    @cached_property
-    def full_bytes(self) -> int:
-        """Bytes of one client's parameters in float32: the papers' "Full Model"."""
-        return 4 * sum(prod(shape) for shape in self.parameter_shapes.values())

@@ -10,13 +10,13 @@ from math import prod, sqrt
 import torch
 from torch import Tensor
 
+from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import chains
 from fedsub_core.kernels.known import Known, known
-from fedsub_core.models.architecture import Architecture, Shape
+from fedsub_core.models.architecture import Layers, Shape
 from fedsub_core.models.layers import Affine, Layer
+from fedsub_core.models.model import Model, Params, Pass
 from fedsub_core.seeds import generator
-
-Params = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,24 @@ class Step:
     kept: Tensor | None
 
 
+def require_chain(model: Model) -> Chain:
+    """Return the model, which is a chain.
+
+    Raises
+    ------
+    ConfigError
+        If it is another kind of model.
+    """
+    if not isinstance(model, Chain):
+        raise ConfigError(
+            f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: what units "
+            "matter is found layer by layer"
+        )
+    return model
+
+
 @dataclass(frozen=True)
-class Model(Architecture):
+class Chain(Layers, Model):
     """A chain of layers for inputs of shape `input_shape`; it holds no parameters itself.
 
     Parameters of a stack of clients are a dict: ``"<layer>.weight" [clients, units, *kernel]`` and
@@ -62,15 +78,15 @@ class Model(Architecture):
         """Place in the chain of the layer whose input is the embedding."""
         return self.layers.index(self.affine[-1])
 
-    def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
+    def cut(self, head_layers: int = 1) -> tuple[Chain, Chain]:
         """Return two models: the body, and the head, which begins with the last layers with units.
 
         What lies between two layers with units (activation, pooling) is the body's. `head_layers`
         is from 1 to the number of layers with units; :meth:`head` refuses what leaves no body.
         """
         at = self.layers.index(self.affine[-head_layers])
-        body = Model(self.layers[:at], self.input_shape)
-        return body, Model(self.layers[at:], body.output_shape)
+        body = Chain(self.layers[:at], self.input_shape)
+        return body, Chain(self.layers[at:], body.output_shape)
 
     @cached_property
     def widest(self) -> int:
@@ -126,6 +142,17 @@ class Model(Architecture):
     ) -> tuple[Tensor, ...]:
         """Return the logits of every exit, the last one's at the end: a chain has one."""
         return (self.forward(params, x, tape),)
+
+    def training_pass(
+        self,
+        params: Params,
+        x: Tensor,
+        only: Collection[str] | None = None,
+        seeds: Sequence[int] = (),
+    ) -> Pass:
+        """Return a pass through the chain, in which nothing is drawn."""
+        tape: list[Step] = []
+        return Pass(self.outputs(params, x, tape), tape[self.embedding_at].x)
 
     def accumulate_gradients(
         self,

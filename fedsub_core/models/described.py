@@ -8,20 +8,20 @@ from typing import Any
 
 from fedsub_core.errors import RunError
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
 from fedsub_core.models.pooling import Pool
 
 TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Linear, Conv, Pool, ReLU, Flatten)}
 
 
-def describe(model: Model) -> list[dict[str, Any]]:
+def describe(model: Chain) -> list[dict[str, Any]]:
     """Return each layer's type and options, in the order of the chain."""
     chain: list[Any] = [*model.layers]
     return [{"type": type(layer).__name__, **asdict(layer)} for layer in chain]
 
 
-def described(layers: Sequence[dict[str, Any]], input_shape: Shape) -> Model:
+def described(layers: Sequence[dict[str, Any]], input_shape: Shape) -> Chain:
     """Inverse of :func:`describe`; lists may stand for tuples, as in JSON.
 
     Raises
@@ -39,4 +39,4 @@ def described(layers: Sequence[dict[str, Any]], input_shape: Shape) -> Model:
                 f"got layer {layer}, expected one of {', '.join(TYPES)} as this version of FedSub "
                 "knows them. Use the version that wrote it"
             ) from error
-    return Model(tuple(made), input_shape)
+    return Chain(tuple(made), input_shape)

@@ -15,8 +15,9 @@ from math import prod
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Model, Params, Step
+from fedsub_core.models.chain import Chain, Step
 from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.model import Params
 from fedsub_core.models.pooling import Pool
 
 #: Positions that a convolution's channels are averaged to before an exit.
@@ -28,11 +29,11 @@ class Exit:
     """A classifier that reads the output of the chain's layer at place `after`."""
 
     after: int
-    head: Model
+    head: Chain
 
 
 @dataclass(frozen=True)
-class Exits(Model):
+class Exits(Chain):
     """A chain with further classifiers; the chain's own end is the last exit."""
 
     exits: tuple[Exit, ...] = ()
@@ -53,7 +54,7 @@ class Exits(Model):
         return (*seen, logits)
 
 
-def with_exits(model: Model, after: Sequence[str]) -> Exits:
+def with_exits(model: Chain, after: Sequence[str]) -> Exits:
     """Return `model` with an exit behind the ReLU of each layer named in `after`.
 
     An exit averages channels to 4 positions (convolutions), flattens, and has one linear layer,
@@ -80,5 +81,5 @@ def with_exits(model: Model, after: Sequence[str]) -> Exits:
                 chain += [Pool("adaptive-avg", size), Flatten()]
                 features = (shape[0] * POSITIONS ** (len(shape) - 1),)
             chain.append(Linear(f"exit{len(exits) + 1}", model.classes, prod(features)))
-            exits.append(Exit(place, Model(tuple(chain), shape)))
+            exits.append(Exit(place, Chain(tuple(chain), shape)))
     return Exits(model.layers, model.input_shape, tuple(exits))

@@ -1,4 +1,4 @@
-"""Turn a ``torch.nn.Sequential`` into a Model and its parameters: exactly, or not at all."""
+"""Turn a ``torch.nn.Sequential`` into a Chain and its parameters: exactly, or not at all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from torch import nn
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.model import Params
 from fedsub_core.models.pooling import Pool
 
 WITH_UNITS = (nn.Linear, nn.Conv1d, nn.Conv2d)
@@ -36,7 +37,7 @@ REASONS: dict[type[nn.Module], str] = {
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
-def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Model, Params]:
+def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Chain, Params]:
     """Return the model and one client's parameters, ``[1, ...]``, copied.
 
     The result computes what `module` computes, in training as in tests, and has its parameters.
@@ -62,7 +63,7 @@ def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Model, Params
             params[f"{made.name}.{name}"] = tensor.detach().clone().unsqueeze(0)
     if not params:
         raise ConfigError("the model has no layer with parameters: expected Linear or Conv layers")
-    return Model(tuple(layers), input_shape), params
+    return Chain(tuple(layers), input_shape), params
 
 
 def _flat(module: nn.Sequential) -> Iterator[tuple[str, nn.Module]]:

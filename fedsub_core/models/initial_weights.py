@@ -1,7 +1,7 @@
 """Whether a module begins as PyTorch's layers do: then a run's seed can draw the like of it.
 
 All people of a run start from weights that follow from its seed
-(:meth:`fedsub_core.models.chain.Model.init`). What a builder set itself, such as weights that were
+(:meth:`fedsub_core.models.chain.Chain.init`). What a builder set itself, such as weights that were
 trained before, would be lost in silence.
 """
 

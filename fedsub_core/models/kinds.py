@@ -1,8 +1,8 @@
-"""Kinds of models, built: ours, and those of installed packages.
+"""Kinds of models, built: ours, those of installed packages, and any module by its builder.
 
-What a package offers (:mod:`fedsub_core.models.names`) is a function of ``(input_shape, classes)``
-that returns a ``torch.nn.Sequential`` or a :class:`Model`. A module is trained exactly as it is
-given, or refused.
+A builder (:mod:`fedsub_core.models.names`) is a function of ``(input_shape, classes)`` that returns
+a ``torch.nn.Module`` or a :class:`Chain`. A ``torch.nn.Sequential`` that a chain computes exactly,
+and whose first weights are PyTorch's own, becomes a chain; every other module is trained as it is.
 """
 
 from __future__ import annotations
@@ -10,35 +10,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import torch
 from torch import nn
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.chain import Model
+from fedsub_core.models.builders import builder_at
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.described import TYPES
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
-from fedsub_core.models.names import CNN1D, LINEAR, MLP, check_kind, installed, resolve_kind
+from fedsub_core.models.model import Model
+from fedsub_core.models.names import (
+    CNN1D,
+    LINEAR,
+    MLP,
+    PUBLISHED,
+    check_kind,
+    installed,
+    is_place,
+    resolve_kind,
+)
+from fedsub_core.models.norms import AVERAGED, check_norms
 from fedsub_core.models.pooling import Pool
+from fedsub_core.models.torch_model import TorchModel
 
 
-def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Model:
+def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Chain:
     """Return the papers' feed-forward model: inputs-128-512-classes with ReLU."""
     sizes = (inputs, *hidden, classes)
     layers: list[Layer | Affine] = []
     for i, (fan_in, units) in enumerate(pairwise(sizes)):
         layers += [Linear(f"linear{i + 1}", units, fan_in), ReLU()]
-    return Model(tuple(layers[:-1]), (inputs,))
+    return Chain(tuple(layers[:-1]), (inputs,))
 
 
-def cnn1d(channels: int, samples: int, classes: int) -> Model:
+def cnn1d(channels: int, samples: int, classes: int) -> Chain:
     """Return a small 1-D CNN for raw windows ``[channels, samples]``."""
     if samples < 32:
         raise ConfigError(f"cnn1d needs windows of 32 samples or more, got {samples}: use mlp")
-    return Model(
+    return Chain(
         (
             Conv("conv1", 32, channels, (7,), (2,), (3,)),
             ReLU(),
@@ -55,57 +69,85 @@ def cnn1d(channels: int, samples: int, classes: int) -> Model:
     )
 
 
-def build_model(kind: str, input_shape: Shape, classes: int) -> Model:
+def build_model(
+    kind: str, input_shape: Shape, classes: int, norm: str = AVERAGED, seed: int = 0
+) -> Model:
     """Return the model called `kind` for samples of `input_shape`.
+
+    Parameters
+    ----------
+    norm : where running statistics of norms go: :mod:`fedsub_core.models.norms`.
+    seed : of the run, from which a module draws what it does not train.
 
     Raises
     ------
     ConfigError
-        If there is none of that name, or it cannot take such samples, or an installed one is
-        built of layers that have no counterpart here.
+        If there is none of that name, or it cannot take such samples.
     """
     check_kind(kind)
     kind = resolve_kind(kind, input_shape)
     if kind in BUILDERS:
-        return BUILDERS[kind](input_shape, classes)
-    builder = installed()[kind].load()
-    # Without storage: nothing is drawn from PyTorch's global stream.
-    with torch.device("meta"), Writes() as writes:
-        built = builder(input_shape, classes)
-    if isinstance(built, nn.Sequential):
-        try:
-            module, built = built, from_torch(built, input_shape)[0]
-            check_initial(module, writes)
-        except ConfigError as error:
-            raise ConfigError(f"model {kind!r}: {error}") from error
-    shape = built.output_shape if isinstance(built, Model) else "unknown"
-    if shape != (classes,):
+        return _without_norms(BUILDERS[kind](input_shape, classes), norm)
+    build = _builder(kind)
+    chain = _chain(build, input_shape, classes)
+    try:
+        if chain is None:
+            return TorchModel.of(build, input_shape, classes, norm, seed)
+    except ConfigError as error:
+        raise ConfigError(f"model {kind!r}: {error}") from error
+    if chain.output_shape != (classes,):
         raise ConfigError(
-            f"model {kind!r}: got {type(built).__name__}, outputs of shape {shape}; expected a "
-            f"torch.nn.Sequential or a fedsub Model, outputs of shape {(classes,)}: a logit a class"
+            f"model {kind!r}: got outputs of shape {chain.output_shape}, expected {(classes,)}: a "
+            "logit a class"
         )
-    assert isinstance(built, Model)
-    if strange := [layer for layer in built.layers if type(layer) not in TYPES.values()]:
+    if strange := [layer for layer in chain.layers if type(layer) not in TYPES.values()]:
         raise ConfigError(
             f"model {kind!r}: got layer {strange[0]}, expected {', '.join(TYPES)}: a model's file "
             "says how to compute with it"
         )
-    return built
+    return _without_norms(chain, norm)
 
 
-def _mlp(input_shape: Shape, classes: int) -> Model:
+def _builder(kind: str) -> Callable[..., Any]:
+    if is_place(kind) or kind in PUBLISHED:
+        return builder_at(PUBLISHED.get(kind, kind))
+    found: Callable[..., Any] = installed()[kind].load()
+    return found
+
+
+def _chain(build: Callable[..., Any], input_shape: Shape, classes: int) -> Chain | None:
+    """Return what is built as a chain, which is faster; None where it is not one exactly."""
+    try:
+        # Without storage: nothing is drawn from PyTorch's global stream.
+        with torch.device("meta"), Writes() as writes:
+            built = build(input_shape, classes)
+        if isinstance(built, nn.Sequential):
+            module, built = built, from_torch(built, input_shape)[0]
+            check_initial(module, writes)
+    except Exception:  # whatever it is, the module itself is tried next, and says what is wrong
+        return None
+    return built if isinstance(built, Chain) else None
+
+
+def _without_norms(chain: Chain, norm: str) -> Chain:
+    if norm != AVERAGED:
+        check_norms(nn.Identity(), norm)
+    return chain
+
+
+def _mlp(input_shape: Shape, classes: int) -> Chain:
     flat = mlp(prod(input_shape), classes)
-    return flat if len(input_shape) == 1 else Model((Flatten(), *flat.layers), input_shape)
+    return flat if len(input_shape) == 1 else Chain((Flatten(), *flat.layers), input_shape)
 
 
-def _linear(input_shape: Shape, classes: int) -> Model:
+def _linear(input_shape: Shape, classes: int) -> Chain:
     """Return one layer: softmax regression."""
     layer = Linear("linear1", classes, prod(input_shape))
     layers = (layer,) if len(input_shape) == 1 else (Flatten(), layer)
-    return Model(layers, input_shape)
+    return Chain(layers, input_shape)
 
 
-def _cnn1d(input_shape: Shape, classes: int) -> Model:
+def _cnn1d(input_shape: Shape, classes: int) -> Chain:
     if len(input_shape) != 2:
         raise ConfigError(
             f"model cnn1d wants windows [channels, time], got samples of shape {input_shape}: "
@@ -114,4 +156,4 @@ def _cnn1d(input_shape: Shape, classes: int) -> Model:
     return cnn1d(*input_shape, classes)
 
 
-BUILDERS: dict[str, Callable[[Shape, int], Model]] = {MLP: _mlp, CNN1D: _cnn1d, LINEAR: _linear}
+BUILDERS: dict[str, Callable[[Shape, int], Chain]] = {MLP: _mlp, CNN1D: _cnn1d, LINEAR: _linear}

@@ -2,7 +2,7 @@
 
 ``x [clients, samples, *features]``, ``weight [clients, units, *kernel]``, ``bias [clients,
 units]``. A convolution is a linear layer on the patches of its input, so both share one set of
-matrix products: forward, gradient and (in ``fedsub_client.learners.fedsub.relevance``) relevance.
+matrix products: forward, gradient and (in ``fedsub_client.methods.fedsub.relevance``) relevance.
 
 The gradients are written out rather than left to autograd because they then land in the
 momentum buffer without a copy: half the time of a round (``benchmarks/simulation.py``).

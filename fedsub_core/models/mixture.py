@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.chain import Model, Params
 from fedsub_core.models.experts import FUSED, HEAD, NEAREST
+from fedsub_core.models.model import Model, Params
 
 WEIGHTS, TEMPERATURE, HELD, OPEN, MEANS, SPREAD = (
     "gate.weights",
@@ -85,12 +85,12 @@ class Mixture:
         return (FUSED, *[e for e in self.experts if e not in (FUSED, NEAREST, HEAD)])
 
     @cached_property
-    def parameter_shapes(self) -> dict[str, Shape]:
+    def tensor_shapes(self) -> dict[str, Shape]:
         """Shape of every parameter of one client."""
         shapes = {
             f"{name}.{key}": shape
             for name in self.models
-            for key, shape in self.model.parameter_shapes.items()
+            for key, shape in self.model.tensor_shapes.items()
         }
         if HEAD in self.experts:
             own = self.head.parameter_shapes.items()
@@ -187,7 +187,7 @@ class Mixture:
 
     def of(self, params: Params, name: str) -> Params:
         """Return one of the models."""
-        return {key: params[f"{name}.{key}"] for key in self.model.parameter_shapes}
+        return {key: params[f"{name}.{key}"] for key in self.model.tensor_shapes}
 
     def head_of(self, params: Params, name: str) -> Params:
         """Return the last layer of one of the models, or the person's own head."""

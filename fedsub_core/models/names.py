@@ -1,7 +1,8 @@
-"""Names of models: ours, and those of installed packages.
+"""Names of models: ours, those of installed packages, and builders by their place.
 
-A package offers models of its own under the entry point group ``fedsub.models``; how they are
-built: :mod:`fedsub_core.models.kinds`.
+A package offers models of its own under the entry point group ``fedsub.models``. A builder's place
+is ``package.module:builder`` or ``file.py:builder``. How they are built:
+:mod:`fedsub_core.models.kinds`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,49 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.options import suggestion
 
 AUTO, MLP, CNN1D, LINEAR = "auto", "mlp", "cnn1d", "linear"
+#: Models of papers, and where their builders stand.
+PUBLISHED = {
+    "har-cnn": "fedsub_core.models.published.windows:har_cnn",
+    "lstm": "fedsub_core.models.published.windows:TwoLSTMs",
+    "cnn2d": "fedsub_core.models.published.images:cnn2d",
+    "digit5-cnn": "fedsub_core.models.published.images:digit5_cnn",
+    "vgg11": "fedsub_core.models.published.images:vgg11",
+    "resnet18": "fedsub_core.models.published.images:resnet18",
+    "mobilenet-v2": "fedsub_core.models.published.images:mobilenet_v2",
+}
 GROUP = "fedsub.models"
 
 
 def resolve_kind(kind: str, input_shape: Shape) -> str:
-    """Return the kind that is meant: ``auto`` is ``mlp`` for features, ``cnn1d`` for windows."""
+    """Return the kind that is meant.
+
+    ``auto`` is ``mlp`` for features, ``cnn1d`` for windows, ``cnn2d`` for images.
+    """
     if kind == AUTO:
-        return MLP if len(input_shape) == 1 else CNN1D
+        return {1: MLP, 2: CNN1D}.get(len(input_shape), "cnn2d")
     return kind
 
 
+def is_place(kind: str) -> bool:
+    """Return whether `kind` says where a builder stands, instead of naming a model."""
+    return ":" in kind
+
+
 def check_kind(kind: str) -> None:
-    """Raise a ConfigError that suggests the nearest if there is no model called `kind`."""
-    names = [AUTO, MLP, CNN1D, LINEAR, *installed()]
+    """Raise a ConfigError that suggests the nearest if there is no model called `kind`.
+
+    Of a builder's place the form alone is checked: nothing is imported.
+    """
+    if is_place(kind):
+        where, _, builder = kind.rpartition(":")
+        file = where.endswith(".py")
+        known = file or all(part.isidentifier() for part in where.split("."))
+        if not (known and builder.isidentifier()):
+            raise ConfigError(
+                f"got model {kind!r}, expected package.module:builder or file.py:builder"
+            )
+        return
+    names = [AUTO, MLP, CNN1D, LINEAR, *PUBLISHED, *installed()]
     if kind not in names:
         raise ConfigError(
             f"unknown model {kind!r}.{suggestion(kind, names)} Known models: {', '.join(names)}."

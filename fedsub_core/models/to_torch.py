@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from torch import nn
 
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.model import Model, Params
 from fedsub_core.models.pooling import Pool
+from fedsub_core.models.torch_model import TorchModel
 
 _CONVS: dict[int, Callable[..., nn.Conv1d | nn.Conv2d]] = {1: nn.Conv1d, 2: nn.Conv2d}
 _POOLS: dict[tuple[str, int], Callable[..., nn.Module]] = {
@@ -21,8 +23,18 @@ _POOLS: dict[tuple[str, int], Callable[..., nn.Module]] = {
 }
 
 
-def to_torch(model: Model, params: Params) -> nn.Sequential:
-    """Return `model` as PyTorch's layers: ``x [batch, *features]`` to logits.
+def to_torch(model: Model, params: Params) -> nn.Module:
+    """Return `model` as a PyTorch module, ``x [batch, *features]`` to logits, in evaluation mode.
+
+    `params` are one client's, without a client axis; they are copied.
+    """
+    if isinstance(model, TorchModel):
+        return model.as_module(params)
+    return chain_to_torch(require_chain(model), params)
+
+
+def chain_to_torch(model: Chain, params: Params) -> nn.Sequential:
+    """Return `model` as PyTorch's layers.
 
     Inverse of :func:`fedsub_core.models.from_torch.from_torch`, for `params` without a client axis.
     """

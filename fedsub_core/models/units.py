@@ -9,38 +9,31 @@ here any choice of units.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import ceil, prod
+from dataclasses import replace
+from math import ceil
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Affine, Conv, Layer, Linear
+from fedsub_core.placement import Placement, owned
 
 #: Layer name to the units that are kept, int64, ascending. Layers that are not named keep all.
 Units = Mapping[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Cut:
-    """What one layer keeps: int64 indices of its units and of its inputs (columns, channels)."""
-
-    layer: Affine
-    units: Tensor
-    inputs: Tensor
-
-
-def first_units(model: Model, share: float) -> Units:
+def first_units(model: Chain, share: float) -> Units:
     """Return the first ``max(1, ceil(share * units))`` units of every hidden layer."""
     # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
     sizes = {layer.name: ceil(share * layer.units - 1e-9) for layer in model.affine[:-1]}
     return {name: torch.arange(max(1, size)) for name, size in sizes.items()}
 
 
-def cuts(model: Model, units: Units) -> list[Cut]:
-    """Return what every layer with units keeps, from input to output.
+def narrow(model: Chain, units: Units) -> tuple[Chain, dict[str, Placement]]:
+    """Return the chain with these units alone, and where its numbers stand in the whole one's.
 
     Raises
     ------
@@ -48,6 +41,25 @@ def cuts(model: Model, units: Units) -> list[Cut]:
         If a layer is unknown, keeps nothing, or its units do not ascend or do not exist; or if
         outputs of the last layer are left out, which are the classes.
     """
+    _check(model, units)
+    channels = model.input_shape[0]
+    layers: list[Layer | Affine] = []
+    places: dict[str, Placement] = {}
+    inputs = np.arange(channels)
+    for layer in model.layers:
+        if not isinstance(layer, Affine):
+            layers.append(layer)
+            continue
+        kept = units[layer.name].numpy() if layer.name in units else np.arange(layer.units)
+        columns = owned(inputs, layer.weight_shape[1] // channels)
+        places[f"{layer.name}.weight"] = Placement(kept, columns)
+        places[f"{layer.name}.bias"] = Placement(kept)
+        layers.append(_smaller(layer, len(kept), len(columns)))
+        inputs, channels = kept, layer.units
+    return replace(model, layers=tuple(layers)), places
+
+
+def _check(model: Chain, units: Units) -> None:
     known = {layer.name: layer for layer in model.affine}
     for name, kept in units.items():
         if name not in known:
@@ -61,68 +73,10 @@ def cuts(model: Model, units: Units) -> list[Cut]:
     last = model.affine[-1]
     if last.name in units and len(units[last.name]) != last.units:
         raise ConfigError(f"units of layer {last.name}: its outputs are the classes, keep all")
-    channels = model.input_shape[0]
-    found, before = [], torch.arange(channels)
-    for layer in model.layers:
-        if isinstance(layer, Affine):
-            kept = units.get(layer.name, torch.arange(layer.units))
-            inputs = layer.inputs if isinstance(layer, Linear) else layer.weight_shape[1]
-            positions = inputs // channels
-            columns = (before[:, None] * positions + torch.arange(positions)).flatten()
-            found.append(Cut(layer, kept, columns))
-            before, channels = kept, layer.units
-    return found
 
 
-def slice_model(model: Model, units: Units) -> Model:
-    """Return the chain with these units alone, and the inputs that follow."""
-    smaller = {cut.layer.name: _smaller(cut) for cut in cuts(model, units)}
-    layers = tuple(
-        smaller[layer.name] if isinstance(layer, Affine) else layer for layer in model.layers
-    )
-    return replace(model, layers=layers)
-
-
-def slice_params(model: Model, params: Params, units: Units) -> Params:
-    """Return the parameters ``[clients, ...]`` of :func:`slice_model`, copied."""
-    sliced: Params = {}
-    for cut in cuts(model, units):
-        weight, bias = f"{cut.layer.name}.weight", f"{cut.layer.name}.bias"
-        sliced[weight] = params[weight][:, cut.units][:, :, cut.inputs]
-        sliced[bias] = params[bias][:, cut.units]
-    return sliced
-
-
-def place_back(model: Model, params: Params, units: Units, sliced: Params) -> Params:
-    """Return `params` with the numbers of a sub-model in their places; inverse of slicing."""
-    whole = {name: tensor.clone() for name, tensor in params.items()}
-    for cut in cuts(model, units):
-        weight, bias = f"{cut.layer.name}.weight", f"{cut.layer.name}.bias"
-        whole[weight][:, cut.units[:, None], cut.inputs] = sliced[weight]
-        whole[bias][:, cut.units] = sliced[bias]
-    return whole
-
-
-def held(model: Model, units: Units) -> dict[str, Tensor]:
-    """Return which numbers of each parameter a sub-model holds, bool and of the tensor's shape."""
-    masks = {}
-    for cut in cuts(model, units):
-        weight = torch.zeros(cut.layer.weight_shape, dtype=torch.bool)
-        weight[cut.units[:, None], cut.inputs] = True
-        bias = torch.zeros(cut.layer.units, dtype=torch.bool)
-        bias[cut.units] = True
-        masks[f"{cut.layer.name}.weight"], masks[f"{cut.layer.name}.bias"] = weight, bias
-    return masks
-
-
-def count(model: Model, units: Units) -> int:
-    """Return how many numbers a sub-model has."""
-    return sum(prod(shape) for shape in slice_model(model, units).parameter_shapes.values())
-
-
-def _smaller(cut: Cut) -> Layer | Affine:
-    units, inputs = len(cut.units), len(cut.inputs)
-    if isinstance(cut.layer, Linear):
-        return replace(cut.layer, units=units, inputs=inputs)
-    assert isinstance(cut.layer, Conv)
-    return replace(cut.layer, units=units, channels=inputs)
+def _smaller(layer: Affine, units: int, inputs: int) -> Affine:
+    if isinstance(layer, Linear):
+        return replace(layer, units=units, inputs=inputs)
+    assert isinstance(layer, Conv)
+    return replace(layer, units=units, channels=inputs)

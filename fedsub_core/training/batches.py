@@ -8,7 +8,7 @@ same batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,9 +16,32 @@ import torch
 from torch import Tensor
 
 from fedsub_core.data.stacks import Stack, select_params, taken
-from fedsub_core.models.chain import Params
-from fedsub_core.seeds import generator
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.model import Params
+from fedsub_core.seeds import derive_seed, generator
 from fedsub_core.turn import Turn
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Where what models draw in a step comes from: streams of each client's own.
+
+    They go by the step's number in its epoch, which no other client changes.
+    """
+
+    turn: Turn
+    clients: tuple[str, ...]
+    name: str
+    number: int = 0
+
+    def of(self, i: int) -> Streams:
+        """Return the `i`-th client's alone."""
+        return replace(self, clients=self.clients[i : i + 1])
+
+    def seeds(self) -> tuple[int, ...]:
+        """Return each client's seed."""
+        round, what = self.turn.round, f"{self.name}: draws of step {self.number}"
+        return tuple(derive_seed(self.turn.seed, c, round, what) for c in self.clients)
 
 
 @dataclass(frozen=True)
@@ -31,12 +54,26 @@ class Batch:
     y : int64 [clients, samples]
     weight : [clients, samples], each sample's share in its client's mean; 0 where padded.
     number : steps of the phase that came before.
+    streams : where what a model draws in this step comes from; None: nobody draws.
     """
 
     x: Tensor
     y: Tensor
     weight: Tensor
     number: int
+    streams: Streams | None = None
+
+    def of(self, i: int) -> Batch:
+        """Return the batch of the `i`-th client alone, without padding."""
+        real, one = int((self.weight[i] > 0).sum()), slice(i, i + 1)
+        x, y, weight = (t[one, :real] for t in (self.x, self.y, self.weight))
+        streams = None if self.streams is None else self.streams.of(i)
+        return Batch(x, y, weight, self.number, streams)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Each client's seed for what is drawn in this step; () where nobody draws."""
+        return () if self.streams is None else self.streams.seeds()
 
 
 class Met(NamedTuple):
@@ -71,6 +108,7 @@ def each_batch(
     phase: str = "",
     group: int = 1,
     steps: int | None = None,
+    fewest: int = 1,
 ) -> tuple[Params, Tensor]:
     """Return tensors after `step` has seen every batch of every epoch, and the mean loss it met.
 
@@ -85,6 +123,13 @@ def each_batch(
     group : batches handed to one step. Where a client's last group is short, its first batches
         fill it up.
     steps : instead of whole epochs, as many for each client, from the first epoch's batches.
+    fewest : samples of a batch, 1 or 2. Where it is 2, a last batch of one sample joins the one
+        before.
+
+    Raises
+    ------
+    ConfigError
+        If a client has fewer samples than `fewest`.
     """
     # Longest first: as epochs end, the clients still training are always a prefix of the stack.
     order = sorted(range(len(data.counts)), key=lambda i: -data.counts[i])
@@ -94,7 +139,7 @@ def each_batch(
     ordered = data if in_order else data.select(order)
     with torch.no_grad():
         for epoch in range(epochs if steps is None else 1):
-            data_of_epoch = _Epoch(ordered, batch_size, turn, stream_of(phase, epoch))
+            data_of_epoch = _Epoch(ordered, batch_size, turn, stream_of(phase, epoch), fewest)
             data_of_epoch.visit(rows, step, group, steps, met)
         loss = _mean_loss(met, len(order), data.x.device)
     if not in_order:
@@ -126,16 +171,35 @@ def stream_of(phase: str, epoch: int) -> str:
 class _Epoch:
     """One epoch's batches, longest client first."""
 
-    def __init__(self, data: Stack, size: int, turn: Turn, stream: str) -> None:
+    def __init__(self, data: Stack, size: int, turn: Turn, stream: str, fewest: int) -> None:
         order, self.weight = order_of_epoch(data, size, turn, stream)
         self.x, self.y = taken(data.x, order), taken(data.y, order)
-        self.counts, self.size = data.counts, size
+        self.size, self.turn, self.clients, self.stream = size, turn, data.clients, stream
+        self.batches = [-(-count // size) for count in data.counts]
+        self.joined: Tensor | None = None
+        if fewest > 1:
+            self._join(data)
+
+    def _join(self, data: Stack) -> None:
+        """Let each client's last batch of one sample join the one before."""
+        for client, count in zip(data.clients, data.counts, strict=True):
+            if count == 1 or self.size == 1:
+                had = "one training sample" if count == 1 else "batch-size = 1"
+                raise ConfigError(
+                    f"client {client!r}: got {had}, expected two samples in a step: the model has "
+                    "a norm that goes by the batch. Raise batch-size, leave out who has one "
+                    "sample, or take GroupNorm or LayerNorm"
+                )
+        alone = [count % self.size == 1 for count in data.counts]
+        if any(alone):
+            self.joined = torch.tensor(alone, device=self.x.device)
+            self.batches = [have - one for have, one in zip(self.batches, alone, strict=True)]
 
     def visit(
         self, tensors: Params, step: Step, group: int, steps: int | None, met: list[Met]
     ) -> None:
         """Hand all batches to `step`, or wrap around until `steps`; add what it met to `met`."""
-        batches = [-(-count // self.size) for count in self.counts]
+        batches = self.batches
         todo = -(-batches[0] // group) if steps is None else steps
         active, views = -1, tensors
         for number in range(todo):
@@ -149,13 +213,23 @@ class _Epoch:
     def _batch(self, i: int, batches: Sequence[int], number: int) -> Batch:
         """Return the `i`-th batch of the first clients; who has fewer begins anew."""
         rows, size = slice(len(batches)), self.size
-        if i < batches[-1]:  # longest first: so all have it
+        streams = Streams(self.turn, self.clients[rows], self.stream, i)
+        if i < batches[-1] and self.joined is None:  # longest first: so all have it
             cols = slice(i * size, (i + 1) * size)
-            return Batch(self.x[rows, cols], self.y[rows, cols], self.weight[rows, cols], number)
-        wanted = i % torch.tensor(batches, device=self.x.device).unsqueeze(1)
-        some = wanted * size + torch.arange(size, device=self.x.device)
+            x, y, weight = (t[rows, cols] for t in (self.x, self.y, self.weight))
+            return Batch(x, y, weight, number, streams)
+        have = torch.tensor(batches, device=self.x.device).unsqueeze(1)
+        wanted = i % have
+        some = wanted * size + torch.arange(size + (self.joined is not None), device=self.x.device)
+        if self.joined is None:
+            x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
+            return Batch(x, y, weight, number, streams)
+        longer = self.joined[rows].unsqueeze(1) & (wanted == have - 1)
+        some[:, -1:] = torch.where(longer, some[:, -1:], 0)  # nothing of the next batch
         x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
-        return Batch(x, y, weight, number)
+        weight[:, -1:] = 0
+        weight = torch.where(longer, 1 / (size + 1), weight)
+        return Batch(x, y, weight, number, streams)
 
 
 def order_of_epoch(data: Stack, size: int, turn: Turn, stream: str) -> tuple[Tensor, Tensor]:

@@ -15,10 +15,12 @@ from torch import Tensor
 
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
+from fedsub_core.kernels import library
 from fedsub_core.kernels.chains import Call, Elsewhere, check
 from fedsub_core.kernels.known import Known, ends_in_classes
-from fedsub_core.kernels.library import Chain, Kernels, Steps, kernels
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.kernels.library import Kernels, Steps, kernels
+from fedsub_core.models.chain import Chain
+from fedsub_core.models.model import Params
 from fedsub_core.training.batches import Batch, order_of_epoch, stream_of
 from fedsub_core.training.objectives import Masked, PrototypePull, Pull, Term
 from fedsub_core.turn import Turn
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
 KNOWN = Pull, Masked, PrototypePull
 
 
-def known_to_kernels(model: Model, terms: Sequence[Term]) -> tuple[Known, ...]:
+def known_to_kernels(model: Chain, terms: Sequence[Term]) -> tuple[Known, ...]:
     """Return the model's layers if the kernels know it, and each of the `terms` once; else ()."""
     once = all(sum(isinstance(term, kind) for term in terms) < 2 for kind in KNOWN)
-    return model.known if type(model) is Model and once and ends_in_classes(model.known) else ()
+    return model.known if type(model) is Chain and once and ends_in_classes(model.known) else ()
 
 
 @dataclass
@@ -43,7 +45,7 @@ class _Prepared:
     kernels: Kernels
     model: Sequence[Known]
     call: Call
-    chain: Chain
+    chain: library.Chain
     steps: Steps
 
     def run(self, x: Tensor, counts: Sequence[int], *others: Tensor | None) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from fedsub_core.models.chain import Model, Params, Step
+from fedsub_core.models.chain import Chain, Step
+from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Batch, Batches, Met
 from fedsub_core.training.compiled import KNOWN, accumulate, known_to_kernels
 from fedsub_core.training.objectives import (
@@ -54,13 +55,12 @@ class Gradient:
     ) -> None:
         self.model, self.only = model, only
         self.terms = terms_of(objective)
-        self.names = tuple(
-            model.parameter_shapes if only is None else model.parameters_of(set(only))
-        )
+        self.names = model.trained_of(None if only is None else set(only))
         others = [term for term in self.terms if not isinstance(term, KNOWN)]
-        self.written_out = written_out and others == [CE]
+        #: The model where its gradient is written out; None: autograd finds it.
+        self.chain = model if written_out and others == [CE] and isinstance(model, Chain) else None
         #: The model's layers where compiled kernels compute the gradient; else ().
-        self.known = known_to_kernels(model, self.terms) if self.written_out else ()
+        self.known = () if self.chain is None else known_to_kernels(self.chain, self.terms)
 
     def stacked(self) -> Params:
         """Return all that the terms need, by the term's place and the tensor's name."""
@@ -86,16 +86,22 @@ class Gradient:
         (batch,) = batches
         if (met := accumulate(self, params, batch, own, into, keep)) is not None:
             return Met(met, batch.weight)
-        compute = self._kernel if self.written_out else self._autograd
-        chosen = compute(params, batch, own, into, keep)
+        if self.chain is not None:
+            chosen = self._kernel(self.chain, params, batch, own, into, keep)
+        elif isinstance(self.model, Chain):
+            chosen = self._autograd(params, batch, own, into, keep)
+        else:
+            chosen = self._one_by_one(params, batch, own, into, keep)
         for term, tensors in zip(self.terms, own, strict=True):
             if isinstance(term, Masked):
                 term.mask_gradient(tensors, into)
         return Met(chosen, batch.weight)
 
-    def _kernel(self, params: Params, batch: Batch, own: Own, into: Params, keep: float) -> Tensor:
+    def _kernel(
+        self, model: Chain, params: Params, batch: Batch, own: Own, into: Params, keep: float
+    ) -> Tensor:
         tape: list[Step] = []
-        grad = self.model.forward(params, batch.x, tape).softmax(-1)
+        grad = model.forward(params, batch.x, tape).softmax(-1)
         y = batch.y.unsqueeze(-1)
         chosen = grad.gather(-1, y).squeeze(-1)
         grad.scatter_add_(-1, y, grad.new_full((1, 1, 1), -1.0).expand(*batch.y.shape, 1))
@@ -103,9 +109,9 @@ class Gradient:
         beside = None
         for term, tensors in zip(self.terms, own, strict=True):
             if isinstance(term, PrototypePull):
-                pulled = term.gradient(tape[self.model.embedding_at].x, batch, tensors)
+                pulled = term.gradient(tape[model.embedding_at].x, batch, tensors)
                 beside = pulled if beside is None else beside + pulled
-        self.model.accumulate_gradients(params, tape, grad, into, keep, self.only, beside)
+        model.accumulate_gradients(params, tape, grad, into, keep, self.only, beside)
         for term, tensors in zip(self.terms, own, strict=True):
             if isinstance(term, Pull):
                 term.add_gradient(params, tensors, into)
@@ -119,17 +125,35 @@ class Gradient:
                 name: tensor.detach().requires_grad_(name in self.names)
                 for name, tensor in params.items()
             }
-            tape: list[Step] = []
-            outputs = self.model.outputs(leaves, batch.x, tape)
-            forward = Forward(leaves, batch, outputs, tape[self.model.embedding_at].x)
+            outputs, embedding = self.model.training_pass(leaves, batch.x, self.only, batch.seeds)
+            forward = Forward(leaves, batch, outputs, embedding)
             losses = [t.loss(forward, o) for t, o in zip(self.terms, own, strict=True)]
             trained = [leaves[name] for name in self.names]
             found = torch.autograd.grad(torch.stack(losses).sum(), trained, allow_unused=True)
-        for name, gradient in zip(self.names, found, strict=True):
-            into[name].mul_(keep)
-            if gradient is not None:  # None: no term depends on it
-                into[name].add_(gradient)
+        torch._foreach_mul_([into[name] for name in self.names], keep)
+        # None: no term depends on it.
+        moved = [(into[n], g) for n, g in zip(self.names, found, strict=True) if g is not None]
+        if moved:
+            torch._foreach_add_(*map(list, zip(*moved, strict=True)))
         return outputs[-1].detach().softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
+
+    def _one_by_one(
+        self, params: Params, batch: Batch, own: Own, into: Params, keep: float
+    ) -> Tensor:
+        """Pass client after client: each sees its real samples alone, and one graph is held."""
+        chosen = batch.weight.new_zeros(batch.weight.shape)
+        for i in range(len(batch.y)):
+            part, one = batch.of(i), slice(i, i + 1)
+            each = ({n: t[one] for n, t in tensors.items()} for tensors in (params, into))
+            terms = [{n: t[one] for n, t in tensors.items()} for tensors in own]
+            mine, grads = each
+            if part.y.shape[1]:
+                got = self._autograd(mine, part, terms, grads, keep)
+                chosen[i, : part.y.shape[1]] = got[0]
+            else:  # its samples count nothing
+                for gradient in grads.values():
+                    gradient.mul_(keep)
+        return chosen
 
     def value(self, params: Params, batch: Batch) -> tuple[Params, Met]:
         """Return the gradient on one batch as new tensors, and how the model did on it.

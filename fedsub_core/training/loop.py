@@ -17,8 +17,9 @@ from torch import Tensor
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.kernels.chains import forward
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Affine
+from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Batches, Met, each_batch
 from fedsub_core.training.compiled import descend
 from fedsub_core.training.gradients import Gradient
@@ -65,7 +66,7 @@ def train(
     clients = next(iter(params.values()))
     if not (epochs if steps is None else steps):
         return Trained(dict(params), clients.new_full((len(clients),), float("nan")))
-    if only is not None and epochs > 1 and gradient is None and type(model) is Model:
+    if only is not None and epochs > 1 and gradient is None and type(model) is Chain:
         model, data = _above_the_frozen(model, params, data, only, settings.batch_size)
     gradient = gradient or Gradient(model, objective, only)
     if type(gradient) is Gradient:
@@ -77,7 +78,7 @@ def train(
     optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
     buffers = optimiser.buffers({name: params[name] for name in gradient.names})
     changed, loss = each_batch(
-        {name: params[name] for name in model.parameter_shapes},
+        {name: params[name] for name in model.tensor_shapes},
         data,
         turn,
         _Step(gradient, optimiser),
@@ -87,13 +88,14 @@ def train(
         phase=phase,
         group=gradient.group,
         steps=steps,
+        fewest=model.fewest_samples,
     )
     return Trained(params | changed, loss)
 
 
 def _above_the_frozen(
-    model: Model, params: Params, data: Stack, only: Collection[str], size: int
-) -> tuple[Model, Stack]:
+    model: Chain, params: Params, data: Stack, only: Collection[str], size: int
+) -> tuple[Chain, Stack]:
     """Return the model from its first trained layer on, and what that layer sees of the data.
 
     What lies below does not change, so many epochs need its forward pass only once. Where the
@@ -102,7 +104,7 @@ def _above_the_frozen(
     """
     names = [layer.name if isinstance(layer, Affine) else None for layer in model.layers]
     first = next(i for i, name in enumerate(names) if name in only)
-    below, samples = Model(model.layers[:first], model.input_shape), data.x.shape[1]
+    below, samples = Chain(model.layers[:first], model.input_shape), data.x.shape[1]
     with torch.no_grad():
         seen = forward(below.known, params, data.x)
         if seen is None:
@@ -110,7 +112,7 @@ def _above_the_frozen(
             blocks = torch.split(torch.cat([data.x, fill], 1), size, 1)
             seen = torch.cat([below.forward(params, block) for block in blocks], 1)[:, :samples]
     seen = seen.view(*data.x.shape[:2], *below.output_shape)
-    return Model(model.layers[first:], tuple(seen.shape[2:])), replace(data, x=seen)
+    return Chain(model.layers[first:], tuple(seen.shape[2:])), replace(data, x=seen)
 
 
 @dataclass
@@ -124,7 +126,7 @@ class _Step:
     def __call__(self, rows: Params, batches: Batches) -> Met:
         if rows is not self.rows:  # fewer clients are active than a step ago
             self.rows = rows
-            self.params = {name: rows[name] for name in self.gradient.model.parameter_shapes}
+            self.params = {name: rows[name] for name in self.gradient.model.tensor_shapes}
             self.buffers = _part("buffers", rows)
             self.own = self.gradient.split(_part("terms", rows))
 

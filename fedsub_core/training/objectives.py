@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Params
+from fedsub_core.models.model import Params
 from fedsub_core.training.batches import Batch
 
 

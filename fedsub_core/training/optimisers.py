@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 
 from fedsub_core.config.settings import TrainingSettings
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Batch, Met
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import Objective, Term

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from fedsub_core.wire.bundles import Bundle, Declaration, Part, Sliced
+from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Kind, Part, kinds
 from fedsub_core.wire.encoding import FORMATS, Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.references import Reference
@@ -34,11 +36,11 @@ def encode_tensors(
     messages, before = [], dict[str, Part]()
     for name, part in bundle.tensors.items():
         one = declared.get(name)
-        if one is None or not isinstance(part, one.kind):
-            raise ValueError(f"tensor {name!r} is {type(part).__name__}, declared was {one}")
-        if isinstance(part, Sliced):
-            follows = followed_inputs(name, one, before, _undeclared)
-            if (follows != part.inputs).any():
+        if one is None or one.kind not in kinds(part):
+            raise ValueError(f"tensor {name!r} is {kinds(part)[0].value}, declared was {one}")
+        if one.kind is Kind.SLICED and isinstance(part, Floats):
+            follows = followed_inputs(name, declared, before, _undeclared)
+            if part.at != replace(part.at, columns=follows):
                 raise ValueError(f"tensor {name!r}: its inputs do not follow {one.follows!r}")
         before[name] = part
         messages.append(encode_tensor(name, part, one, encoding, kept.get(name), remember))
@@ -71,7 +73,7 @@ def decode_tensors(
             raise envelope.refuse("tensor", repr(name), expected)
         held = None if kept is None else kept.tensors.get(name)
         taken[name] = decode_tensor(
-            tensor, declared[name], numbers, held, taken, envelope.refuse, envelope.check_numbers
+            tensor, declared, numbers, held, taken, envelope.refuse, envelope.check_numbers
         )
     return taken
 

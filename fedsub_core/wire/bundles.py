@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
+
+from fedsub_core.placement import EVERYWHERE, Placement, Shape
 
 if TYPE_CHECKING:  # methods' cards declare tensors, and are read where nothing is computed
     import numpy as np
@@ -18,52 +21,41 @@ if TYPE_CHECKING:  # methods' cards declare tensors, and are read where nothing 
 FloatArray: TypeAlias = "NDArray[np.float32]"
 BoolArray: TypeAlias = "NDArray[np.bool_]"
 WholeArray: TypeAlias = "NDArray[np.int16]"
-Shape = tuple[int, ...]
+
+
+class Kind(Enum):
+    """How a tensor travels, by its name in ``docs/wire-format.md``."""
+
+    DENSE = "Dense"
+    ROWS = "Rows"
+    SLICED = "Sliced"
+    ELEMENTS = "Elements"
+    BITS = "Bits"
+    WHOLE = "Whole"
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
-    """A whole tensor: `values` float32 ``[*shape]``."""
+class Floats:
+    """Numbers of a tensor: `values` float32, and where they stand in it."""
 
     values: FloatArray
+    at: Placement = EVERYWHERE
 
+    @classmethod
+    def of(cls, whole: FloatArray, at: Placement | None = None) -> Floats:
+        """Return the numbers of a whole tensor that stand at a placement; None: all."""
+        at = at or EVERYWHERE
+        return cls(at.take(whole), at)
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some entries of the leading axis.
+    @classmethod
+    def rows(cls, units: BoolArray, values: FloatArray) -> Floats:
+        """Return some entries of the leading axis: which, bool ``[shape[0]]``, and theirs."""
+        return cls(values, Placement(rows=units.nonzero()[0]))
 
-    Parameters
-    ----------
-    units : bool [shape[0]], which.
-    values : float32 [units.sum(), *shape[1:]], ascending.
-    """
-
-    units: BoolArray
-    values: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Sliced:
-    """Some entries of the first two axes: a sub-model's weights.
-
-    Parameters
-    ----------
-    units : bool [shape[0]], as in :class:`Rows`.
-    inputs : bool [shape[1]], which follow the units of another tensor of the bundle.
-    values : float32 [units.sum(), inputs.sum(), *shape[2:]]
-    """
-
-    units: BoolArray
-    inputs: BoolArray
-    values: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Elements:
-    """Some numbers: `mask` bool ``[*shape]``, `values` float32 ``[mask.sum()]``, row-major."""
-
-    mask: BoolArray
-    values: FloatArray
+    @classmethod
+    def elements(cls, mask: BoolArray, values: FloatArray) -> Floats:
+        """Return single numbers: which, bool ``[*shape]``, and their values, row-major."""
+        return cls(values, Placement(elements=mask))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +72,18 @@ class Whole:
     values: WholeArray
 
 
-FloatPart = Dense | Rows | Sliced | Elements
-Part = FloatPart | Bits | Whole
+Part = Floats | Bits | Whole
+
+
+def kinds(part: Part) -> tuple[Kind, ...]:
+    """Return as which kinds a part can travel."""
+    if not isinstance(part, Floats):
+        return (Kind.BITS,) if isinstance(part, Bits) else (Kind.WHOLE,)
+    if part.at.elements is not None:
+        return (Kind.ELEMENTS,)
+    if part.at.columns is not None:
+        return (Kind.SLICED,)
+    return (Kind.DENSE,) if part.at.rows is None else (Kind.ROWS, Kind.SLICED)
 
 
 @dataclass(frozen=True)
@@ -90,20 +92,25 @@ class Declared:
 
     Parameters
     ----------
-    kind : which of the six.
+    kind : how it travels.
     shape : of the whole tensor.
-    follows : ``Sliced`` alone: the tensor whose units its inputs follow; "" is all inputs.
+    follows : a sliced one's alone: the tensor whose units its inputs follow; "" is all inputs.
     optional : a bundle may lack it.
     exact : always float32 as it is, whatever the run's encoding: counts and scores.
     share : of the numbers that usually travel, for what a method costs.
     """
 
-    kind: type[Part]
+    kind: Kind
     shape: Shape
     follows: str = ""
     optional: bool = False
     exact: bool = False
     share: float = 1.0
+
+    @property
+    def floats(self) -> bool:
+        """Whether it is of float32, which an encoding may change."""
+        return self.kind not in (Kind.BITS, Kind.WHOLE)
 
 
 #: The tensors of a bundle by name, in the order in which they travel.
@@ -112,32 +119,32 @@ Declaration = Mapping[str, Declared]
 
 def dense(shape: Shape, *, optional: bool = False, exact: bool = False) -> Declared:
     """Declare a whole tensor."""
-    return Declared(Dense, shape, optional=optional, exact=exact)
+    return Declared(Kind.DENSE, shape, optional=optional, exact=exact)
 
 
 def rows(shape: Shape, *, optional: bool = False, exact: bool = False) -> Declared:
     """Declare a tensor of which some leading entries travel."""
-    return Declared(Rows, shape, optional=optional, exact=exact)
+    return Declared(Kind.ROWS, shape, optional=optional, exact=exact)
 
 
 def sliced(shape: Shape, follows: str, *, optional: bool = False) -> Declared:
     """Declare a sub-model's weights, whose inputs follow the units of the tensor `follows`."""
-    return Declared(Sliced, shape, follows, optional)
+    return Declared(Kind.SLICED, shape, follows, optional)
 
 
 def elements(shape: Shape, *, optional: bool = False, share: float = 1.0) -> Declared:
     """Declare a tensor of which single numbers travel, usually a `share` of them."""
-    return Declared(Elements, shape, optional=optional, share=share)
+    return Declared(Kind.ELEMENTS, shape, optional=optional, share=share)
 
 
 def whole(shape: Shape, *, optional: bool = False) -> Declared:
     """Declare a tensor of whole numbers of 16 bits: two bytes each, whatever the encoding."""
-    return Declared(Whole, shape, optional=optional)
+    return Declared(Kind.WHOLE, shape, optional=optional)
 
 
 def bits(shape: Shape, *, optional: bool = False) -> Declared:
     """Declare a mask."""
-    return Declared(Bits, shape, optional=optional)
+    return Declared(Kind.BITS, shape, optional=optional)
 
 
 @dataclass(frozen=True)
@@ -160,29 +167,27 @@ class Bundle:
 
     def within(self, largest: float) -> bool:
         """Return whether every number is finite and of a size of at most `largest`."""
-        floats = (part.values for part in self.tensors.values() if isinstance(part, FloatPart))
+        floats = (part.values for part in self.tensors.values() if isinstance(part, Floats))
         return all(within(values, largest) for values in floats)
 
-    def floats(self, name: str) -> FloatArray:
-        """Return the values of a tensor of another kind than ``Bits`` and ``Whole``."""
+    def part(self, name: str) -> Floats:
+        """Return numbers of a tensor, and where they stand in it."""
         part = self.tensors[name]
-        assert isinstance(part, FloatPart)
-        return part.values
-
-    def rows(self, name: str) -> Rows:
-        """Return a tensor of kind ``Rows``."""
-        part = self.tensors[name]
-        assert isinstance(part, Rows)
+        assert isinstance(part, Floats)
         return part
 
+    def floats(self, name: str) -> FloatArray:
+        """Return numbers of a tensor."""
+        return self.part(name).values
+
     def whole(self, name: str) -> WholeArray:
-        """Return the values of a tensor of kind ``Whole``."""
+        """Return the values of a tensor of whole numbers."""
         part = self.tensors[name]
         assert isinstance(part, Whole)
         return part.values
 
     def bits(self, name: str) -> BoolArray:
-        """Return the values of a tensor of kind ``Bits``."""
+        """Return a mask."""
         part = self.tensors[name]
         assert isinstance(part, Bits)
         return part.values
@@ -194,21 +199,12 @@ def within(values: FloatArray, largest: float) -> bool:
     return not values.size or bool(-largest <= values.min() and values.max() <= largest)
 
 
-def place(part: FloatPart) -> tuple[NDArray[np.generic] | slice, ...]:
-    """Return the index at which the part's values stand in its whole tensor."""
-    if isinstance(part, Dense):
-        return (slice(None),)
-    if isinstance(part, Rows):
-        return (part.units,)
-    if isinstance(part, Sliced):
-        (units,), (inputs,) = part.units.nonzero(), part.inputs.nonzero()
-        return units[:, None], inputs
-    return (part.mask,)
-
-
 def most_bytes(declaration: Declaration) -> int:
     """Return how many bytes the tensors need at most, in float32 and with every mask."""
     return sum(
-        len(name) + 64 + (5 if one.kind is not Bits else 1) * prod(one.shape) + 9 * one.shape[0]
+        len(name)
+        + 64
+        + (5 if one.kind is not Kind.BITS else 1) * prod(one.shape)
+        + 9 * one.shape[0]
         for name, one in declaration.items()
     )

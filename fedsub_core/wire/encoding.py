@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.options import suggestion
+from fedsub_core.options import read_share, suggestion
 
 #: Number formats, in the order of the schema; how they are written: ``fedsub_core.wire.numbers``.
 FORMATS = ("float32", "bfloat16", "int8")
@@ -103,10 +103,6 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def _share(value: str, part: str) -> float:
-    try:
-        share = float(value)
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
+    if (found := read_share(value)) is None:
         raise ConfigError(f"encoding {part!r}: expected a share in (0, 1], such as top-k:0.25")
-    return share
+    return found

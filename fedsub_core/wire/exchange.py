@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -136,7 +136,8 @@ class Instructions:
     ----------
     turn : round, rounds in all, seed of the run.
     method : by its name in the table.
-    scaling : the federation's standardisation, None where it shares none.
+    scaling : the federation's standardisation of samples, and where a model is trained on an
+        encoder's features of these, too; None where it shares none.
     run : the run's name, by which devices tell it from others; may be empty.
     also_evaluate : whether to evaluate the model after training it, in the same message.
     """
@@ -160,6 +161,9 @@ class Instructions:
         if self.scaling is not None:
             record["mean"] = self.scaling.mean.astype("<f4").tobytes()
             record["std"] = self.scaling.std.astype("<f4").tobytes()
+            if (features := self.scaling.features) is not None:
+                record["feature_mean"] = features.mean.astype("<f4").tobytes()
+                record["feature_std"] = features.std.astype("<f4").tobytes()
         return record
 
 
@@ -174,8 +178,8 @@ def read_instructions(record: Mapping[str, object]) -> Instructions:
     scaling = None
     try:
         if "mean" in record:
-            mean, std = (np.frombuffer(cast(bytes, record[key]), "<f4") for key in ("mean", "std"))
-            scaling = Scaling(mean, std)
+            features = _scaling(record, "feature_") if "feature_mean" in record else None
+            scaling = replace(_scaling(record), features=features)
         round, rounds, seed = (int(cast(int, record[key])) for key in ("round", "rounds", "seed"))
         return Instructions(
             Turn(round, rounds, seed),
@@ -186,6 +190,12 @@ def read_instructions(record: Mapping[str, object]) -> Instructions:
         )
     except KeyError as missing:
         raise ValueError(f"record {TURN!r}: got no {missing}, expected all of its values") from None
+
+
+def _scaling(record: Mapping[str, object], prefix: str = "") -> Scaling:
+    keys = f"{prefix}mean", f"{prefix}std"
+    mean, std = (np.frombuffer(cast(bytes, record[key]), "<f4") for key in keys)
+    return Scaling(mean, std)
 
 
 def metrics_record(metrics: ClientMetrics) -> MetricRecord:

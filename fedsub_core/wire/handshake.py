@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -21,7 +21,7 @@ HANDSHAKE = "handshake"
 #: Each feature has moments of its own; the papers' model has 128 weights for each number of a
 #: sample, 128 MiB at most.
 MOST_AXES, MOST_FEATURES, MOST_NUMBERS, MOST_CLASSES = 4, 2**16, 2**18, 10_000
-GREATEST_COUNT, LONGEST_TEXT = 2**40, 200
+GREATEST_COUNT, LONGEST_TEXT, LONGEST_VERSION = 2**40, 200, 2_000
 #: By how much sums of squares may err.
 ROUNDING = 1e-9
 
@@ -33,7 +33,7 @@ class Facts:
     Parameters
     ----------
     examples : training samples.
-    capacity : share of each hidden layer's units that the device can hold, in (0, 1].
+    capacity : share of the encoder or model that the device can hold, in (0, 1].
     """
 
     examples: int
@@ -47,13 +47,16 @@ class Introduction:
     Parameters
     ----------
     client : the person's id, stable over restarts.
-    version : FedSub's version on the device; its schema travels beside it.
+    version : FedSub's on the device, and of packages that offer methods of the run; the schema
+        travels beside it.
     classes : names of the classes, in the order of the labels.
     shape : of one sample.
     facts : of the client.
     moments : of the training part, for the federation's standardisation.
     people : of a simulated node: how many there are in its data, of whom it plays one; else 0.
     nodes : of a simulated node: how many there are; else 0.
+    features : moments of what the run's encoder makes of the training part, where the method
+        trains on it (:mod:`fedsub_core.encoders.standardised`).
     """
 
     client: str
@@ -64,6 +67,7 @@ class Introduction:
     moments: Moments
     people: int = 0
     nodes: int = 0
+    features: Moments | None = None
 
     def record(self) -> ConfigRecord:
         """Return it as plain values."""
@@ -83,16 +87,21 @@ class Introduction:
         )
         if self.people:
             record["people"], record["nodes"] = self.people, self.nodes
+        if self.features is not None:
+            record["feature_sum"] = self.features.sum.tolist()
+            record["feature_sumsq"] = self.features.sumsq.tolist()
         return record
 
 
-def greeting() -> ConfigRecord:
+def greeting(version: str = VERSION) -> ConfigRecord:
     """Return what the server says of itself: the versions that a device must share."""
-    return ConfigRecord({"version": VERSION, "schema": STYPE})
+    return ConfigRecord({"version": version, "schema": STYPE})
 
 
-def check_versions(record: ConfigRecord, client: str) -> None:
-    """Refuse the other side of the handshake if its package or wire schema is not this side's.
+def check_versions(record: ConfigRecord, client: str, version: str = VERSION) -> None:
+    """Refuse the other side of the handshake if its packages or wire schema are not this side's.
+
+    `version` is this side's (:func:`fedsub_core.packages.version_with`).
 
     Raises
     ------
@@ -100,9 +109,9 @@ def check_versions(record: ConfigRecord, client: str) -> None:
         Names both sides' versions; `client` is the device's id, on whichever side this is called.
     """
     theirs = [str(record.get(key, "none")) for key in ("version", "schema")]
-    if theirs != [VERSION, STYPE]:
+    if theirs != [version, STYPE]:
         got = f"fedsub {theirs[0]} with schema {theirs[1]}"
-        raise MessageRefused(client, 0, "versions", got, f"fedsub {VERSION} with schema {STYPE}")
+        raise MessageRefused(client, 0, "versions", got, f"fedsub {version} with schema {STYPE}")
 
 
 def read_introduction(record: ConfigRecord) -> Introduction:
@@ -120,7 +129,7 @@ def read_introduction(record: ConfigRecord) -> Introduction:
     try:
         said = Introduction(
             client=client,
-            version=_text(record["version"]),
+            version=_text(record["version"], LONGEST_VERSION),
             classes=tuple(_text(name) for name in _list(record["classes"], MOST_CLASSES)),
             shape=tuple(_whole(size) for size in _list(record["shape"], MOST_AXES)),
             facts=Facts(_whole(record["examples"]), _number(record["capacity"])),
@@ -132,6 +141,9 @@ def read_introduction(record: ConfigRecord) -> Introduction:
             people=_whole(record.get("people", 0), least=0),
             nodes=_whole(record.get("nodes", 0), least=0),
         )
+        if "feature_sum" in record:
+            sums = (_numbers(record[f"feature_{part}"]) for part in ("sum", "sumsq"))
+            said = replace(said, features=Moments(said.facts.examples, *sums))
     except KeyError as missing:
         raise MessageRefused(client, 0, "handshake", f"no {missing}", "all its values") from None
     except (TypeError, ValueError, OverflowError) as error:
@@ -166,11 +178,24 @@ def _faults(said: Introduction) -> Iterator[tuple[str, str, str]]:
     # No numbers have a mean of squares below the square of their mean, but for rounding.
     elif not (np.square(total / count) <= squares / count * (1 + ROUNDING)).all():
         yield "moments", "squares that sum to less than the square of the sum allows", "sums"
+    if said.features is not None:
+        yield from _feature_faults(said.features)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
-        raise ValueError(f"{cut(value)!r}: expected a text of {LONGEST_TEXT} characters at most")
+def _feature_faults(said: Moments) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with the moments of an encoder's features, which are in [-1, 1)."""
+    if said.sum.shape != said.sumsq.shape:
+        yield "features", f"{said.sum.size} sums, {said.sumsq.size} of squares", "as many of both"
+        return
+    mean, square = said.sum / said.count, said.sumsq / said.count
+    # Written so that NaN fails as well.
+    if not ((np.square(mean) <= square * (1 + ROUNDING)) & (square <= 1)).all():
+        yield "features", "sums of no numbers from -1 to 1", "sums of features and their squares"
+
+
+def _text(value: object, most: int = LONGEST_TEXT) -> str:
+    if not isinstance(value, str) or len(value) > most:
+        raise ValueError(f"{cut(value)!r}: expected a text of {most} characters at most")
     return value
 
 

@@ -9,15 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.wire.bundles import (
-    Bits,
-    Bundle,
-    Declaration,
-    FloatArray,
-    FloatPart,
-    Whole,
-    place,
-)
+from fedsub_core.wire.bundles import Bundle, Declaration, FloatArray, Floats
 
 PREFIX = "wire."
 ROUND = "wire.round"
@@ -44,7 +36,7 @@ class Reference:
     @classmethod
     def empty(cls, sends: Declaration) -> Reference:
         """Return a reference of nothing, for the tensors that a device sends."""
-        kept = {n: d for n, d in sends.items() if d.kind not in (Bits, Whole) and not d.exact}
+        kept = {n: d for n, d in sends.items() if d.floats and not d.exact}
         return cls(0, {name: np.zeros(one.shape, np.float32) for name, one in kept.items()})
 
     def copy(self) -> Reference:
@@ -63,8 +55,8 @@ class Reference:
             self.forget()
         self.round = round
         for name, part in bundle.tensors.items():
-            if name in self.tensors and isinstance(part, FloatPart):
-                self.tensors[name][place(part)] = part.values
+            if name in self.tensors and isinstance(part, Floats):
+                part.at.put(self.tensors[name], part.values)
 
     def state(self) -> dict[str, Tensor]:
         """Return it as plain named tensors, ``wire.<name>`` and ``wire.round``."""

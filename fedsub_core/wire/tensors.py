@@ -6,21 +6,19 @@ from collections.abc import Callable, Mapping
 from math import ceil, prod
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedsub_core.placement import EVERYWHERE, Placement, Shape, owned
 from fedsub_core.wire.bundles import (
     Bits,
     BoolArray,
+    Declaration,
     Declared,
-    Dense,
-    Elements,
     FloatArray,
-    FloatPart,
+    Floats,
+    Kind,
     Part,
-    Rows,
-    Shape,
-    Sliced,
     Whole,
-    place,
 )
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.masks import Refuse, pack_bits, unpack_bits
@@ -59,27 +57,27 @@ def encode_tensor(
     if isinstance(part, Whole):
         message.values = part.values.astype(WHOLE, casting="safe").tobytes()
         return message
-    if isinstance(part, Rows | Sliced):
-        message.units = pack_bits(part.units)
-    elif isinstance(part, Elements):
-        message.elements = pack_bits(part.mask)
+    if declared.kind in (Kind.ROWS, Kind.SLICED):
+        message.units = pack_bits(Placement(rows=part.at.rows).held(declared.shape[:1]))
+    elif part.at.elements is not None:
+        message.elements = pack_bits(part.at.elements)
     numbers = "float32" if declared.exact else encoding.numbers
     if kept is None or declared.exact or not encoding.feeds_back:
         message.values, message.scales = pack(_lines(part.values), numbers)
         return message
-    where = place(part)
+    held = part.at.take(kept)
     if encoding.delta:
         # Of a sub-model's row other inputs may have been sent before: it is sent whole.
-        top_k = 1.0 if isinstance(part, Sliced) else encoding.top_k
-        after = _encode_differences(message, part.values, kept[where], encoding.numbers, top_k)
+        top_k = 1.0 if declared.kind is Kind.SLICED else encoding.top_k
+        after = _encode_differences(message, part.values, held, encoding.numbers, top_k)
     else:
-        wanted = part.values + kept[where]
+        wanted = part.values + held
         message.values, message.scales = pack(_lines(wanted), numbers)
         after = wanted - _unpacked(message.values, message.scales, wanted.shape, numbers)
         # One diverged round, which the receiver refuses, must not spoil all that follow.
         after = np.where(np.isfinite(after), after, np.float32(0))
     if remember:
-        kept[where] = after
+        part.at.put(kept, after)
     return message
 
 
@@ -108,7 +106,7 @@ def _encode_differences(
 
 def decode_tensor(
     message: pb.Tensor,
-    declared: Declared,
+    declaration: Declaration,
     numbers: str,
     kept: FloatArray | None,
     before: Mapping[str, Part],
@@ -120,28 +118,28 @@ def decode_tensor(
     `before` are the bundle's tensors decoded so far, whose units a sliced one may follow. Nothing
     is remembered here: see :meth:`fedsub_core.wire.references.Reference.remember`.
     """
-    name = message.name
+    name, declared = message.name, declaration[message.name]
     if tuple(message.shape) != declared.shape:
         raise refuse(f"shape of {name}", tuple(message.shape), declared.shape)
     for what, mask, belongs in (
-        ("units", message.units, declared.kind in (Rows, Sliced)),
-        ("elements", message.elements, declared.kind is Elements),
+        ("units", message.units, declared.kind in (Kind.ROWS, Kind.SLICED)),
+        ("elements", message.elements, declared.kind is Kind.ELEMENTS),
     ):
         if mask and not belongs:
-            raise refuse(f"{what} of {name}", "a mask", f"none: it is {declared.kind.__name__}")
-    if declared.kind in (Bits, Whole):
+            raise refuse(f"{what} of {name}", "a mask", f"none: it is {declared.kind.value}")
+    if not declared.floats:
         _check_length(f"scales of {name}", len(message.scales), 0, refuse)
         _check_length(f"sent entries of {name}", len(message.sent), 0, refuse)
         data = message.values
-        if declared.kind is Bits:
+        if declared.kind is Kind.BITS:
             return Bits(unpack_bits(data, declared.shape, name, refuse))
         _check_length(f"values of {name}", len(data), 2 * prod(declared.shape), refuse)
         return Whole(np.frombuffer(data, WHOLE).astype(np.int16).reshape(declared.shape))
     numbers = "float32" if declared.exact else numbers
-    part = _empty(message, declared, before, refuse)
-    held = None if kept is None or declared.exact else kept[place(part)]
-    shape = _shape(part, declared.shape)
-    sent = _sent(message, shape[0], None if declared.kind is Sliced else held, refuse)
+    at = _placement(message, declaration, before, refuse)
+    held = None if kept is None or declared.exact else at.take(kept)
+    shape = at.shape(declared.shape)
+    sent = _sent(message, shape[0], None if declared.kind is Kind.SLICED else held, refuse)
     if sent is not None:
         shape = (int(sent.sum()), *shape[1:])
     data = message.values  # each look at a field of bytes copies them
@@ -155,58 +153,37 @@ def decode_tensor(
         else:
             values[of] += _unpacked(data, message.scales, shape, numbers)
     check_numbers(name, values)
-    return _with_values(part, values)
+    return Floats(values, at)
 
 
-def _empty(
-    message: pb.Tensor, declared: Declared, before: Mapping[str, Part], refuse: Refuse
-) -> FloatPart:
-    """Return the part that the masks describe, without its numbers."""
-    nothing, shape, name = np.zeros(0, np.float32), declared.shape, message.name
-    if declared.kind is Dense:
-        return Dense(nothing)
-    if declared.kind is Elements:
+def _placement(
+    message: pb.Tensor, declaration: Declaration, before: Mapping[str, Part], refuse: Refuse
+) -> Placement:
+    """Return where the masks of a message say that its numbers stand."""
+    name, declared = message.name, declaration[message.name]
+    if declared.kind is Kind.DENSE:
+        return EVERYWHERE
+    if declared.kind is Kind.ELEMENTS:
         what = f"elements of {name}"
-        return Elements(unpack_bits(message.elements, shape, what, refuse), nothing)
-    units = unpack_bits(message.units, shape[:1], f"units of {name}", refuse)
-    if declared.kind is Rows:
-        return Rows(units, nothing)
-    return Sliced(units, followed_inputs(name, declared, before, refuse), nothing)
+        return Placement(elements=unpack_bits(message.elements, declared.shape, what, refuse))
+    (rows,) = unpack_bits(message.units, declared.shape[:1], f"units of {name}", refuse).nonzero()
+    if declared.kind is Kind.ROWS:
+        return Placement(rows)
+    return Placement(rows, followed_inputs(name, declaration, before, refuse))
 
 
 def followed_inputs(
-    name: str, declared: Declared, before: Mapping[str, Part], refuse: Refuse
-) -> BoolArray:
-    """Return which inputs a sliced tensor has: those that follow another tensor's units."""
-    inputs = declared.shape[1]
+    name: str, declaration: Declaration, before: Mapping[str, Part], refuse: Refuse
+) -> NDArray[np.int64] | None:
+    """Return a sliced tensor's inputs, which follow another tensor's units; None: all."""
+    declared = declaration[name]
     if not declared.follows:
-        return np.ones(inputs, np.bool_)
+        return None
     followed = before.get(declared.follows)
-    if not isinstance(followed, Rows | Sliced):
+    if not isinstance(followed, Floats) or followed.at.rows is None:
         raise refuse(f"inputs of {name}", "none before it", f"the units of {declared.follows}")
-    # Behind Flatten each channel has as many inputs as positions.
-    return np.repeat(followed.units, inputs // len(followed.units))
-
-
-def _shape(part: FloatPart, whole: Shape) -> Shape:
-    """Return the shape of the part's numbers."""
-    if isinstance(part, Dense):
-        return whole
-    if isinstance(part, Rows):
-        return (int(part.units.sum()), *whole[1:])
-    if isinstance(part, Sliced):
-        return (int(part.units.sum()), int(part.inputs.sum()), *whole[2:])
-    return (int(part.mask.sum()),)
-
-
-def _with_values(part: FloatPart, values: FloatArray) -> FloatPart:
-    if isinstance(part, Dense):
-        return Dense(values)
-    if isinstance(part, Rows):
-        return Rows(part.units, values)
-    if isinstance(part, Sliced):
-        return Sliced(part.units, part.inputs, values)
-    return Elements(part.mask, values)
+    each = declared.shape[1] // declaration[declared.follows].shape[0]
+    return owned(followed.at.rows, each)
 
 
 def _entries(values: FloatArray) -> FloatArray:

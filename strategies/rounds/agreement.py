@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -38,6 +38,9 @@ class Agreement:
         if self.scaling is not None:
             kept["mean"] = torch.tensor(self.scaling.mean)
             kept["std"] = torch.tensor(self.scaling.std)
+            if (features := self.scaling.features) is not None:
+                kept["features.mean"] = torch.tensor(features.mean)
+                kept["features.std"] = torch.tensor(features.std)
         return {f"{AGREED}{name}": tensor for name, tensor in kept.items()}
 
     @classmethod
@@ -45,7 +48,13 @@ class Agreement:
         """Inverse of :meth:`tensors`."""
         kept = {name.removeprefix(AGREED): t for name, t in tensors.items()}
         facts = json.loads(bytes(kept["facts"].tolist()))
-        shared = Scaling(kept["mean"].numpy(), kept["std"].numpy()) if "mean" in kept else None
+        # A run that began before features were standardised goes on without.
+        own = _scaling(kept, "features.") if "features.mean" in kept else None
+        shared = replace(_scaling(kept), features=own) if "mean" in kept else None
         return cls(
             tuple(facts["classes"]), tuple(facts["shape"]), shared, frozenset(facts["unseen"])
         )
+
+
+def _scaling(kept: Mapping[str, Tensor], prefix: str = "") -> Scaling:
+    return Scaling(kept[f"{prefix}mean"].numpy(), kept[f"{prefix}std"].numpy())

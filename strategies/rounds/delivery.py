@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
@@ -82,7 +82,7 @@ class Delivery:
     def exchange(
         self,
         link: Link,
-        asked: Sequence[tuple[str, Message]],
+        asked: Iterable[tuple[str, Message]],
         timeout: float,
         nodes: Mapping[str, int],
         most: int = 0,
@@ -96,7 +96,23 @@ class Delivery:
         :data:`LOSSES` times; to an app that crashes on it, :data:`CRASHES` times. So is one whose
         node was let in anew meanwhile; then the first of both replies counts. A reply that cannot
         be read is yielded as an error.
+
+        An engine of this process is given some messages after others (:meth:`Link.portions`).
         """
+        silent = frozenset[str]()
+        for some in link.portions(asked):
+            yield from self._exchange(link, some, timeout, nodes, most)
+            silent |= self.silent
+        self.silent = silent
+
+    def _exchange(
+        self,
+        link: Link,
+        asked: Sequence[tuple[str, Message]],
+        timeout: float,
+        nodes: Mapping[str, int],
+        most: int,
+    ) -> Iterator[Message]:
         self._clients, self._failed, self._lost = {}, Counter(), Counter()
         self._newest, self._activated = {}, {}
         awaited: dict[str, tuple[str, Message]] = {}

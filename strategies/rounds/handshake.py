@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.splits import unseen_clients
-from fedsub_core.data.standardise import median_pool, pool, scaling
+from fedsub_core.data.standardise import POOLS, scaling
+from fedsub_core.encoders.standardised import feature_scaling
 from fedsub_core.errors import RunError, cut
+from fedsub_core.models.architecture import Shape
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.delivery import POLL_SECONDS
 from strategies.rounds.link import Link
@@ -23,9 +27,6 @@ Kind = tuple[tuple[str, ...], tuple[int, ...]]
 #: Clients that are named at most for each kind, where they disagree.
 NAMED = 5
 
-#: How clients' moments make the federation's, by what `standardise` says.
-POOLS = {"federation": pool, "federation-median": median_pool}
-
 
 def agree(
     link: Link,
@@ -33,12 +34,14 @@ def agree(
     settings: RoundSettings,
     standardise: str,
     card: Card | None = None,
+    features: Callable[[Shape], int] = lambda shape: 0,
 ) -> Agreement:
     """Ask every node that connects who it is, until all have answered and there are enough.
 
     More than half of the clients decide on classes and sample shape, among those that fit the
     operator's `card`, if there is one. Who differs, runs another version of FedSub, or claims a
-    client id that is taken is turned away and named.
+    client id that is taken is turned away and named; and who does not send the moments of as many
+    features of an encoder as `features` says of a sample's shape, if it says any.
 
     Raises
     ------
@@ -55,6 +58,8 @@ def agree(
         raise _divided(registry)
     classes, shape = kind
     _turn_away_misfits(registry, kind)
+    made = features(shape)
+    _turn_away_without_features(registry, made)
     if len(registry.online) < settings.min_clients:
         raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
@@ -63,8 +68,11 @@ def agree(
         held_out = frozenset(drawn)
     pooled = None
     if standardise in POOLS:
-        seen = sorted(c for c in registry.nodes if c not in held_out)
-        pooled = scaling(POOLS[standardise]([registry.introductions[c].moments for c in seen]))
+        said = [registry.introductions[c] for c in sorted(registry.nodes) if c not in held_out]
+        pooled = scaling(POOLS[standardise]([one.moments for one in said]))
+        if made:
+            own = POOLS[standardise]([one.features for one in said if one.features is not None])
+            pooled = replace(pooled, features=feature_scaling(own))
     return Agreement(classes, shape, pooled, held_out)
 
 
@@ -185,6 +193,14 @@ def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
                 why = f"client {client!r}: {what}: got {cut(got)}, expected {cut(expected)}"
                 registry.turn_away(client, why)
                 break
+
+
+def _turn_away_without_features(registry: NodeRegistry, made: int) -> None:
+    """Turn away whose moments of features are not of as many as the run's encoder makes."""
+    for client, said in sorted(registry.introductions.items()) if made else ():
+        if (got := 0 if said.features is None else len(said.features.sum)) != made:
+            why = f"moments of {got} features, expected {made} of the run's encoder"
+            registry.turn_away(client, f"client {client!r}: got {why}")
 
 
 def _too_few(registry: NodeRegistry, settings: RoundSettings, link: Link) -> RunError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 #: Messages that are taken or given at once.
 WORKERS = 8
+#: Messages that an engine of this process is given at once, and the next stack of clients goes with
+#: the next.
+AT_ONCE = 256
 #: Seconds that a look for replies waits for those that are just coming in.
 GRACE = 1.0
 
@@ -58,6 +61,8 @@ class Link:
         self._in_process = bool(getattr(grid, "in_process", False))
         #: Whether all who will ever be there are there from the start, and answer at once.
         self.closed = bool(getattr(grid, "closed", False))
+        #: Whether clients of successive nodes share stacks.
+        self.stacked = hasattr(grid, "stack_of")
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
@@ -69,6 +74,24 @@ class Link:
             node.node_id: NodeKey(key_digest(node.public_key), node.name, node.last_activated_at)
             for node in self.grid.get_nodes()
         }
+
+    def portions(self, asked: Iterable[tuple[str, Message]]) -> Iterator[list[tuple[str, Message]]]:
+        """Cut messages to clients into those that are sent before replies are read: all at once.
+
+        But an engine of this process works while it is given them: all messages and replies of a
+        large federation would be held at once. Clients that share a stack stay together, as far as
+        their messages come one after another.
+        """
+        stack_of: Callable[[int], int] | None = getattr(self.grid, "stack_of", None)
+        some, last = list[tuple[str, Message]](), None
+        for client, message in asked:
+            stack = None if stack_of is None else stack_of(message.metadata.dst_node_id)
+            if len(some) >= AT_ONCE and stack != last:
+                yield some
+                some = []
+            some.append((client, message))
+            last = stack
+        yield some
 
     def push(self, messages: Sequence[Message]) -> list[Fault | None]:
         """Send messages; return for each what went wrong, None where nothing did.

@@ -16,6 +16,7 @@ from flwr.app import Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 
 from fedsub_core.errors import MessageRefused, cut
+from fedsub_core.version import VERSION
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
 from strategies.rounds.identity import Identities, NodeKey
@@ -45,6 +46,7 @@ class NodeRegistry:
     turned_away : nodes that are not asked for now, and why.
     identities : whose key is whose.
     bound : whether that counts; else anybody may be anybody.
+    version : what a device must share.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class NodeRegistry:
     turned_away: dict[int, str] = field(default_factory=dict)
     identities: Identities = field(default_factory=Identities)
     bound: bool = True
+    version: str = VERSION
     _keys: dict[int, NodeKey] = field(default_factory=dict)
     _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
     _claims: dict[int, str] = field(default_factory=dict)
@@ -107,7 +110,7 @@ class NodeRegistry:
     def _ask(self, link: Link, nodes: list[int]) -> None:
         questions = [
             Message(
-                RecordDict({handshake.HANDSHAKE: handshake.greeting()}),
+                RecordDict({handshake.HANDSHAKE: handshake.greeting(self.version)}),
                 node,
                 MessageType.QUERY,
                 group_id="0",
@@ -137,7 +140,7 @@ class NodeRegistry:
         try:
             record = reply.content.config_records[handshake.HANDSHAKE]
             said = read_introduction(record)
-            handshake.check_versions(record, said.client)
+            handshake.check_versions(record, said.client, self.version)
         except KeyError:
             self._refuse(node, "no handshake in its answer")
             return

@@ -14,7 +14,7 @@ from fedsub_core.config.settings import ServerSettings
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import Model
+from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.envelope import refusal
@@ -45,8 +45,12 @@ class ServerHalf(ABC):
         self.card = method(settings.method)
         #: The run's name, by which a device tells this run from another; may be empty.
         self.run_name = ""
+        #: The models of clients that hold less than the run's, as they said last.
+        self.narrow: dict[str, Model] = {}
         self.state: State | None = None
         self.finished_rounds = 0
+        #: What each of the round's clients was sent.
+        self.delivered: Mapping[str, Bundle] = {}
         self.transport = Transport(settings.wire)
         self.memory = Memory(references=self.transport.references)
 
@@ -77,6 +81,13 @@ class ServerHalf(ABC):
         """Return the state without what it keeps of one client; here it keeps of nobody."""
         return state
 
+    def gone_back(self, state: State, left: State) -> State:
+        """Return an earlier state that the run goes back to, with what of `left` cannot be undone.
+
+        `left` is the state that it leaves; here all of it can.
+        """
+        return state
+
     def participants(self, turn: Turn, state: State) -> list[str]:
         """Return who trains in a round, ascending."""
         population = self.population
@@ -98,6 +109,10 @@ class ServerHalf(ABC):
     def refuse(self, client: str, what: str, got: object, expected: object) -> MessageRefused:
         """Return the error for an upload that the method cannot use."""
         return refusal(client, self.finished_rounds + 1, what, got, expected)
+
+    def held_by(self, client: str) -> Model:
+        """Return the model that a client holds: the run's, or what its capacity allows of it."""
+        return self.narrow.get(client, self.model)
 
     def turn(self, round: int) -> Turn:
         """Return a round's turn."""

@@ -6,8 +6,10 @@ What a round asks and takes is in :mod:`strategies.rounds.verbs`, what a method 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from flwr.app import (
     Array,
@@ -20,11 +22,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
 from fedsub_core.config.settings import ServerSettings
-from fedsub_core.encoders.build import build_encoder, model_shape
+from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.names import resolve_encoder
-from fedsub_core.errors import ConfigError
+from fedsub_core.encoders.standardised import shared_features
+from fedsub_core.errors import ConfigError, cut
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.kinds import build_model
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.held import Held
+from fedsub_core.models.model import Model
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
@@ -33,6 +38,8 @@ from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.server_half import State
 from strategies.rounds.verbs import Verbs
+
+log = logging.getLogger("fedsub")
 
 RoundCallback = Callable[[int, State, Sequence[MetricRow]], None]
 ServerEvaluation = Callable[[int, ArrayRecord], MetricRecord | None]
@@ -51,6 +58,8 @@ class PersonalizedStrategy(Verbs):
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
         super().__init__(settings)
         self.on_round = on_round
+        #: Who was named as holding a whole model whatever its capacity.
+        self._told_whole: set[str] = set()
 
     def start(
         self,
@@ -104,23 +113,31 @@ class PersonalizedStrategy(Verbs):
         self.link = Link(grid)
         memory, rounds = self.memory, self.settings.rounds
         bound = rounds.identity == "keys"
-        registry = NodeRegistry(identities=memory.identities, bound=bound)
+        registry = NodeRegistry(
+            identities=memory.identities, bound=bound, version=self.settings.version
+        )
         begun = memory.agreed is not None
         if memory.agreed is None:
-            settings = self.settings
-            memory.agreed = agree(self.link, registry, rounds, settings.standardise, settings.card)
+            standardise, card = self.settings.standardise, self.settings.card
+            features = self._shared_features
+            memory.agreed = agree(self.link, registry, rounds, standardise, card, features)
         agreed = memory.agreed
         patience, left_out = memory.patience, memory.left_out
         self.population = Population(registry, agreed, rounds, patience, left_out)
         if begun:
             self.population.gather(self.link, all_answers=True)
-        text = resolve_encoder(self.settings.encoder, self.card.encodes, agreed.shape)
-        seen = model_shape(build_encoder(text, rounds.seed, agreed.shape), agreed.shape)
-        self.model = build_model(self.settings.model, seen, len(agreed.classes))
+        self.model = self._of_capacity(1.0)
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
+        self._note_capacities()
         if self.state is None:
             self.state = self.init(self.model)
+
+    def _shared_features(self, shape: Shape) -> int:
+        """Return of how many features of samples of `shape` devices send moments."""
+        text = resolve_encoder(self.settings.encoder, self.card.encodes, shape)
+        encoder = build_encoder(text, self.settings.rounds.seed, shape)
+        return shared_features(encoder, self.card.trains, self.settings.standardise)
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool
@@ -130,19 +147,21 @@ class PersonalizedStrategy(Verbs):
         self._metrics = RoundMetrics(round, self.model.classes) if evaluated else None
         self._rows = []
         self.population.gather(self.link)
+        self._note_capacities()
         self._rows += [
             MetricRow(round, client, None, "resting", 1)
             for client in self.population.resting(round)
         ]
-        messages = list(self.configure_train(round, arrays, config, grid))
+        messages = self.configure_train(round, arrays, config, grid)
         self.aggregate_train(round, self._deliver(messages, timeout))
         metrics = None
         if self._metrics is not None:
             # Whoever left while training would be awaited for a whole deadline.
             self.population.registry.refresh(self.link)
-            if messages := list(self.configure_evaluate(round, arrays, config, grid)):
+            messages = iter(self.configure_evaluate(round, arrays, config, grid))
+            if (first := next(messages, None)) is not None:
                 left = self.transport.delivery.time_left(timeout)
-                self.aggregate_evaluate(round, self._deliver(messages, left))
+                self.aggregate_evaluate(round, self._deliver(chain([first], messages), left))
                 # Who is silent there makes everybody wait, too, however well it trained.
                 self._answered |= dict.fromkeys(self.transport.delivery.silent, False)
                 self._slow |= self.transport.delivery.pace.slow
@@ -155,11 +174,39 @@ class PersonalizedStrategy(Verbs):
             self.on_round(round, self.lasting_state(), rows)
         return metrics
 
-    def _deliver(self, messages: Sequence[Message], timeout: float) -> Iterable[Message]:
+    def _of_capacity(self, capacity: float) -> Model:
+        """Return the model that a device of a capacity holds."""
+        agreed, seed = self.population.agreed, self.settings.rounds.seed
+        classes = len(agreed.classes)
+        return Held.of(self.card, self.settings, seed, agreed.shape, classes, capacity).model
+
+    def _note_capacities(self) -> None:
+        """Note what those hold who said that they cannot hold the whole model; who came may."""
+        weak: dict[float, list[str]] = {}
+        for client, said in self.population.registry.introductions.items():
+            if said.facts.capacity < 1:
+                weak.setdefault(said.facts.capacity, []).append(client)
+        self.narrow, self.transport.narrow = {}, {}
+        for capacity, clients in weak.items() if self.card.narrow else ():
+            model = self._of_capacity(capacity)
+            travels = self.card.sends(model, self.hyper), self.card.receives(model, self.hyper)
+            self.narrow |= dict.fromkeys(clients, model)
+            self.transport.narrow |= dict.fromkeys(clients, travels)
+        if not self.card.narrow and (new := set().union(*weak.values()) - self._told_whole):
+            self._told_whole |= new
+            log.warning(
+                "%s: every device holds the whole model, also those that said they hold less: %s",
+                self.card.name,
+                cut(", ".join(sorted(new))),
+            )
+
+    def _deliver(self, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
         # Simulated people take turns on one machine, and their results must follow from the seed
         # alone. (In one process all have answered before anybody is waited for.)
-        simulated = self.population.registry.simulated
-        most = 0 if simulated else most_of(len(messages), self.settings.rounds.quorum)
+        most = 0
+        if not self.population.registry.simulated:
+            messages = list(messages)
+            most = most_of(len(messages), self.settings.rounds.quorum)
         return self.transport.deliver(self.link, messages, self.population.nodes, timeout, most)
 
     def _evaluate_server(

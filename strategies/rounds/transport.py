@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from flwr.app import Message, MessageType, RecordDict
 
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.metrics import MetricRow
+from fedsub_core.placement import Placement
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundle_tensors import encode_tensors
-from fedsub_core.wire.bundles import Bundle, Declaration
+from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_download
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
@@ -37,6 +39,8 @@ class Transport:
         #: The tensors that devices send and receive, as the method's card says.
         self.sends: Declaration = {}
         self.receives: Declaration = {}
+        #: What clients that hold less than the run's model send and receive instead.
+        self.narrow: dict[str, tuple[Declaration, Declaration]] = {}
         #: What the server holds of each client's uploads, where those are differences.
         self.references: dict[str, Reference] = {}
         self.delivery = Delivery()
@@ -47,6 +51,25 @@ class Transport:
         self._refused_now: Counter[str] = Counter()
         self._bytes: dict[str, Counter[str]] = {}
 
+    def declared(self, client: str) -> tuple[Declaration, Declaration]:
+        """Return the tensors that a client sends, and those that it receives."""
+        return self.narrow.get(client, (self.sends, self.receives))
+
+    def placed(self, client: str, upload: Bundle) -> Bundle:
+        """Return an upload in which a weak device's tensors say where they stand in the run's.
+
+        Such a device has the first entries of each axis.
+        """
+        if client not in self.narrow:
+            return upload
+        sends, _ = self.declared(client)
+        tensors = dict(upload.tensors)
+        for name, part in upload.tensors.items():
+            own, whole = sends[name].shape, self.sends[name].shape
+            if isinstance(part, Floats) and part.at.everywhere and own != whole:
+                tensors[name] = Floats(part.values, Placement.leading(own, whole))
+        return replace(upload, tensors=tensors)
+
     def write(
         self,
         kind: str,
@@ -54,30 +77,38 @@ class Transport:
         bundles: Sequence[Bundle],
         nodes: Mapping[str, int],
         timeout: float,
-    ) -> list[Message]:
-        """Return one message of `kind` per client, with a bundle of its own.
+        by_node: bool = False,
+    ) -> Iterator[Message]:
+        """Yield one message of `kind` per client, with a bundle of its own.
+
+        Each is written when it is asked for: all of a large federation's are more than fit.
 
         Parameters
         ----------
         instructions : of every client that is written to, in the order of `bundles`.
+        by_node : whether they come by ascending nodes instead.
         """
-        messages = []
         # Many clients may get one and the same bundle: its tensors are encoded once.
         encoded: dict[int, bytes] = {}
+        many = Counter(map(id, bundles))
         records = {id(told): told.record() for told in instructions.values()}
-        for (client, told), bundle in zip(instructions.items(), bundles, strict=True):
-            reference = self.references.get(client)
+        written = list(zip(instructions.items(), bundles, strict=True))
+        if by_node:
+            written.sort(key=lambda one: nodes[one[0][0]])
+        for (client, told), bundle in written:
+            reference, (_, receives) = self.references.get(client), self.declared(client)
             shared = None
             if reference is None or not self.wire.download.delta:
-                if id(bundle) not in encoded:
-                    tensors = encode_tensors(bundle, self.receives, self.wire.download)
-                    encoded[id(bundle)] = tensors
-                shared = encoded[id(bundle)]
+                shared = encoded.get(id(bundle))
+                if shared is None:
+                    shared = encode_tensors(bundle, receives, self.wire.download)
+                if many[id(bundle)] > 1:
+                    encoded[id(bundle)] = shared
             round = told.turn.round
             payload = encode_download(
                 bundle,
                 Address(client, round),
-                self.receives,
+                receives,
                 self.wire.download,
                 reference,
                 shared,
@@ -87,13 +118,12 @@ class Transport:
             )
             # Twice the deadline: a reply that comes late is to be seen and counted.
             ttl = 2 * timeout
-            messages.append(Message(content, nodes[client], kind, ttl=ttl, group_id=str(round)))
-        return messages
+            yield Message(content, nodes[client], kind, ttl=ttl, group_id=str(round))
 
     def deliver(
         self,
         link: Link,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         nodes: Mapping[str, int],
         timeout: float,
         most: int = 0,
@@ -107,20 +137,26 @@ class Transport:
         ValueError
             If a message is to a node that is no client's, or two are to one client.
         """
-        clients = {node: client for client, node in nodes.items()}
-        asked = []
+        link.most_bytes = Envelope("", 0, self.sends, limit=self.wire.limit).most_bytes
+        asked = self._addressed(messages, {node: client for client, node in nodes.items()})
+        return self.delivery.exchange(link, asked, timeout, nodes, most)
+
+    def _addressed(
+        self, messages: Iterable[Message], clients: Mapping[int, str]
+    ) -> Iterator[tuple[str, Message]]:
+        """Yield each message with whom it is to, by its node; count it."""
+        asked = dict[str, None]()
         for message in messages:
             node = message.metadata.dst_node_id
             if node not in clients:
                 raise ValueError(f"a message to node {node}: expected one of {sorted(clients)}")
-            asked.append((clients[node], message))
-        if len(dict(asked)) < len(asked):
-            raise ValueError(f"two messages to one client among those to {[c for c, _ in asked]}")
-        for client, message in asked:
+            client = clients[node]
+            if client in asked:
+                raise ValueError(f"two messages to one client: {client!r}")
+            asked[client] = None
             self._count_down(client, message)
-        self.asked = tuple(client for client, _ in asked)
-        link.most_bytes = Envelope("", 0, self.sends, limit=self.wire.limit).most_bytes
-        return self.delivery.exchange(link, asked, timeout, nodes, most)
+            yield client, message
+        self.asked = tuple(asked)
 
     def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, RecordDict]]:
         """Yield who answered what; error replies are refused."""
@@ -147,8 +183,8 @@ class Transport:
             If it is not one of ours or is not as declared.
         """
         wire = self.wire
-        reference = self.references.get(client)
-        envelope = Envelope(client, round, self.sends, reference, wire.limit, wire.largest)
+        reference, (sends, _) = self.references.get(client), self.declared(client)
+        envelope = Envelope(client, round, sends, reference, wire.limit, wire.largest)
         return decode_upload(exchange.unpack(content), envelope)
 
     def accept(self, client: str, upload: Bundle, content: RecordDict, round: int) -> None:
@@ -159,7 +195,7 @@ class Transport:
         self._count(client, "bytes_up_flower", exchange.message_bytes(content, sent))
         if self.wire.upload.delta:
             if client not in self.references:
-                self.references[client] = Reference.empty(self.sends)
+                self.references[client] = Reference.empty(self.declared(client)[0])
             self.references[client].remember(upload, round)
 
     def refuse(self, client: str, round: int, why: object) -> None:

@@ -16,21 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.config.settings import RobustSettings
-from fedsub_core.wire.bundles import (
-    Bits,
-    Bundle,
-    Declaration,
-    Dense,
-    FloatPart,
-    Whole,
-    place,
-)
-from strategies.averaging import scales, shares
+from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+from strategies.parts.averaging import scales, shares
 
 State = dict[str, Tensor]
 #: Rounds that can be undone, and the most bytes that the states before them may take: of large ones
-#: only the last is kept.
-DEEPEST, MOST_BYTES = 16, 2**28
+#: only the last is kept, of still larger ones none.
+DEEPEST, MOST_BYTES, LARGEST = 16, 2**28, 2**31
 #: Of fewer people nobody can say who led the others astray.
 FEWEST = 3
 #: Numbers of a round's uploads that are compared at most, spread evenly over them: so many are kept
@@ -83,10 +75,17 @@ class Undoing:
         received: Mapping[str, Bundle],
         sends: Declaration,
     ) -> None:
-        """Note the state before a round, its uploads as declared, and what they began from."""
+        """Note the state before a round, its uploads as declared, and what they began from.
+
+        Of weak devices, too, uploads say where their numbers stand in what is declared.
+        """
         size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
         while self._done and size * (len(self._done) + 1) > MOST_BYTES:
             self._done.popleft()
+        if size > LARGEST:
+            return
+        # A copy: a strategy may change tensors of its state in place, as FedSub's cache does.
+        state = {name: tensor.clone() for name, tensor in state.items()}
         compared = max(1, MOST_COMPARED // max(len(uploads), 2**8))
         step = max(1, sum(prod(one.shape) for one in sends.values()) // compared)
         moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
@@ -144,7 +143,7 @@ def parts_of_move(
     """Return how much of a round's move each client made; the parts sum to its squared length.
 
     The round's move is the mean of everybody's [numbers], weighted by samples and bounded as in
-    :func:`~strategies.averaging.robust_mean`; a client's part of it is its own move's
+    :func:`~strategies.parts.averaging.robust_mean`; a client's part of it is its own move's
     projection on it.
     """
     if not moves:
@@ -175,18 +174,16 @@ def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> ND
     """
     pieces = [np.zeros(1, np.float32)]
     for name, declared in sends.items():
-        if declared.kind in (Bits, Whole):  # no way from what was received leads to them
+        if not declared.floats:  # no way from what was received leads to them
             continue
         part, begun = upload.tensors.get(name), received.tensors.get(name)
-        if isinstance(part, Dense):
-            move = part.values.ravel()[::step]
-        else:
-            whole = np.zeros(declared.shape, np.float32)
-            if isinstance(part, FloatPart):
-                whole[place(part)] = part.values
-            move = whole.ravel()[::step]
+        whole = np.zeros(declared.shape, np.float32)
+        if isinstance(part, Floats):
+            whole = part.at.spread(part.values, declared.shape)
+        move = whole.ravel()[::step]
         if (
-            isinstance(begun, Dense)
+            isinstance(begun, Floats)
+            and begun.at.everywhere
             and part is not None
             and begun.values.size == prod(declared.shape)
         ):

@@ -39,8 +39,6 @@ class Verbs(ServerHalf, Strategy):
         #: Who was asked to evaluate its model after training it.
         self._also: frozenset[str] = frozenset()
         self._rows: list[MetricRow] = []
-        #: What each of the round's clients was sent.
-        self._sent: dict[str, Bundle] = {}
         self._undoing = Undoing(settings.robust)
         #: Whether each client that was asked for something answered, and usably if it was to train.
         self._answered: dict[str, bool] = {}
@@ -55,7 +53,7 @@ class Verbs(ServerHalf, Strategy):
         turn = self.turn(server_round)
         clients = self.participants(turn, self.state)
         downloads = self.downloads(self.state, clients, turn)
-        self._sent = dict(zip(clients, downloads, strict=True))
+        self.delivered = dict(zip(clients, downloads, strict=True))
         also: frozenset[str] = frozenset()
         if self._metrics is not None and not self.evaluates_download:
             # A model of one's own is evaluated where it was trained: that saves half the messages.
@@ -68,6 +66,7 @@ class Verbs(ServerHalf, Strategy):
             downloads,
             self.population.nodes,
             self.settings.rounds.timeout,
+            self.link.stacked,
         )
 
     def aggregate_train(
@@ -111,7 +110,8 @@ class Verbs(ServerHalf, Strategy):
         turn, before = self.turn(server_round), self.state
         uploads = dict(sorted(uploads.items()))
         self.state, rows = self.aggregate(before, uploads, turn)
-        self._undoing.note(before, uploads, self._sent, self.transport.sends)
+        placed = {client: self.transport.placed(client, one) for client, one in uploads.items()}
+        self._undoing.note(before, placed, self.delivered, self.transport.sends)
         self._rows += rows
         return None, None
 
@@ -121,6 +121,8 @@ class Verbs(ServerHalf, Strategy):
         if undone is None:
             return False
         state, found = undone
+        assert self.state is not None
+        state = self.gone_back(state, self.state)
         for client in found:
             state = self.without(state, client)
         self.state = state
@@ -154,6 +156,7 @@ class Verbs(ServerHalf, Strategy):
             self.evaluated_downloads(clients, turn),
             self.population.nodes,
             self.settings.rounds.timeout,
+            self.link.stacked,
         )
 
     def aggregate_evaluate(

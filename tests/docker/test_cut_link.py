@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from fedsub.engines.simulation import train_method
+from fedsub.testing.without_keys import without_keys
 from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
@@ -27,7 +28,6 @@ from fedsub_server.rundb import RunDatabase
 
 from ..flower_patience import PATH, PATIENT
 from ..rounds_on_disk import rounds_on_disk
-from ..without_keys import without_keys
 from .deployment import DEVICES, Deployment, prepared
 from .netns import Traffic
 

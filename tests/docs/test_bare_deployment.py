@@ -12,11 +12,11 @@ from fedsub.deploy.components import superexec, supernode
 from fedsub.deploy.flower_process import flower_environment
 from fedsub.engines.rehearsal import EAGER, Rehearsal
 from fedsub.engines.simulation import train_method
+from fedsub.testing.without_keys import without_keys
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_server.rundb import RunDatabase
 
-from ..without_keys import without_keys
 from .bare_setup import install, node_config, people, write_own_data
 
 BARE, ROUNDS = "p3", 2

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsub_core.wire.bundles import Bundle, Dense, Part, Rows, dense, rows
+from fedsub_core.wire.bundles import Bundle, Floats, Part, dense, rows
 from fedsub_core.wire.codec import Address, encode_upload
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.references import Reference
@@ -84,9 +84,9 @@ def test_it_writes_our_bytes_in_every_format(text: str, bare: Any) -> None:
         bias, counts = (stream.normal(size=n).astype(np.float32) for n in (6, 3))
         units = stream.random(5) < 0.7
         sent: dict[str, Part] = {
-            "rows": Rows(units, values[units]),
-            "bias": Dense(bias),
-            "counts": Dense(counts),
+            "rows": Floats.rows(units, values[units]),
+            "bias": Floats(bias),
+            "counts": Floats(counts),
         }
         # Without differences ours also adds what rounding cut off, if it has a reference.
         kept = ours if encoding.delta else None

@@ -24,7 +24,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.standardise import moments, scaling
 from fedsub_core.errors import MessageRefused
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle, Dense
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.exchange import Instructions
@@ -77,7 +77,7 @@ def test_fit_returns_the_upload_as_one_message_of_ours() -> None:
 def test_evaluate_tests_the_model_after_the_download() -> None:
     client = FedSubClient(cohort("fedavg"))
     shapes = client.cohort.learner.model.parameter_shapes
-    ones = Bundle(tensors={n: Dense(np.ones(shape, np.float32)) for n, shape in shapes.items()})
+    ones = Bundle(tensors={n: Floats(np.ones(shape, np.float32)) for n, shape in shapes.items()})
     loss, tested, metrics = client.evaluate(download(client, "c0", 1, ones), told(1))
     assert tested == metrics["examples"] == len(person().test_y) and metrics["loss"] == loss
     assert all((tensor == 1).all() for tensor in client.model.values())

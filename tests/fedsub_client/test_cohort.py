@@ -2,96 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from fedsub_client.cohort import Cohort, make_cohort
-from fedsub_client.split_client import SplitClient, split_client
+from fedsub.testing import battery
+from fedsub.testing.cohort_tests import CARD, SCALING, CohortTests, cohort, people, turn
+from fedsub_client.cohort import NOTHING, make_cohort
 from fedsub_core.config.run_config import read_config
-from fedsub_core.config.settings import SplitSettings
-from fedsub_core.data.card import Card
-from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.stacks import Stack
 from fedsub_core.data.standardise import moments, pool, scaling
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bits, Bundle, Dense, Rows
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.handshake import Facts
 
-CARD = Card("made", "test", ("a", "b", "c"), ("p", "q"))
-SCALING = scaling(moments(np.random.default_rng(9).normal(3, 2, (50, 2)).astype(np.float32)))
-NOTHING = Bundle()
-
-
-def turn(round: int) -> Turn:
-    return Turn(round, 2, 0)
-
-
-def people(counts: Sequence[int] = (90, 40, 65), capacity: Sequence[float] = ()) -> Any:
-    rng = np.random.default_rng(1)
-    made = []
-    for i, n in enumerate(counts):
-        y = rng.integers(0, 3, n)
-        x = rng.normal(y[:, None] * (i + 1), 1, (n, 2)).astype(np.float32)
-        share = capacity[i] if capacity else 1.0
-        client = ClientData(f"c{i}", x, y)
-        made.append(split_client(client, CARD, SplitSettings("stratified"), capacity=share))
-    return made
-
-
-def cohort(method: str, clients: Sequence[SplitClient], standardise: str = "federation") -> Cohort:
-    given = {"method": method, "standardise": standardise, "fedsub.relevance": "naive"}
-    agreed = {f"{method}.{need}": "true" for need in METHODS[method].needs}
-    config = read_config(None, given | agreed)
-    return make_cohort(config.device_settings(method), CARD, clients)
-
-
-def assert_equal_uploads(one: Bundle, other: Bundle) -> None:
-    assert (one.examples, one.version) == (other.examples, other.version)
-    assert list(one.tensors) == list(other.tensors)
-    for name, part in one.tensors.items():
-        same = other.tensors[name]
-        assert type(part) is type(same)
-        if isinstance(part, Rows) and isinstance(same, Rows):
-            np.testing.assert_array_equal(part.units, same.units)
-        if isinstance(part, Bits):
-            np.testing.assert_array_equal(part.values, same.values)
-        else:
-            np.testing.assert_allclose(part.values, same.values, atol=1e-6)
-
-
-def from_a_neighbour(uploads: list[Bundle], of: Cohort) -> list[Bundle]:
-    """Return for each client what another one sent, as far as a download may hold it."""
-    turned = [*uploads[1:], uploads[0]]
-    parts = [{n: t for n, t in u.tensors.items() if n in of.receives} for u in turned]
-    return [Bundle(tensors=tensors) for tensors in parts]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_cohort_of_one_gives_the_numbers_of_the_stack(method: str) -> None:
-    clients = people()
-    stack, alone = cohort(method, clients), [cohort(method, [c]) for c in clients]
-    received = [NOTHING] * 3
-    for round in (1, 2):
-        uploads, reports = stack.fit(turn(round), SCALING, range(3), received)
-        for i, one in enumerate(alone):
-            (upload,), (report,) = one.fit(turn(round), SCALING, [0], [received[i]])
-            assert_equal_uploads(upload, uploads[i])
-            assert report == pytest.approx(reports[i], abs=1e-6)
-            for name, tensor in one.state.items():
-                torch.testing.assert_close(tensor[0], stack.state[name][i], atol=1e-6, rtol=0)
-        received = from_a_neighbour(uploads, stack)
-    state = stack.personalised(turn(2), SCALING, range(3), received)
-    evaluation = stack.evaluate(turn(2), SCALING, range(3), state)
-    for i, one in enumerate(alone):
-        state = one.personalised(turn(2), SCALING, [0], [received[i]])
-        own = one.evaluate(turn(2), SCALING, [0], state)
-        assert own.loss[0] == pytest.approx(float(evaluation.loss[i]), abs=1e-6)
+TestStacks = battery(*METHODS, parts=(CohortTests,))
 
 
 def test_clients_that_are_not_addressed_stay_as_they_are() -> None:
@@ -107,7 +36,7 @@ def test_clients_that_are_not_addressed_stay_as_they_are() -> None:
 def test_the_state_that_is_tested_is_not_kept(method: str) -> None:
     one = cohort(method, people()[:1])
     before = {name: tensor.clone() for name, tensor in one.state.items()}
-    ones = {n: Dense(np.ones(d.shape, np.float32)) for n, d in one.receives.items()}
+    ones = {n: Floats(np.ones(d.shape, np.float32)) for n, d in one.receives.items()}
     losses = []
     for received in (Bundle(tensors=ones), NOTHING):
         state = one.personalised(turn(1), SCALING, [0], [received])

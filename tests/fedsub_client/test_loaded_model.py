@@ -27,11 +27,11 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import Evaluation, evaluate
-from fedsub_core.models.chain import Model
 from fedsub_core.models.kinds import build_model
+from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Bundle, Dense
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.exchange import Instructions
 
@@ -77,7 +77,7 @@ def trained(
 
 def whole_model(chain: Model) -> Bundle:
     params = chain.init(1, seed=5)
-    return Bundle(tensors={name: Dense(tensor[0].numpy()) for name, tensor in params.items()})
+    return Bundle(tensors={name: Floats(tensor[0].numpy()) for name, tensor in params.items()})
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from safetensors.torch import save as save_tensors
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import (
     FACTS,
+    FEATURE_MEAN,
+    FEATURE_STD,
     MEAN,
     STD,
     check_usable,
@@ -30,14 +32,14 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.errors import RunError
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
 from fedsub_core.models.pooling import Pool
 
 CARD = Card("toy", "test", ("a", "ß"), ("u", "v"), "m/s^2", 50.0, 2.0, 0.5, True)
 SCALING = Scaling(np.array([20, -3], np.float32), np.array([4, 0.5], np.float32))
-IMAGE = Model(
+IMAGE = Chain(
     (
         Conv("first", 3, 2, (3, 2), (1, 2), (1, 0)),
         Pool("max", (2, 2), (1, 1), (1, 1)),
@@ -73,27 +75,51 @@ def test_the_file_alone_suffices(kind: str, scaling: Scaling | None, tmp_path: P
     assert model_bytes(after) == file.read_bytes()
 
 
+@pytest.mark.parametrize("standardised", [True, False])
 @pytest.mark.parametrize(("text", "shape"), [("kernels:4", (2, 40)), ("relu:9", (2,))])
-def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...]) -> None:
+def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...], standardised: bool) -> None:
+    """With what its features are standardised with; files of before that are read, too."""
     encoder = build_encoder(text, 2**62 + 1, shape)
     assert encoder is not None
     chain = mlp(encoder.features, 2, (5,))
     params = {name: tensor[0] for name, tensor in chain.init(1, seed=7).items()}
-    before = replace(model(), params=params, architecture=chain, encoder=encoder)
+    spread = np.linspace(0.1, 2, encoder.features, dtype=np.float32)
+    own = Scaling(-spread, spread) if standardised else None
+    scaling = replace(SCALING, features=own)
+    before = replace(model(), params=params, architecture=chain, encoder=encoder, scaling=scaling)
     after = model_of(model_bytes(before))
     check_usable(after, "here")
     assert after.encoder == encoder and after.shape == shape == before.shape
     told = facts(before)
-    assert (told["format"], told["encoder"], told["shape"]) == ("fedsub-model 3", text, shape)
-    assert f"layers(encode((x - {MEAN}) / {STD}))" in told["computes"]
+    format, plain = "fedsub-model 3", f"encode((x - {MEAN}) / {STD})"
+    if standardised:
+        format, plain = "fedsub-model 5", f"({plain} - {FEATURE_MEAN}) / {FEATURE_STD}"
+    assert (told["format"], told["encoder"], told["shape"]) == (format, text, shape)
+    assert f"layers({plain})" in told["computes"]
+    assert after.scaling is not None and after.scaling.bits == scaling.bits
     x = np.random.default_rng(0).standard_normal((9, *shape), np.float32)
     x = (x.swapaxes(1, -1) * SCALING.std + SCALING.mean).swapaxes(1, -1)
     found = after.probabilities(x)
-    seen = torch.from_numpy(encoder.encode(apply(SCALING, x)))[None]
+    features = encoder.encode(apply(SCALING, x))
+    seen = torch.from_numpy(features if own is None else (features - own.mean) / own.std)[None]
     with torch.inference_mode():
         logits = chain.forward({n: t[None] for n, t in params.items()}, seen)[0]
     assert np.array_equal(found, logits.softmax(1).numpy()) and np.ptp(found) > 0.01
     assert np.array_equal(found, before.probabilities(x))
+
+
+def test_features_of_another_number_or_not_finite_are_not_used() -> None:
+    encoder = build_encoder("relu:3", 0, (2,))
+    chain = mlp(5, 2, (4,))
+    params = {name: tensor[0] for name, tensor in chain.init(1, seed=7).items()}
+    like = replace(model(), params=params, architecture=chain, encoder=encoder)
+    four, ones = np.ones(4, np.float32), np.ones(5, np.float32)
+    for own, words in (
+        (Scaling(four, four), rf"got parameters .*{FEATURE_MEAN}.*\(4,\).*expected"),
+        (Scaling(ones * np.float32(np.nan), ones), f"{FEATURE_MEAN}: got numbers that are not fin"),
+    ):
+        with pytest.raises(RunError, match=words):
+            check_usable(replace(like, scaling=replace(SCALING, features=own)), "here")
 
 
 def test_every_flipped_bit_is_noticed() -> None:
@@ -120,7 +146,10 @@ def rewritten(**changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": "fedsub-model 1"}, "written as 'fedsub-model 1', expected 'fedsub-model 2' or"),
+        (
+            {"format": "fedsub-model 1"},
+            "written as 'fedsub-model 1', expected one of 'fedsub-model 2', ",
+        ),
         ({"layers": [{"type": "GRU", "name": "g"}]}, "got layer .*GRU.*Use the version that wrote"),
         ({"classes": ["a"]}, "damaged .*at least 2 names"),
         ({"shape": 3}, "damaged"),

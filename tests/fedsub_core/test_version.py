@@ -27,7 +27,7 @@ def test_a_changed_line_is_another_code_and_the_same_tree_elsewhere_is_not(tmp_p
             root / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
         )
     assert digest_of(tmp_path) == code_digest()
-    changed = tmp_path / "strategies" / "averaging.py"
+    changed = tmp_path / "strategies" / "parts" / "averaging.py"
     assert changed.is_file()
     changed.write_text(changed.read_text("utf-8") + "\n", "utf-8")
     assert digest_of(tmp_path) != code_digest()

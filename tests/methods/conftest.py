@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 import pytest
 
-from fedsub.engines.cohort_grid import CohortGrid
-
-from .method_runs import Run
-from .method_runs import run_method as run
+from fedsub.testing.runs import RunMethod, running
 
 
 @pytest.fixture
-def run_method() -> Iterator[Callable[..., Run]]:
+def run_method() -> Iterator[RunMethod]:
     """Run a method's rounds on a federation, in one process."""
-    grids: list[CohortGrid] = []
-    yield partial(run, grids)
-    for grid in grids:
-        grid.close()
+    with running() as run:
+        yield run

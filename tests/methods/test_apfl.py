@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from fedsub.testing.one_number import Slope, filled, one_number, samples, weights
+from fedsub.testing.runs import Run, assert_equal
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
-
-from .method_runs import Run, assert_equal
-from .one_number import Slope, filled, one_number, samples, weights
 
 RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)

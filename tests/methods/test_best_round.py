@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,44 +13,21 @@ import torch
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_strategy, split_clients, train_method
+from fedsub.testing import battery
+from fedsub.testing.best_round_tests import BEST, REACHED_BY, BestRoundTests, crowd
+from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.runs import Run, assert_equal
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
+from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
 from fedsub_server.results import DATABASE_FILE, MODELS, REACHED, how_chosen, text_table
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
 
-from .device_grid import DeviceGrid
-from .method_runs import Run, assert_equal, every_method, people
-
 Runner = Callable[..., Run]
-BEST: dict[str, Any] = {"best_by": "validation", "rounds": 6, "lr": 0.3}
-#: What a person's tested model reaches, by which it can be told from another one.
-REACHED_BY = ("macro_f1", "accuracy", "loss")
-
-
-def crowd() -> Any:
-    """Return people whose classes lie so near that their scores go up and down."""
-    made = people(samples=16)
-    return replace(made, clients={n: replace(c, x=c.x * 0.5) for n, c in made.clients.items()})
-
-
-@every_method
-def test_a_person_is_tested_with_the_best_model_so_far(name: str, run_method: Runner) -> None:
-    run = run_method(name, crowd(), **{**BEST, "rounds": 4, "lr": 0.05})
-    chosen, validation = run.metric("best_round"), run.metric("validation_macro_f1")
-    assert {chosen[1, c] for c in ("p1", "p2", "p3", "p4")} == {1}
-    for (round, client), best in chosen.items():
-        if round == 1:
-            continue
-        before = round - 1, client
-        assert validation[round, client] >= validation[before]
-        assert best in (round, chosen[before])
-        if best == chosen[before]:
-            for metric in REACHED_BY:
-                values = run.metric(metric)
-                assert values[round, client] == values[before], (metric, round, client)
+TestBestRounds = battery(*METHODS, parts=(BestRoundTests,))
 
 
 def test_tested_labels_do_not_decide_the_round(run_method: Runner) -> None:

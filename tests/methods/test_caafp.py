@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.one_number import BIAS, WEIGHT, Parabola, filled, one_number, samples, weights
+from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
 from fedsub_core.training import TrainingSettings, Turn
-from fedsub_core.wire.bundles import Bundle, Dense
-from strategies.caafp import CAAFPStrategy
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.caafp import CAAFPStrategy
 
-from .method_runs import Run, assert_equal, people
-from .one_number import BIAS, WEIGHT, Parabola, filled, one_number, samples, weights
 from .test_groups import two_types
 
 RunMethod = Callable[..., Run]
@@ -135,10 +135,10 @@ def test_gradients_are_those_of_the_model_received() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"labels": Dense(np.array([1, 0, 0], np.float32))}, "labels.*counts that sum to"),
+        ({"labels": Floats(np.array([1, 0, 0], np.float32))}, "labels.*counts that sum to"),
         ({"labels": None}, "beside the model"),
-        ({"gradient.linear1.weight": Dense(np.zeros((128, 4), np.float32))}, "beside the model"),
-        ({"linear1.weight": Dense(np.zeros((128, 4), np.float32))}, "masks of"),
+        ({"gradient.linear1.weight": Floats(np.zeros((128, 4), np.float32))}, "beside the model"),
+        ({"linear1.weight": Floats(np.zeros((128, 4), np.float32))}, "masks of"),
     ],
 )
 def test_what_does_not_fit_the_round_is_refused(

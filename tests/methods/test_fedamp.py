@@ -13,17 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedsub.testing.one_number import BIAS, ONE, WEIGHT, Slope, filled, one_number, samples, weights
+from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.training import TrainingSettings, Turn
-from fedsub_core.wire.bundles import Bundle, Dense
-from strategies.fedamp import FedAMPStrategy, cosine, gauss, shortened
-from strategies.last_models import CLIENTS, PAIRS
-from strategies.roster import Roster
-
-from .method_runs import Run, assert_equal, people
-from .one_number import BIAS, ONE, WEIGHT, Slope, filled, one_number, samples, weights
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedamp import FedAMPStrategy, cosine, gauss, shortened
+from strategies.parts.last_models import CLIENTS, PAIRS
+from strategies.parts.roster import Roster
 
 RunMethod = Callable[..., Run]
 TURN = Turn(1, 9, 0)
@@ -44,8 +43,8 @@ def sent(**values: float) -> dict[str, Bundle]:
         client: Bundle(
             i + 1,
             tensors={
-                WEIGHT: Dense(np.full((1, 1), value, np.float32)),
-                BIAS: Dense(np.zeros(1, np.float32)),
+                WEIGHT: Floats(np.full((1, 1), value, np.float32)),
+                BIAS: Floats(np.zeros(1, np.float32)),
             },
         )
         for i, (client, value) in enumerate(values.items())

@@ -9,11 +9,20 @@ from typing import Any
 import pytest
 import torch
 
+from fedsub.testing.one_number import (
+    BIAS,
+    TWO,
+    WEIGHT,
+    Parabola,
+    Slope,
+    filled,
+    one_number,
+    samples,
+    weights,
+)
+from fedsub.testing.runs import Run, assert_equal
 from fedsub_core.training import TrainingSettings, Turn
-from fedsub_core.wire.bundles import Bundle, Dense
-
-from .method_runs import Run, assert_equal
-from .one_number import BIAS, TWO, WEIGHT, Parabola, Slope, filled, one_number, samples, weights
+from fedsub_core.wire.bundles import Bundle, Floats
 
 RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)
@@ -23,7 +32,7 @@ PLAIN = TrainingSettings(lr=0.1, momentum=0.0)
 def download(value: float) -> Bundle:
     """Return a global model of one number."""
     weight, bias = torch.full((1, 1), value).numpy(), torch.zeros(1).numpy()
-    return Bundle(tensors={WEIGHT: Dense(weight), BIAS: Dense(bias)})
+    return Bundle(tensors={WEIGHT: Floats(weight), BIAS: Floats(bias)})
 
 
 def test_one_step_from_the_model_received() -> None:

@@ -13,23 +13,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedsub_client.learners.fedavg import FedAvgLearner
-from fedsub_client.learners.fedfomo import FedFomoLearner, gain, share
-from fedsub_client.learners.validation import held_back
+from fedsub.testing.one_number import BIAS, ONE, WEIGHT
+from fedsub.testing.runs import Run, people
+from fedsub_client.methods.fedavg import FedAvgLearner
+from fedsub_client.methods.fedfomo import FedFomoLearner, gain, share
+from fedsub_client.parts.validation import held_back
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.methods.fedfomo import CARD, GAINS, peer
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import TrainingSettings, Turn
-from fedsub_core.wire.bundles import Bundle, Dense
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.envelope import Envelope
-from strategies.fedfomo import FedFomoStrategy
-from strategies.last_models import PAIRS
-
-from .method_runs import Run, people
-from .one_number import BIAS, ONE, WEIGHT
+from strategies.methods.fedfomo import FedFomoStrategy
+from strategies.parts.last_models import PAIRS
 
 RunMethod = Callable[..., Run]
 MODEL = mlp(4, 3)
@@ -75,7 +74,7 @@ def bundle(*models: Mapping[str, Tensor]) -> Bundle:
     """Return a download of the first client's rows of some models."""
     return Bundle(
         tensors={
-            peer(k, name): Dense(tensor[0].numpy())
+            peer(k, name): Floats(tensor[0].numpy())
             for k, model in enumerate(models)
             for name, tensor in model.items()
         }
@@ -199,9 +198,9 @@ def upload(value: float, *gains: float, models: int = 5) -> Bundle:
     return Bundle(
         1,
         tensors={
-            WEIGHT: Dense(np.full((1, 1), value, np.float32)),
-            BIAS: Dense(np.zeros(1, np.float32)),
-            GAINS: Dense(np.array([*gains, *[0.0] * (models - len(gains))], np.float32)),
+            WEIGHT: Floats(np.full((1, 1), value, np.float32)),
+            BIAS: Floats(np.zeros(1, np.float32)),
+            GAINS: Floats(np.array([*gains, *[0.0] * (models - len(gains))], np.float32)),
         },
     )
 

@@ -10,17 +10,16 @@ import pytest
 import torch
 
 from fedsub.engines.simulation import build_strategy
+from fedsub.testing.cost_tests import flops, one_client, round_of
+from fedsub.testing.one_number import one_number
+from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
-from fedsub_core.models.kinds import build_model, mlp
+from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.training import CE, TrainingSettings, Turn, train
-from fedsub_core.wire.bundles import Bundle, Dense
-from strategies.roster import Roster
-
-from .method_runs import Run, assert_equal, people
-from .one_number import one_number
-from .test_cost import flops, one_client, round_of
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.parts.roster import Roster
 
 RunMethod = Callable[..., Run]
 HEAD = {"linear3.weight", "linear3.bias"}
@@ -106,7 +105,7 @@ def test_a_head_of_ones_own_survives_a_model_that_comes_again() -> None:
     state, uploads, _ = learner.fit(learner.init(2, 0), [Bundle(), Bundle()], data, Turn(6, 6, 0))
     assert [upload.examples for upload in uploads] == [9, 6]
     shapes = learner.model.parameter_shapes
-    again = Bundle(tensors={n: Dense(np.ones(s, np.float32)) for n, s in shapes.items()})
+    again = Bundle(tensors={n: Floats(np.ones(s, np.float32)) for n, s in shapes.items()})
     assert_equal(learner.receive(state, [again, again]), state)
     after, _, _ = learner.fit(state, [again, Bundle()], data, Turn(6, 6, 0))
     assert torch.equal(after["model.linear1.weight"], state["model.linear1.weight"])
@@ -142,7 +141,7 @@ def test_smote_changes_the_head_of_who_has_few_of_a_class() -> None:
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_heads_of_windows(layers: int) -> None:
-    model = build_model("cnn1d", (2, 40), 3)
+    model = cnn1d(2, 40, 3)
     learner = one_number("fedhome", CE, TrainingSettings(), model, head_layers=layers)
     data = Stack(("a", "b"), torch.randn(2, 9, 2, 40), torch.arange(18).view(2, 9) % 3, (9, 5))
     start = learner.init(2, 0)
@@ -183,7 +182,7 @@ def test_models_are_demanded_and_then_refused(
     strategy = build_strategy(config, "fedhome")
     strategy.transport.sends = strategy.card.sends(mlp(4, 3), strategy.hyper)
     strategy.finished_rounds = finished
-    one = Dense(np.zeros((128, 4), np.float32))
+    one = Floats(np.zeros((128, 4), np.float32))
     with pytest.raises(MessageRefused, match=words) as refused:
         strategy.check({}, "anna", Bundle(3, tensors=dict.fromkeys(tensors, one)))
     assert "anna" in str(refused.value) and f"round {finished + 1}" in str(refused.value)

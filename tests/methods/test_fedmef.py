@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.one_number import BIAS, WEIGHT, Slope, one_number, samples
+from fedsub.testing.runs import Run, assert_equal
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedmef import FedMefHyperparameters, adjusts
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Linear, ReLU
 from fedsub_core.training import TrainingSettings, Turn
-from fedsub_core.wire.bundles import Bundle, Dense, Elements
-from strategies.fedmef import FedMefStrategy
-
-from .method_runs import Run, assert_equal
-from .one_number import BIAS, WEIGHT, Slope, one_number, samples
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedmef import FedMefStrategy
 
 RunMethod = Callable[..., Run]
 #: Two layers of 2,048 and 192 weights, as those that CA-AFP's comparison prunes.
-TWO_DENSE = Model((Linear("linear1", 32, 64), ReLU(), Linear("linear2", 6, 32)), (64,))
+TWO_DENSE = Chain((Linear("linear1", 32, 64), ReLU(), Linear("linear2", 6, 32)), (64,))
 
 
 def masks(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -93,7 +92,7 @@ def test_the_smallest_go_and_the_largest_gradients_come_at_zero(run_method: RunM
 
 def test_what_is_about_to_be_pruned_is_pulled_to_zero() -> None:
     """No slope, no momentum, 2 * lam * lr = 1: the smallest of five weights is 0 after a step."""
-    model = Model((Linear("linear1", 1, 5),), (5,))
+    model = Chain((Linear("linear1", 1, 5),), (5,))
     settings = TrainingSettings(lr=0.5, momentum=0.0)
     learner = one_number("fedmef", Slope(0.0), settings, model, lam=1.0, adjust_every=2)
     start = torch.tensor([[[4.0, -1.0, 2.0, -3.0, 5.0]]])
@@ -110,8 +109,8 @@ def test_gradients_of_all_weights_are_sent_before_a_move_and_only_then() -> None
     state = learner.init(1, 0)
     nothing = Bundle(
         tensors={
-            WEIGHT: Elements(np.zeros((1, 1), np.bool_), np.zeros(0, np.float32)),
-            BIAS: Dense(np.zeros(1, np.float32)),
+            WEIGHT: Floats.elements(np.zeros((1, 1), np.bool_), np.zeros(0, np.float32)),
+            BIAS: Floats(np.zeros(1, np.float32)),
         }
     )
     for round, sent in ((1, set()), (2, {f"gradient.{WEIGHT}"})):
@@ -137,9 +136,9 @@ def test_uploads_of_another_mask_or_without_gradients_are_refused(run_method: Ru
     strategy.finished_rounds, state = 0, strategy.init(strategy.model)
     strategy.check(state, "p1", upload)
     name = "linear1.weight"
-    part = upload.tensors[name]
-    assert isinstance(part, Elements)
-    other = Elements(np.roll(part.mask, 1), part.values)
+    part = upload.part(name)
+    assert part.at.elements is not None
+    other = Floats.elements(np.roll(part.at.elements, 1), part.values)
     with pytest.raises(MessageRefused, match=r"client 'p1'.*masks of \['linear1.weight'\]"):
         strategy.check(state, "p1", Bundle(9, tensors={**upload.tensors, name: other}))
     bare = {n: p for n, p in upload.tensors.items() if not n.startswith("gradient.")}

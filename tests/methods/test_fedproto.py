@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedsub_client.learners.embeddings import embeddings
+from fedsub.testing.one_number import one_number
+from fedsub.testing.runs import Run, assert_equal, people
+from fedsub_client.parts.embeddings import embeddings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.models.kinds import build_model, mlp
+from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.training import CE, Batch, PrototypePull, TrainingSettings, Turn
 from fedsub_core.training.objectives import Forward
-from fedsub_core.wire.bundles import Bundle, Rows
-from strategies.fedproto import FedProtoStrategy
-
-from .method_runs import Run, assert_equal, people
-from .one_number import one_number
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedproto import FedProtoStrategy
 
 RunMethod = Callable[..., Run]
 TURN = Turn(1, 2, 0)
@@ -64,8 +63,9 @@ def test_what_is_sent_are_class_means_after_training(run_method: RunMethod) -> N
     h = embeddings(cohort.learner.model, cohort.learner.personal(cohort.state), data.x)
     for i, client in enumerate(data.clients):
         upload, n = run.uploads[-1][client], data.counts[i]
-        rows, y = upload.rows("prototypes"), data.y[i, :n]
-        classes = rows.units.nonzero()[0].tolist()
+        rows, y = upload.part("prototypes"), data.y[i, :n]
+        assert rows.at.rows is not None
+        classes = rows.at.rows.tolist()
         assert classes == sorted(set(y.tolist()))
         assert upload.floats("counts").tolist() == y.bincount(minlength=3).tolist()
         for row, label in zip(rows.values, classes, strict=True):
@@ -85,8 +85,8 @@ def learner_with_prototypes(predict: str) -> tuple[Any, dict[str, torch.Tensor]]
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]], np.float32)
     two = np.array([True, False, True])
     received = [
-        Bundle(tensors={"prototypes": Rows(np.ones(3, bool), rows)}),
-        Bundle(tensors={"prototypes": Rows(two, rows[two])}),
+        Bundle(tensors={"prototypes": Floats.rows(np.ones(3, bool), rows)}),
+        Bundle(tensors={"prototypes": Floats.rows(two, rows[two])}),
         Bundle(),
     ]
     state = learner.receive(learner.init(3, 0), received)
@@ -109,7 +109,7 @@ def test_the_nearest_prototype_by_hand() -> None:
 
 def test_a_download_replaces_the_prototypes_it_names() -> None:
     learner, state = learner_with_prototypes("head")
-    row = Rows(np.array([False, True, False]), np.full((1, 2), 9.0, np.float32))
+    row = Floats.rows(np.array([False, True, False]), np.full((1, 2), 9.0, np.float32))
     before = state["prototypes"].clone()
     after = learner.receive(state, [Bundle(), Bundle(tensors={"prototypes": row}), Bundle()])
     assert after["held"].tolist() == [[True] * 3, [True] * 3, [False] * 3]
@@ -128,11 +128,11 @@ def test_a_run_tested_by_the_nearest_prototype(run_method: RunMethod) -> None:
 
 
 def test_prototypes_of_windows(run_method: RunMethod) -> None:
-    model = build_model("cnn1d", (2, 40), 3)
+    model = cnn1d(2, 40, 3)
     learner = one_number("fedproto", CE, TrainingSettings(), model)
     data = Stack(("a", "b"), torch.randn(2, 9, 2, 40), torch.arange(18).view(2, 9) % 3, (9, 6))
     _, uploads, _ = learner.fit(learner.init(2, 0), [Bundle(), Bundle()], data, TURN)
-    assert [u.rows("prototypes").values.shape for u in uploads] == [(3, 128), (3, 128)]
+    assert [u.floats("prototypes").shape for u in uploads] == [(3, 128), (3, 128)]
 
 
 def test_the_server_keeps_nothing_but_means(run_method: RunMethod) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_client.learners.embeddings import embeddings
-from fedsub_client.learners.fedsub_gated import learner
-from fedsub_client.learners.validation import share_held_back
+from fedsub.testing.runs import Run, assert_equal, people
+from fedsub_client.methods.fedsub_gated import learner
+from fedsub_client.parts.embeddings import embeddings
+from fedsub_client.parts.validation import share_held_back
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
@@ -26,9 +27,7 @@ from fedsub_core.methods.fedsub_gated import (
     names,
 )
 from fedsub_core.models.experts import EXPERTS
-from fedsub_core.wire.bundles import Bundle, Dense
-
-from .method_runs import Run, assert_equal, people
+from fedsub_core.wire.bundles import Bundle, Floats
 
 RunMethod = Callable[..., Run]
 ALL = ",".join(EXPERTS)
@@ -86,7 +85,7 @@ def test_in_the_first_rounds_the_fused_model_is_the_mean_of_all(run_method: RunM
     models = [own(run, client, "fused") for client in ("p1", "p2", "p3", "p4")]
     sizes = [upload.examples for upload in run.uploads[0].values()]
     for name in ("linear3.weight", "linear3.bias"):
-        sent = [upload.rows("linear3").values for upload in run.uploads[0].values()]
+        sent = [upload.floats("linear3") for upload in run.uploads[0].values()]
         mean = torch.from_numpy(np.average(sent, axis=0, weights=sizes)).float()
         mean = mean[:, :-1] if name.endswith("weight") else mean[:, -1]
         for model in models:
@@ -106,7 +105,7 @@ def test_hidden_units_are_sent_whether_or_not_they_matter(
         for layer in ("linear1", "linear2"):
             masks, shares = upload.bits(f"{layer}.masks"), upload.floats(f"{layer}.shares")
             sent = masks.any(0)
-            np.testing.assert_array_equal(upload.rows(layer).units, sent)
+            np.testing.assert_array_equal(upload.part(layer).at.held(sent.shape), sent)
             np.testing.assert_allclose(shares.sum(0), sent, atol=1e-6)
             assert not shares[~held].any()
             if units == "all":
@@ -173,7 +172,7 @@ def test_everybody_has_the_temperatures_that_the_server_chose(run_method: RunMet
 def test_temperatures_that_cannot_be_spoil_no_prediction(run_method: RunMethod) -> None:
     run = run_method("fedsub-gated", rounds=1)
     cohort = run.grid.cohorts[0]
-    told = Bundle(tensors={TEMPERATURE: Dense(np.array([0.0, -3.0, 99.0], np.float32))})
+    told = Bundle(tensors={TEMPERATURE: Floats(np.array([0.0, -3.0, 99.0], np.float32))})
     after = cohort.learner.receive(cohort.state, [told] * len(cohort.clients))
     assert after["gate.temperature"].tolist() == [[1.0, 1.0, 8.0]] * len(cohort.clients)
     data, _ = cohort.data.at(1, run.strategy.population.agreed.scaling)
@@ -434,7 +433,7 @@ def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> No
     strategy, state = run.strategy, run.strategy.state
     assert state is not None
     known, new = strategy.downloads(state, ["p1", "zoe"], strategy.turn(3))
-    mean = torch.from_numpy(new.rows("linear3").values.copy())
+    mean = torch.from_numpy(new.floats("linear3").copy())
     rows, weight = state["rows.linear3"], state["omega"]
     torch.testing.assert_close(mean, (rows * weight[:, :, None]).sum(0) / weight.sum(0)[:, None])
     (cohort,) = [c for c in run.grid.cohorts if "p1" in [one.client for one in c.clients]][:1]
@@ -454,7 +453,7 @@ def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> No
                        started["local.linear3.bias"])  # fmt: skip
     # Until it has judged experts it believes what the people do, however late it comes.
     believed = torch.tensor([0.02, 0.9, 0.02, 0.02, 0.02, 0.02])
-    told = Bundle(tensors={**new.tensors, GATE: Dense(believed.numpy())})
+    told = Bundle(tensors={**new.tensors, GATE: Floats(believed.numpy())})
     torch.testing.assert_close(cohort.learner.receive(started, [told])["gate.weights"][0], believed)
 
 
@@ -479,7 +478,7 @@ def test_what_cannot_be_is_refused(
     # From round 5 on nobody holds samples back.
     run.strategy.finished_rounds = 9 if "zeros" in what else 2
     given = upload.floats(tensor) * 40 if values is None else np.array(values, np.float32)
-    spoilt = Bundle(upload.examples, upload.version, {**upload.tensors, tensor: Dense(given)})
+    spoilt = Bundle(upload.examples, upload.version, {**upload.tensors, tensor: Floats(given)})
     with pytest.raises(MessageRefused, match=rf"client 'p1', round (3|10): {what}"):
         run.strategy.check(state, "p1", spoilt)
 

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_client.learners.fedsub_ridge import FedSubRidgeLearner
+from fedsub.engines import cohort_grid
+from fedsub.testing.hostile_tests import SIX, infect, others_f1
+from fedsub.testing.runs import Run, assert_equal, people
+from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
+from fedsub_client.parts import own_sums
+from fedsub_core.closed_form.candidates import Scale
 from fedsub_core.closed_form.noise import spent_epsilon
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.config.run_config import RunConfig
@@ -21,11 +26,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Whole
-from strategies.fedsub_ridge.pooling import counts_as, sum_over
-from strategies.fedsub_ridge.strategy import FedSubRidgeStrategy
-
-from .method_runs import Run, assert_equal, people
-from .test_hostile_people import SIX, infect, others_f1
+from strategies.methods.fedsub_ridge.pooling import counts_as, sum_over
+from strategies.methods.fedsub_ridge.strategy import FedSubRidgeStrategy
 
 RunMethod = Callable[..., Run]
 NAME, CLASSES, FEATURES = "fedsub-ridge", 3, 12
@@ -117,6 +119,18 @@ def test_after_three_rounds_nothing_but_envelopes_travels(run_method: RunMethod)
     assert_equal(run.states[5], run.states[3])
     losses = run.metric("loss")
     assert all(losses[6, client] == losses[3, client] for client in people().clients)
+
+
+def test_people_hear_what_they_gain_over_own_samples_alone(run_method: RunMethod) -> None:
+    """The gain is over the head of the first round, before any sums came."""
+    run = run_method(NAME, rounds=3, **SMALL)
+    gains, f1 = run.metric("gain_over_own"), run.metric("macro_f1")
+    clients = people().clients
+    for client in clients:
+        alone = f1[1, client]
+        assert gains[1, client] == 0
+        assert gains[3, client] == pytest.approx(f1[3, client] - alone, abs=1e-9)
+    assert any(gains[3, client] for client in clients)
 
 
 @pytest.mark.parametrize("groups", ["none", "clusters", "class", "nearest"])
@@ -290,6 +304,31 @@ def test_whose_sums_lie_about_labels_harms_the_others_little(
     assert others_f1(run) > honest - 0.05
 
 
+def test_the_same_sums_are_solved_once_whatever_stack_is_sent_them(
+    run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cohort_grid.CHUNK, "cpu", 1)
+    solved: list[int] = []
+
+    def moments(scale: Scale, sums: Statistics) -> Any:
+        solved.append(sums.features)
+        return of_sums(scale, sums)
+
+    of_sums = Scale.moments
+    monkeypatch.setattr(Scale, "moments", moments)
+    monkeypatch.setattr(own_sums, "_solved", {})
+    run = run_method(NAME, rounds=5, threads=2, **SMALL)
+    assert len(run.grid.cohorts) == 4 and solved == [FEATURES]
+
+
+def test_sums_that_are_kept_solved_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[bytes, Any] = {}
+    monkeypatch.setattr(own_sums, "_solved", kept)
+    monkeypatch.setattr(own_sums, "KEPT_BYTES", 2 * 24 * (FEATURES + 1) ** 2)
+    Federated(groups="nearest", near=2).run(FOUR, 3)
+    assert len(kept) == 2
+
+
 def test_it_is_better_than_alone_and_than_one_model_for_all(run_method: RunMethod) -> None:
     runs = {"local": 40, "fedavg": 40, NAME: 3}
     federation = people(samples=16)
@@ -337,6 +376,30 @@ def test_noise_hides_sums_once_and_its_price_is_said(run_method: RunMethod) -> N
     assert (sent.floats("everybody.gram") != first.floats("everybody.gram")).mean() > 0.9
     left = strategy.without(strategy.state, "p1")
     assert int(left["noise.releases"]) == 2, "sums without a person are another release"
+
+
+def test_what_was_released_before_an_undone_round_stays_counted(run_method: RunMethod) -> None:
+    run = run_method(NAME, hyper={"noise": 2.0}, rounds=2, **SMALL)
+    strategy, left = run.strategy, run.states[1]
+    assert int(left["noise.releases"]) == 1
+    # What is gone back to where those who led the others astray are not among the last rounds'.
+    strategy._undoing.undo = lambda left_out, start: (start, [])  # type: ignore[method-assign]
+    assert strategy._undo(3)
+    assert strategy.state is not None and not strategy.state["everybody.gram"].any()
+    for name in ("noise.releases", "noise.secret"):
+        assert torch.equal(strategy.state[name], left[name])
+
+
+def test_with_noise_no_median_of_others_bounds_anybody(run_method: RunMethod) -> None:
+    federation = people()
+    large = federation.clients["p2"]
+    many = ClientData("p2", np.tile(large.x, (9, 1)), np.tile(large.y, 9))
+    federation = Federation(federation.card, federation.clients | {"p2": many})
+    keys: dict[str, Any] = {"rounds": 1, "most_examples": 1.0, **SMALL}
+    noise, plain = (run_method(NAME, federation, hyper={"noise": n}, **keys) for n in (1.0, 0.0))
+    whole = sum(float(one.examples) for one in noise.uploads[0].values())
+    assert float(noise.states[0]["everybody.cross"][:, 0].sum()) == whole * 128
+    assert float(plain.states[0]["everybody.cross"][:, 0].sum()) < whole * 128 * 0.6
 
 
 def test_noise_on_groups_sums_is_refused() -> None:

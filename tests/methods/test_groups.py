@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
-
-from .method_runs import Run, assert_equal, people
 
 RunMethod = Callable[..., Run]
 

@@ -12,17 +12,16 @@ import pytest
 import torch
 
 from fedsub.studies.run import load_data
+from fedsub.testing.one_number import TWO, Slope, filled, one_number, samples
+from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import CE, Gradient, TrainingSettings, Turn, train
-from fedsub_core.wire.bundles import Bundle, Dense
-from strategies.averaging import weighted_mean
-
-from .method_runs import Run, assert_equal, people
-from .one_number import TWO, Slope, filled, one_number, samples
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.parts.averaging import weighted_mean
 
 RunMethod = Callable[..., Run]
 BODY, HEAD = "linear1.weight", "linear2.weight"
@@ -32,13 +31,14 @@ PLAIN = TrainingSettings(lr=0.1, momentum=0.0)
 
 def bodies(*values: float) -> dict[str, Bundle]:
     """Return uploads of 1, 3, 5, ... samples whose body is one number."""
-    one = [Dense(np.full((1, 1), value, np.float32)) for value in values]
+    one = [Floats(np.full((1, 1), value, np.float32)) for value in values]
     return {f"c{i}": Bundle(2 * i + 1, tensors={BODY: part}) for i, part in enumerate(one)}
 
 
 def test_bodies_are_averaged_by_samples() -> None:
     """n = 1, 3, bodies 0 and 4: 3."""
-    assert weighted_mean(bodies(0.0, 4.0), [BODY])[BODY].item() == 3.0
+    start = {BODY: torch.zeros(1, 1)}
+    assert weighted_mean(bodies(0.0, 4.0), start, [0.25, 0.75])[BODY].item() == 3.0
 
 
 @pytest.mark.parametrize("name", ["fedper", "fedrep"])

@@ -1,87 +1,81 @@
-"""One hostile person ends nobody's run, whatever the method, and bends it little, by default."""
+"""One hostile person: where nothing bounds it, and when the run goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from statistics import fmean
+from itertools import count
 from typing import Any
 
 import numpy as np
-import pytest
 
-from fedsub.engines.cohort_grid import CohortGrid
-from fedsub_client.cohort import Cohort
-from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle, Dense, FloatPart, Part
+from fedsub.testing import battery
+from fedsub.testing.hostile_tests import EVIL, SIX, HostileTests, infect, others_f1, reversed_by
+from fedsub.testing.runs import RunMethod
+from fedsub_core.data.federation import Federation
+from fedsub_core.methods.fedsub import PROTOTYPES
+from fedsub_core.methods.table import METHODS
+from fedsub_core.wire.bundles import Bundle, Floats
 
-from .method_runs import Run, every_method, people
+from .test_groups import two_types
 
-RunMethod = Callable[..., Run]
-MANY, EVIL = 2**48 - 1, "p1"
-SIX = people(((0, 1, 2),) * 6, samples=15)
 UNBOUND: dict[str, Any] = {"rounds": 10, "robust": "none", "largest_number": 1e3}
-#: What is no model: sums and places that are checked by themselves.
-OTHERS = ("prototypes", "score", "counts", "gate", "gate.curves", "gains", "shifts")
+#: Its rounds are single steps.
+STEPS = "fedsgd"
+TestHostilePeople = battery(*(name for name in METHODS if name != STEPS), parts=(HostileTests,))
+TestHostilePeopleInSteps = battery(STEPS, parts=(HostileTests,), hostile_rounds=40)
+
+Attack = Callable[[Bundle, Bundle], Bundle]
 
 
-def reversed_by(factor: float) -> Callable[[Bundle, Bundle], Bundle]:
-    """Go the other way by `factor`; say that one has more samples than all others together."""
+def later(attack: Attack, rounds: int) -> Attack:
+    """Attack after some honest rounds."""
+    done = count()
+    return lambda upload, received: attack(upload, received) if next(done) >= rounds else upload
+
+
+def longer_by(factor: float) -> Attack:
+    """Send all rows of one's model longer than they are."""
 
     def attack(upload: Bundle, received: Bundle) -> Bundle:
-        tensors: dict[str, Part] = {}
-        for name, part in upload.tensors.items():
-            if isinstance(part, FloatPart) and name not in OTHERS and not name.endswith("shares"):
-                begun = received.tensors.get(name)
-                start = begun.values if isinstance(begun, Dense) else np.float32(0)
-                moved = start - factor * (part.values - start)
-                part = replace(part, values=np.clip(moved, -1e6, 1e6).astype(np.float32))
-            tensors[name] = part
-        counts = "counts" in upload.tensors  # they must add up
-        return replace(upload, tensors=tensors, examples=upload.examples if counts else MANY)
+        longer = {
+            name: replace(part, values=part.values * np.float32(factor))
+            for name, part in upload.tensors.items()
+            if isinstance(part, Floats) and part.at.rows is not None and name != PROTOTYPES
+        }
+        return replace(upload, tensors={**upload.tensors, **longer})
 
     return attack
 
 
-def infect(attack: Callable[[Bundle, Bundle], Bundle]) -> Callable[[CohortGrid], None]:
-    """Let one person send something else than it learnt."""
-
-    class Infected(Cohort):
-        # A class, no attribute of cohorts: it lasts where clients of some are joined in another.
-        def fit(
-            self, turn: Turn, scaling: Any, index: Sequence[int], received: Sequence[Bundle]
-        ) -> Any:
-            uploads, reports = super().fit(turn, scaling, index, received)
-            for place, i in enumerate(index):
-                if self.clients[i].client == EVIL:
-                    uploads[place] = attack(uploads[place], received[place])
-            return uploads, reports
-
-    def prepare(grid: CohortGrid) -> None:
-        for cohort in grid.cohorts:
-            cohort.__class__ = Infected
-
-    return prepare
+def test_rows_just_below_the_bound_do_not_lengthen_everybodys(run_method: RunMethod) -> None:
+    """Each round's fusion lengthens everybody's a little, by which the next one's are bounded."""
+    mixing: dict[str, Any] = {"k_selection": "fixed:1", "fusion": "overlapping-any"}
+    honest = run_method("fedsub", SIX, mixing, rounds=15)
+    run = run_method("fedsub", SIX, mixing, prepare=infect(longer_by(1.9)), rounds=15)
+    for layer in (1, 2, 3):
+        usual, longest = (
+            one.states[-1][f"rows.linear{layer}"].norm(dim=-1).amax(-1)[1:].median()
+            for one in (honest, run)
+        )
+        assert longest < 2 * usual
 
 
-def others_f1(run: Run) -> float:
-    """Return the others' mean macro F1 after the last round."""
-    last = run.strategy.finished_rounds
-    found = {c: f1 for (r, c), f1 in run.metric("macro_f1").items() if r == last and c != EVIL}
-    assert len(found) == 5, found
-    return fmean(found.values())
-
-
-@every_method
-@pytest.mark.parametrize("factor", [1.0, 30.0])
-def test_the_others_learn_on(name: str, factor: float, run_method: RunMethod) -> None:
-    keys: dict[str, Any] = {"rounds": 40 if name == "fedsgd" else 10}  # its rounds are single steps
-    honest = others_f1(run_method(name, SIX, **keys))
-    run = run_method(name, SIX, prepare=infect(reversed_by(factor)), **keys)
-    assert run.strategy.finished_rounds == keys["rounds"]
-    refused = {c for (_, c), n in run.metric("refused_replies").items() if n}
-    assert refused <= {EVIL}
-    assert others_f1(run) > honest - 0.1
+def test_of_a_group_of_two_one_does_not_drive_the_other_away(run_method: RunMethod) -> None:
+    """There is no median between two; their updates are compared with the other group's."""
+    six = two_types()
+    four = {client: own for client, own in six.clients.items() if client not in ("p3", "p6")}
+    keys: dict[str, Any] = {"hyper": {"k_selection": "fixed:2", "cluster_round": 2}, "rounds": 20}
+    pair = Federation(six.card, {**four, "p6": six.clients["p6"]})
+    greatest = []
+    # Whoever is hostile before groups are made is in none with the others.
+    for prepare in (None, infect(later(reversed_by(1.0), rounds=2))):
+        run = run_method("fedchar", pair, prepare=prepare, **keys)
+        last = {c: g for (r, c), g in run.metric("group").items() if r == 20}
+        assert {c for c, g in last.items() if g == last[EVIL]} == {EVIL, "p2"}
+        models = [t for n, t in run.states[-1].items() if n.startswith("model.")]
+        greatest.append(max(float(tensor.abs().max()) for tensor in models))
+    assert greatest[1] < 3 * greatest[0]
 
 
 def test_where_nothing_bounds_it_the_round_is_undone(run_method: RunMethod) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from fedsub.testing.one_number import Curve, Parabola, Slope, filled, one_number, samples, weights
+from fedsub.testing.runs import Run
 from fedsub_core.seeds import generator
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
-
-from .method_runs import Run
-from .one_number import Curve, Parabola, Slope, filled, one_number, samples, weights
 
 RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
+from fedsub.testing.one_number import TWO, Slope, filled, one_number, samples
+from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import Batches, Met, TrainingSettings, Turn, each_batch
 from fedsub_core.wire.bundles import Bundle
-
-from .method_runs import Run, assert_equal, people
-from .one_number import TWO, Slope, filled, one_number, samples
 
 RunMethod = Callable[..., Run]
 TURN = Turn(1, 2, 0)
@@ -61,7 +60,7 @@ def test_a_prototype_by_hand(variant: str, h: Sequence[float], expected: float) 
     learner = one_number("protohar", Slope(0.0), PLAIN, TWO, variant=variant, lam=0.0)
     state = filled(learner, 1, model=1.0)
     _, (upload,), _ = learner.fit(state, [Bundle()], held(*h), TURN)
-    assert upload.rows("prototypes").values.tolist() == [[expected]]
+    assert upload.floats("prototypes").tolist() == [[expected]]
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
@@ -87,7 +86,7 @@ def test_the_public_codes_prototype_is_the_first_sample_over_all(epochs: int) ->
     learner = one_number("protohar", Slope(0.0), settings, model, variant="repo", lam=0.0)
     _, uploads, _ = learner.fit(filled(learner, 2, model=1.0), [Bundle()] * 2, data, TURN)
     for i, upload in enumerate(uploads):
-        for y, rho in enumerate(upload.rows("prototypes").values[:, 0].tolist()):
+        for y, rho in enumerate(upload.floats("prototypes")[:, 0].tolist()):
             of_class = [h for label, h in order[i] if label == y]
             assert rho == pytest.approx(of_class[0] / len(of_class))
 
@@ -101,7 +100,7 @@ def test_prototypes_weigh_alike_and_bodies_by_samples(run_method: RunMethod) -> 
     ) / sum(sizes.values())
     torch.testing.assert_close(run.states[0]["linear1.weight"], body, atol=1e-6, rtol=0)
     rho = torch.stack(
-        [torch.from_numpy(u.rows("prototypes").values.copy()) for u in run.uploads[0].values()]
+        [torch.from_numpy(u.floats("prototypes").copy()) for u in run.uploads[0].values()]
     ).mean(0)
     torch.testing.assert_close(run.states[0]["prototypes"], rho, atol=1e-6, rtol=0)
 

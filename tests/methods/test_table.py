@@ -11,42 +11,15 @@ from typing import Any
 
 import pytest
 
-from fedsub_client.learners.base import Learner
+from fedsub.testing import battery
+from fedsub.testing.card_tests import CardTests
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import table
-from fedsub_core.methods.card import Hyperparameters, MethodCard
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import METHODS, method
-from fedsub_core.models.kinds import cnn1d, mlp
-from fedsub_core.options import describe
-from strategies.rounds.strategy import PersonalizedStrategy
 
-from .method_runs import every_method
-
+TestCards = battery(*METHODS, parts=(CardTests,))
 ROOT = Path(__file__).resolve().parents[2]
-#: What the server itself measures: no device may report it.
-MEASURED = re.compile(
-    r"bytes_.*|.*_replies|messages_resent|resting|clusters|macro_f1|weighted_f1|f1|loss|"
-    r"accuracy|examples"
-)
-
-
-@every_method
-def test_a_card_is_complete(name: str) -> None:
-    card = METHODS[name]
-    assert card.name == name and card.paper and card.idea and card.up and card.down
-    assert card.choose and card.privacy, "what a person needs who chooses a method"
-    assert issubclass(card.load_learner(), Learner)
-    assert issubclass(card.load_strategy(), PersonalizedStrategy)
-    hyper = card.hyperparameters()
-    assert isinstance(hyper, Hyperparameters) and hyper.tested in ("received", "trained")
-    assert all(option.doc for option in describe(card.hyperparameters))
-    for model in (mlp(3, 6), cnn1d(3, 128, 6)):
-        for declared in (card.sends(model, hyper), card.receives(model, hyper)):
-            # Names stand in keys of states and databases, in which "/" and line breaks part them.
-            assert all(re.fullmatch(r"[a-z0-9_.]+", tensor) for tensor in declared)
-    assert card.cost(hyper, 3).round >= card.cost(hyper, 1).round > 0
-    assert all(re.fullmatch(r"[a-z0-9_]+", report) for report in card.reports)
-    assert not any(MEASURED.fullmatch(report) for report in card.reports)
 
 
 def test_no_other_file_lists_the_methods() -> None:
@@ -59,7 +32,7 @@ def test_no_other_file_lists_the_methods() -> None:
 
 
 def test_the_nearest_name_is_suggested() -> None:
-    with pytest.raises(ConfigError, match=r"'fedbn' is not offered: .* standardise = 'client'"):
+    with pytest.raises(ConfigError, match=r"'fedbn' is not offered: .* norm = 'local'"):
         method("fedbn")
     with pytest.raises(ConfigError, match=r"unknown method 'dito'\. Did you mean 'ditto'"):
         method("dito")
@@ -79,9 +52,10 @@ def with_entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterable[Callable[...,
         monkeypatch.setattr("importlib.metadata.entry_points", lambda group: offered)
         return reload(table)
 
+    before = dict(vars(table))
     yield read
-    monkeypatch.undo()
-    reload(table)
+    # The very table that others have imported.
+    vars(table).update(before)
 
 
 def test_an_installed_package_adds_a_method(with_entry_points: Callable[..., Any]) -> None:

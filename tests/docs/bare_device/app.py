@@ -38,6 +38,13 @@ class Device:
         said |= {"classes": self.data["classes"].tolist(), "shape": list(x.shape[1:])}
         said |= {"examples": len(x), "count": len(x)}
         said |= {"sum": x.sum(0).tolist(), "sumsq": (x**2).sum(0).tolist()}
+        if ":" in (text := str(self.config["encoder"])):
+            own = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
+            made = encoder.encode(text, int(self.config["seed"]), own).astype(np.float64)
+            said |= {
+                "feature_sum": made.sum(0).tolist(),
+                "feature_sumsq": (made**2).sum(0).tolist(),
+            }
         return RecordDict({"handshake": ConfigRecord(said)})
 
     def train(self, content: Any) -> RecordDict:
@@ -98,7 +105,11 @@ class Device:
         if "mean" in turn:
             x = (x - np.frombuffer(turn["mean"], "<f4")) / np.frombuffer(turn["std"], "<f4")
         x, text = x.astype(np.float32), str(self.config["encoder"])
-        return (encoder.encode(text, turn["seed"], x) if ":" in text else x), y
+        if ":" in text:
+            x = encoder.encode(text, turn["seed"], x)
+            mean, std = (np.frombuffer(turn[f"feature_{of}"], "<f4") for of in ("mean", "std"))
+            x = (x - mean) / std
+        return x, y
 
     def _name(self, turn: Any) -> str:
         return f"{turn['method']}/{turn.get('run', '')}"

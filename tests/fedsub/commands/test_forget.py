@@ -15,7 +15,7 @@ from fedsub_core.config.run_config import dump_toml, read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import RunError
 from fedsub_server.rundb import RunDatabase
-from strategies.roster import Roster
+from strategies.parts.roster import Roster
 
 from .calls import Call, assert_refused
 

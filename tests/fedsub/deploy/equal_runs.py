@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
+from fedsub.testing.without_keys import without_keys
 from fedsub_client.loaded_model import load_model
 from fedsub_server.rundb import RunDatabase
-
-from ...without_keys import without_keys
 
 Deployment = Any  # of conftest.py
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from fedsub.engines import cohort_grid
 from fedsub.engines.cohort_grid import CohortGrid, stacks_of
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub_client.learners.fedsub import relevance
+from fedsub_client.methods.fedsub import relevance
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
@@ -29,6 +29,7 @@ from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.exchange import Instructions
+from strategies.rounds import link
 from strategies.rounds.server_half import State
 
 Town = Callable[..., Federation]
@@ -98,6 +99,38 @@ def test_who_is_drawn_from_several_stacks_trains_as_alone(
         assert_equal(alone, drawn)
 
 
+@pytest.mark.parametrize("method", ["fedsub", "fedavg", "fedsub-ridge"])
+def test_messages_that_are_given_some_at_a_time_give_the_same(
+    town: Town, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setitem(cohort_grid.CHUNK, "cpu", 2)
+    keys = {} if method != "fedsub-ridge" else {"encoder": "relu:8"}
+    at_once = Outcome(town(7), method, **keys)
+    given: list[tuple[str, int]] = []
+    push = CohortGrid.push_messages
+
+    def push_some(grid: CohortGrid, messages: Sequence[Message]) -> Any:
+        given.append((messages[0].metadata.message_type, len(messages)))
+        assert not grid._replies, "the replies before were read"
+        return push(grid, messages)
+
+    monkeypatch.setattr(CohortGrid, "push_messages", push_some)
+    monkeypatch.setattr(link, "AT_ONCE", 3)
+    some = Outcome(town(7), method, **keys)
+    assert_equal(at_once, some)
+    assert [n for kind, n in given if kind == MessageType.TRAIN] == [4, 3] * 3, "whole stacks"
+
+
+def test_stacks_that_do_not_fit_are_made_anew(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"encoder": "relu:8"}
+    kept = Outcome(town(5), "fedsub-ridge", **keys)
+    monkeypatch.setattr(cohort_grid, "STACKS_BYTES", 1)
+    assert_equal(kept, Outcome(town(5), "fedsub-ridge", **keys))
+    with grid_of(town(5), "fedsub-ridge", **keys) as grid:
+        build_strategy(config("fedsub-ridge", **keys), "fedsub-ridge").start(grid)
+        assert all(cohort.data._made is None for cohort in grid.cohorts)
+
+
 def test_a_grid_that_is_dropped_takes_no_memory(town: Town) -> None:
     with grid_of(town(), "local") as grid:
         build_strategy(config("local"), "local").start(grid)
@@ -112,9 +145,11 @@ def test_a_grid_that_is_dropped_takes_no_memory(town: Town) -> None:
 
 def test_stacks_are_of_like_clients() -> None:
     counts = [100, 30, 25, 24, 20, 5, 4, 2]
-    assert stacks_of(counts, 3, 4) == [slice(0, 3), slice(3, 5), slice(5, 8)]
-    assert stacks_of(counts, 8, math.inf) == [slice(0, 8)]
-    assert stacks_of([3], 8, 4) == [slice(0, 1)]
+    whole = [1.0] * len(counts)
+    assert stacks_of(whole, counts, 3, 4) == [slice(0, 3), slice(3, 5), slice(5, 8)]
+    assert stacks_of(whole, counts, 8, math.inf) == [slice(0, 8)]
+    assert stacks_of([1.0], [3], 8, 4) == [slice(0, 1)]
+    assert stacks_of([1, 1, 0.5, 0.5], [3, 2, 9, 9], 8, 4) == [slice(0, 2), slice(2, 4)]
 
 
 @pytest.mark.parametrize("method", ["fedsub", "fedsub-gated", "fedavg"])

@@ -14,9 +14,11 @@ from flwr.serverapp import Grid
 
 from fedsub.engines.simulation import build_grid, build_strategy, train_method
 from fedsub.report.methods import facts
+from fedsub.testing.device_grid import DeviceGrid
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.errors import ConfigError
@@ -25,8 +27,6 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import mlp
 from strategies.rounds.server_half import State
-
-from ...methods.device_grid import DeviceGrid
 
 
 def people(count: int = 3) -> Federation:
@@ -96,12 +96,52 @@ def test_a_person_is_tested_with_what_the_file_answers() -> None:
             assert torch.allclose(torch.from_numpy(found), expected, atol=1e-6)
 
 
-def test_devices_compute_what_one_process_does(tmp_path: Path) -> None:
+def trained_on(name: str, run: RunConfig) -> tuple[Scaling | None, torch.Tensor]:
+    """Return what a method's run standardised with, and all that its clients train on."""
+    strategy = build_strategy(run, name)
+    with closing(build_grid(run, name, people())) as grid:
+        strategy.start(grid)
+        assert strategy.memory.agreed
+        shared = strategy.memory.agreed.scaling
+        stacks = [cohort.data.at(2, shared)[0] for cohort in grid.cohorts]
+        return shared, torch.cat([stack.x[stack.valid] for stack in stacks])
+
+
+@pytest.mark.parametrize("standardise", ["federation", "federation-median", "client"])
+def test_what_is_trained_on_is_centred_and_of_one_size(standardise: str) -> None:
+    shared, x = trained_on("fedavg", config(standardise=standardise))
+    plain = trained_on("fedavg", config(standardise="none"))[1]
+    assert (shared is None) is (standardise == "client")
+    far, plainly_far = ((of.mean(0).abs() / of.std(0)).mean() for of in (x, plain))
+    assert far < 0.25 and plainly_far > 1
+    assert 0.7 < x.std(0).mean() < 1.3 and x.abs().max() < 32
+
+
+def test_closed_form_sees_whole_levels() -> None:
+    run = config(method="fedsub-ridge", beside="fedavg")
+    shared, x = trained_on("fedsub-ridge", run)
+    assert shared is not None and shared.features is None
+    assert torch.equal(x * 128, (x * 128).round()) and x.abs().max() <= 1
+
+
+def test_devices_of_a_run_in_closed_form_say_what_the_methods_beside_it_need(
+    tmp_path: Path,
+) -> None:
+    """Of what a device says of itself all methods of a run make use."""
+    write_federation(tmp_path / "data", people(2))
+    run = config(data=str(tmp_path / "data"), method="fedsub-ridge", beside="local,fedavg")
+    with closing(build_grid(run, "fedavg", people(2))) as grid:
+        ours = outcome(run, grid)[1]
+    assert outcome(run, DeviceGrid(run, 2))[1] == ours
+
+
+@pytest.mark.parametrize("standardise", ["federation-median", "client"])
+def test_devices_compute_what_one_process_does(standardise: str, tmp_path: Path) -> None:
     """Each draws the encoder itself, from the run's seed and the shape of its own samples."""
     federation = people(2)
     write_federation(tmp_path / "data", federation)
     # As many stacks as clients: their training is then a device's, to the bit.
-    run = config(data=str(tmp_path / "data"), seed=5, threads=2)
+    run = config(data=str(tmp_path / "data"), seed=5, threads=2, standardise=standardise)
     with closing(build_grid(run, "fedavg", federation)) as grid:
         ours, our_metrics = outcome(run, grid)
     theirs, their_metrics = outcome(run, DeviceGrid(run, 2))

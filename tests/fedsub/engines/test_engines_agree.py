@@ -17,6 +17,7 @@ from torch import Tensor
 from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
+from fedsub.testing.without_keys import without_keys
 from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
@@ -26,8 +27,6 @@ from fedsub_core.data.watch import watch_federation
 from fedsub_core.metrics import MetricRow
 from fedsub_data.evolution import EvolutionOptions, arrivals, evolve
 from fedsub_server.rundb import RunDatabase
-
-from ...without_keys import without_keys
 
 ROOT = Path(__file__).resolve().parents[3]
 CLIENTS, ROUNDS = 2, 3
@@ -101,6 +100,26 @@ def assert_equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> in
     for name, tensor in theirs.items():
         assert torch.equal(ours[name], tensor), name
     return sum(t.numel() for t in theirs.values() if t.is_floating_point())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [by_ray, by_deployment])
+def test_a_weak_device_is_the_same_in_every_engine(
+    engine: Callable[[Keys, Path], Path], tmp_path: Path
+) -> None:
+    """A deployed one says its capacity itself, and the server writes to it as it can read."""
+    watch = watch_federation()
+    federation = replace(watch, clients=dict(list(watch.clients.items())[:CLIENTS]))
+    write_federation(tmp_path / "data", federation)
+    keys: Keys = {"method": "fedsub-ridge", "beside": "", "rounds": ROUNDS, "set": ""}
+    keys |= {"encoder": "kernels:12", "capacity": "01=0.5", "data": str(tmp_path / "data")}
+    theirs = engine(keys, tmp_path / "engine").parent / "fedsub-ridge"
+    ours = tmp_path / "cohort"
+    train_method(from_flat(keys), "fedsub-ridge", federation, ours, lambda round: None)
+    their, our = models_of(tmp_path / "engine", theirs), models_of(tmp_path / "none", ours)
+    assert [our[c]["linear1.weight"].shape[1] for c in ("01", "02")] == [30, 60]
+    assert their.keys() == our.keys()
+    assert all(assert_equal(their[client], our[client]) for client in our)
 
 
 @pytest.mark.slow

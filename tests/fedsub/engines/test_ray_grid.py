@@ -11,11 +11,11 @@ from fedsub.cli import cli
 from fedsub.engines.ray_grid import ATTEMPTS, RayGrid
 from fedsub.engines.simulation import MakeGrid, build_grid, ray_grids
 from fedsub.studies.run import MethodProgress, train_methods
+from fedsub.testing.runs import people
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, RunError
 
-from ...methods.method_runs import people
 from ..ray_nodes import Nodes
 
 #: A mean, a model of one's own beside it, FedSub with clusters that mix, and sampling.

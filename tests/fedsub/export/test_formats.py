@@ -149,7 +149,7 @@ def test_a_file_that_computes_something_else_is_not_written(
     wrong: float,
 ) -> None:
     loaded, whole = trained("mlp"), FORMATS["safetensors"]
-    broken = Format(whole.encode, lambda path: lambda x: loaded.probabilities(x) + wrong)
+    broken = Format(whole.encode, lambda path, model: lambda x: loaded.probabilities(x) + wrong)
     monkeypatch.setitem(FORMATS, "safetensors", broken)
     file = tmp_path / "model.safetensors"
     with pytest.raises(RunError, match=r"client 'p': got probabilities that differ .* 0\.0001 at"):

@@ -30,11 +30,11 @@ from fedsub.studies.study import Entry, Study, Task, task_of
 from fedsub.studies.study_file import read_study
 from fedsub.studies.study_results import finished
 from fedsub.studies.study_tables import write_tables
+from fedsub.testing.runs import people
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import build
 
-from ...methods.method_runs import people
 from ..ray_nodes import Nodes
 from .interrupting import started
 

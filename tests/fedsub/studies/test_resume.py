@@ -31,7 +31,7 @@ ARGS = ("--data", "town", "--rounds", ROUNDS, "--threads", 2, "--device", "cpu")
 # and at the next line waits for it and says how it ended.
 NURSERY = """
 import json, os, sys
-import fedsub.studies.run, fedsub_client.learners.fedsub.learner, strategies.fedsub.strategy
+import fedsub.studies.run, fedsub_client.methods.fedsub.learner, strategies.methods.fedsub.strategy
 from fedsub.cli import main
 
 for line in sys.stdin:

@@ -36,13 +36,13 @@ from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import finished, tables
 from fedsub.studies.study_tables import write_tables
 from fedsub.studies.tuning import tuning_run
+from fedsub.testing.runs import people
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, read_federation, write_federation
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, DataError, RunError
 
-from ...methods.method_runs import people
 from .interrupting import started
 
 STUDIES = Path(__file__).resolve().parents[3] / "studies"
@@ -561,7 +561,10 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     for name in {*named} - {"watch"}:
         raw = name == "hard-clusters" or name.endswith("-windows")
         write_federation(tmp_path / name, Federation(card, windows) if raw else tiny)
-    study = shortened(read_study(file, tmp_path), "0", 12 if "cluster-round" in text else 1)
+    rounds = 12 if "cluster-round" in text else 2 if "-before" in text else 1
+    study = shortened(read_study(file, tmp_path), "0", rounds)
+    if "-before" in text:
+        study = replace(study, run={**study.run, "evaluate-every": 1})
     cells = dict.fromkeys((study.cells[0], study.cells[-1]))
     study = replace(study, cells=tuple(cells), tune={})
     (out := tmp_path / "out").mkdir()

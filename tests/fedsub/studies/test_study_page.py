@@ -29,7 +29,7 @@ from fedsub_server.rundb_seal import sealed
 
 from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
-from .made_studies import STUDY, made, nothing_tuned
+from .made_studies import REACHED, STUDY, made, nothing_tuned
 
 #: Of one of four people samples are in no known order.
 NOTES = DataNotes(
@@ -216,6 +216,41 @@ def test_some_tables_of_a_study(study: Study) -> None:
         ConfigError, match=r"got 'epochs=3', expected one of data=watch, lr=0\.05, e"
     ):
         shortened(study, None, None, ["epochs=3"])
+
+
+def test_a_measure_of_the_evaluation_before_the_last(study: Study, tmp_path: Path) -> None:
+    """Of three rounds the second: the base, and 0.01 a place and round."""
+    study = replace(study, show=("macro-f1-before", "loss-before"))
+    made(study, tmp_path)
+    for run in finished(study, tmp_path, nothing_tuned(study)):
+        base = REACHED[run.task.method][run.task.config.seed]
+        assert run.measures["macro-f1-before"] == pytest.approx(base + 0.01 * 1.5 * 2)
+        assert run.summary.macro_f1 == pytest.approx(base + 0.01 * 1.5 * 3)
+        assert run.measures["loss-before"] == run.summary.loss
+
+
+def test_tables_count_who_is_better_and_worse_than_alone_beyond_noise(tmp_path: Path) -> None:
+    """A person counts in each seed; where no device has a model without others there is nothing."""
+    text = 'seeds = [0, 1]\n[run]\ndata = "watch"\nrounds = 3\n[methods.local]\n'
+    for more, said in (("", None), ("[methods.fedsub-gated]\n", ("-", "4 / 2 of 8"))):
+        (tmp_path / "two.toml").write_text(text + more)
+        study, out = read_study(tmp_path / "two.toml"), tmp_path / f"out{len(more)}"
+        for task in final_tasks(study, nothing_tuned(study)):
+            run = make_run(out / RUNS / task.name, {task.method: lambda r, i: 0.5})
+            (run / SECONDS_FILE).write_text("1.0")
+        lines = write_tables(study, out, finished(study, out, nothing_tuned(study))).splitlines()
+        head, *rows = (line.split(" | ") for line in lines if line.startswith("| "))
+        title = "better / worse than alone beyond noise"
+        assert (title in head) == ("; alone: the model" in "".join(lines)) == (said is not None)
+        if said:
+            assert [row[head.index(title)] for row in rows] == list(said)
+
+
+def test_some_rows_of_a_study(study: Study) -> None:
+    rows = shortened(study, None, None, row=["fedavg", "local"]).entries
+    assert [entry.label for entry in rows] == ["local", "fedavg"]
+    with pytest.raises(ConfigError, match="row: got 'ditto', expected one of local, fedsub mixing"):
+        shortened(study, None, None, row=["ditto"])
 
 
 def test_the_page_can_be_written_again_once_all_is_done(study: Study, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.standardise import moments, scaling
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, handshake
-from fedsub_core.wire.bundles import Bundle, Dense, Rows
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.exchange import Instructions
@@ -124,7 +124,7 @@ class Phone:
         halves = {
             name: replace(part, values=part.values * np.float32(0.5))
             for name, part in upload.tensors.items()
-            if name in self.receives and isinstance(part, Dense | Rows)
+            if name in self.receives and isinstance(part, Floats)
         }
         return Bundle(version=upload.version, tensors=halves)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flwr.app import MessageType
 
-from fedsub_client.learners.fedavg import FedAvgLearner
+from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.version import VERSION

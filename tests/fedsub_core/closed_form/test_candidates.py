@@ -8,6 +8,7 @@ from fedsub_core.closed_form.candidates import (
     Candidates,
     Scale,
     Shared,
+    Span,
     alone,
     with_others,
 )
@@ -49,8 +50,8 @@ def test_they_are_the_heads_of_new_fits(features: int, stretches: int) -> None:
     sums = total([statistics(*one, CLASSES) for one in people])
     shared = Shared(Scale.of(sums), sums)
     blocks = Blocks.of(y, stretches)
-    own = alone(x, targets, shared.scale, blocks)
-    both = with_others(x, targets, shared, blocks)
+    span = Span.of(x, shared.scale)
+    own, both = alone(span, targets, blocks), with_others(span, targets, shared, blocks)
     everything = np.concatenate([shared.scale(one[0]) for one in people])
     labels = np.concatenate([2 * one_hot(one[1], CLASSES) - 1 for one in people])
     mine = np.arange(len(everything)) < len(x)
@@ -102,8 +103,15 @@ def test_a_constant_feature_stays_small() -> None:
     x = np.column_stack([x, np.full(len(x), 0.5)])
     sums = statistics(x, y, CLASSES)
     assert np.abs(Scale.of(sums)(x)[:, 6]).max() < 1e-9
-    found = alone(x, 2 * one_hot(y, CLASSES) - 1, Scale.of(sums), Blocks.of(y))
+    span = Span.of(x, Scale.of(sums))
+    found = alone(span, 2 * one_hot(y, CLASSES) - 1, Blocks.of(y))
     assert np.isfinite(_one(found, 0)[0]).all()
+
+
+def test_means_of_features_are_those_of_their_sums() -> None:
+    x, y = _people(30)[0]
+    expected = Scale.of(statistics(x, y, CLASSES)).mean
+    np.testing.assert_array_equal(Scale.centred(x).mean, expected)
 
 
 def test_blocks_are_stretches_of_a_class() -> None:

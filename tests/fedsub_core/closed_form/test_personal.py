@@ -7,6 +7,7 @@ import pytest
 
 from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.grids import ALONE, ON_EACH
+from fedsub_core.closed_form.noise import deviation, noisy
 from fedsub_core.closed_form.personal import Head, Sums, personal_head
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import UNIT, statistics, total
@@ -55,6 +56,22 @@ def test_leave_one_out_finds_who_is_of_use(alike: float) -> None:
         assert mixed > mine - 0.03
 
 
+def test_noise_is_not_lent_in_the_place_of_a_class_that_a_person_lacks() -> None:
+    people, shared = _everybody(1.0)
+    (x, y), (test_x, test_y) = (
+        (x[y < CLASSES - 1], y[y < CLASSES - 1]) for x, y in (people[0], _samples(50, 2000, 1.0))
+    )
+    own = _right(personal_head(x, y, CLASSES), test_x, test_y)
+    right = []
+    for seed in range(8):
+        hidden = noisy(shared.sums, 4.0, np.random.default_rng(seed))
+        sets, least = [Shared(Scale.of(hidden), hidden)], 2 * deviation(FEATURES, 4.0)
+        heads = [personal_head(x, y, CLASSES, sets, lent_from=n) for n in (0.0, least)]
+        right.append([_right(head, test_x, test_y) for head in heads])
+    lent, kept = np.mean(right, 0)
+    assert kept > own - 0.02 > lent + 0.02
+
+
 def test_equations_are_as_large_as_said() -> None:
     people, shared = _everybody(0.5)
     assert len(_head(people[0]).equations.target) == ALONE // 2
@@ -99,6 +116,32 @@ def test_few_samples_go_by_everybodys(samples: int) -> None:
         > 0.6
     )
     assert np.isfinite(personal_head(x[:samples], y[:samples], CLASSES).weight).all()
+
+
+def test_what_a_person_has_without_others_knows_nothing_of_them() -> None:
+    people, shared = _everybody(1.0)
+    x, y = people[0]
+    have = y < 2
+    first = personal_head(x[have], y[have], CLASSES)
+    np.testing.assert_array_equal(first.alone[0], first.weight)
+    np.testing.assert_array_equal(first.alone[1], first.bias)
+    mixed = personal_head(x[have], y[have], CLASSES, [shared], _head(people[1], [shared]).equations)
+    np.testing.assert_array_equal(mixed.alone[0], first.weight)
+    own = personal_head(x[have], y[have], CLASSES, [shared], heads="own")
+    # Nothing is lent to heads of own samples alone: of classes that they lack they know no other.
+    np.testing.assert_array_equal(own.weight[2], own.weight[3])
+    assert np.abs(mixed.weight[2] - mixed.weight[3]).max() > 0.1
+
+
+def test_classes_that_a_person_lacks_are_not_answered_where_nothing_is_lent() -> None:
+    people, shared = _everybody(1.0, samples=40)
+    x, y = people[0]
+    have = y < 2
+    closed = personal_head(x[have], y[have], CLASSES, [shared], lends=False)
+    test_x, _ = _samples(0, 2000, 1.0)
+    assert set((test_x @ closed.weight.T + closed.bias).argmax(1)) == {0, 1}
+    every = personal_head(x, y, CLASSES, [shared], lends=False)
+    np.testing.assert_array_equal(every.weight, personal_head(x, y, CLASSES, [shared]).weight)
 
 
 def test_what_a_mixture_is_held_against() -> None:

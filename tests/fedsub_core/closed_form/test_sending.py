@@ -9,7 +9,15 @@ from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.personal import personal_head
 from fedsub_core.closed_form.sending import Portable, Rounded, flat, unflat
 from fedsub_core.closed_form.stacking import Equations
-from fedsub_core.closed_form.sums import UNIT, Statistics, statistics, total, triangle
+from fedsub_core.closed_form.sums import (
+    GREATEST,
+    UNIT,
+    Statistics,
+    packed,
+    statistics,
+    total,
+    triangle,
+)
 
 CLASSES, FEATURES = 3, 20
 
@@ -24,6 +32,19 @@ def _person(seed: int, samples: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 def _statistics(seed: int, samples: int = 60) -> Statistics:
     return statistics(*_person(seed, samples), CLASSES)
+
+
+@pytest.mark.parametrize("samples", [1, 20, 255])
+def test_rounding_moves_no_number_by_more_than_it_is_said_to(samples: int) -> None:
+    """What docs/privacy.md says that noise on sums leaves out, for up to 255 samples of a class."""
+    stream = np.random.default_rng(samples)
+    x = np.where(stream.random((samples, 40)) < stream.random(40), 127, -128) / UNIT
+    exact = statistics(x, np.zeros(samples, np.int64), 2)
+    sent = Rounded.of(exact).statistics()
+    np.testing.assert_array_equal(sent.cross, exact.cross)
+    moved = np.abs(sent.gram - exact.gram).max() / UNIT**2
+    assert moved <= 2 * samples / GREATEST
+    assert (moved > 0) == (samples > 1)
 
 
 def test_rounded_numbers_are_off_by_half_a_step_at_most() -> None:
@@ -103,3 +124,23 @@ def test_equations_in_a_row_come_back() -> None:
     back = unflat(row, 2, 5.0)
     np.testing.assert_array_equal(back.gram, gram)
     assert (back.target.tolist(), back.losses.tolist(), back.samples) == ([2, 3], [7], 5)
+
+
+@pytest.mark.parametrize("samples", [5, 3000])
+def test_what_travels_of_the_first_features_is_what_would_of_them_alone(
+    samples: int,
+) -> None:
+    """However often it is halved: no sum is larger than the constant's, which both have."""
+    rng = np.random.default_rng(samples)
+    x = rng.integers(-128, 128, (samples, 9)).astype(np.float32) / UNIT
+    x[:, 5:] = 127 / UNIT  # what comes last is halved most often
+    y = rng.integers(0, 3, samples)
+    whole, narrow = statistics(x, y, 3), statistics(x[:, :4], y, 3)
+    first = whole.first(4)
+    np.testing.assert_array_equal(first.gram, narrow.gram)
+    np.testing.assert_array_equal(first.cross, narrow.cross)
+    sent, alone = Rounded.of(whole), Rounded.of(narrow)
+    np.testing.assert_array_equal(sent.gram[: packed(4)], alone.gram)
+    np.testing.assert_array_equal(sent.cross[:, :5], alone.cross)
+    np.testing.assert_array_equal(sent.shifts[:6], alone.shifts)
+    assert (alone.shifts[0] > 0) == (samples > 1000)

@@ -232,6 +232,8 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
         return st.sampled_from(["auto", "mlp", "cnn1d"])
     if o.key == "encoder":
         return st.sampled_from(["auto", "none", "kernels:20", "relu:0"])
+    if o.key == "capacity":
+        return st.sampled_from(["1", "1,1", "p1=1.0"])
     if o.key == "k-selection":
         return st.sampled_from(["dbi", "dbi-capped", "silhouette", "fixed:12"])
     if o.choices:

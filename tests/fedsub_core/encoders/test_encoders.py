@@ -62,6 +62,19 @@ def test_fewer_are_the_first_of_more(shape: tuple[int, ...]) -> None:
     assert not np.array_equal(many.encode(x), made(many.text, shape, seed=4).encode(x))
 
 
+@pytest.mark.parametrize(("text", "shape"), SHAPES)
+def test_a_weak_devices_features_are_the_first(
+    text: str, shape: tuple[int, ...], either: str
+) -> None:
+    whole, x = made(text, shape), samples(shape)
+    assert whole.narrow(1.0) == whole
+    for capacity in (0.5, 0.25, 1e-9):
+        narrow = whole.narrow(capacity)
+        drawn = max(round(capacity * whole.size), 1 if text.startswith("kernels") else 0)
+        assert (narrow.size, narrow.seed) == (drawn, whole.seed)
+        assert np.array_equal(narrow.encode(x), whole.encode(x)[:, : narrow.features])
+
+
 def test_a_kernels_sums_are_a_dilated_convolution() -> None:
     encoder = KernelsEncoder(40, 1, (5, 90))
     x = samples((5, 90))
@@ -83,6 +96,24 @@ def test_a_kernels_sums_are_a_dilated_convolution() -> None:
         assert np.abs(found[:, 4] - most).max() < 0.02
         dilations.add(kernel.dilation)
     assert 1 in dilations and max(dilations) > 5 and max(dilations) <= 89 // 8
+
+
+def test_answers_are_those_of_aeons_minirocket_and_rocket(either: str) -> None:
+    """Written down once, of aeon 1.6.0 given our kernels as benchmarks/aeon_check.py does."""
+    i = np.arange(2 * 2 * 40)
+    steps = ((i * i * 7 + i * 13) % 1021 - 510).reshape(2, 2, 40).astype(np.int16)
+    above = np.array(
+        [
+            [[28, 12, 15, 32], [29, 21, 5, 21], [22, 20, 32, 31]],
+            [[28, 12, 13, 31], [29, 19, 6, 23], [19, 17, 32, 28]],
+        ]
+    )
+    greatest = np.array([[2855, 2724, 3741], [3918, 2724, 4662]])
+    encoder = KernelsEncoder(3, 0, (2, 40))
+    found = encoder.levels(steps).reshape(2, 3, 5).astype(int)
+    assert np.array_equal(found[:, :, :4], np.floor(255 * above / 40 + 0.5) - 128)
+    levels = np.array([kernel.level for kernel in encoder.kernels])
+    assert np.array_equal(found[:, :, 4], np.minimum(np.floor(greatest / levels + 0.5), 127))
 
 
 def _shares(encoder: Encoder, x: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ from fedsub_core.kernels import library
 from fedsub_core.kernels.chains import Params, forward, relevance_sums
 from fedsub_core.kernels.known import AFFINE, MAX_POOL, MEAN_POOL, Known, known
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.pooling import Pool
@@ -25,16 +25,16 @@ MODELS = {
     "odd": mlp(17, 5, (33, 19)),
     "one layer": mlp(70, 3, ()),
     "narrow": mlp(1, 2, (1,)),
-    "a flattened image": Model((Flatten(), *mlp(24, 4, (40,)).layers), (2, 3, 4)),
-    "ends in ReLU": Model(mlp(9, 4, (20,)).layers[:2], (9,)),
+    "a flattened image": Chain((Flatten(), *mlp(24, 4, (40,)).layers), (2, 3, 4)),
+    "ends in ReLU": Chain(mlp(9, 4, (20,)).layers[:2], (9,)),
     "cnn1d": cnn1d(3, 64, 5),
-    "its body": Model(cnn1d(3, 64, 5).layers[:6], (3, 64)),
-    "its convolutions, flat": Model(cnn1d(3, 64, 5).layers[:7], (3, 64)),
-    "a point, padded": Model(
+    "its body": Chain(cnn1d(3, 64, 5).layers[:6], (3, 64)),
+    "its convolutions, flat": Chain(cnn1d(3, 64, 5).layers[:7], (3, 64)),
+    "a point, padded": Chain(
         (Conv("a", 4, 3, (1,), (1,), (1,)), ReLU(), Conv("b", 5, 4, (3,), (1,), (0,))), (3, 1)
     ),
-    "no pooling": Model((Conv("a", 4, 3, (5,), (2,), (0,)), Flatten(), Linear("b", 3, 8)), (3, 8)),
-    "other strides": Model(
+    "no pooling": Chain((Conv("a", 4, 3, (5,), (2,), (0,)), Flatten(), Linear("b", 3, 8)), (3, 8)),
+    "other strides": Chain(
         (
             Conv("a", 5, 2, (4,), (3,), (2,)),
             ReLU(),
@@ -50,11 +50,11 @@ MODELS = {
 }
 
 
-def samples(model: Model, clients: int = 3, n: int = 97) -> Tensor:
+def samples(model: Chain, clients: int = 3, n: int = 97) -> Tensor:
     return torch.randn(clients, n, *model.input_shape, generator=torch.Generator().manual_seed(1))
 
 
-def by_torch(model: Model, params: Params, x: Tensor) -> Tensor:
+def by_torch(model: Chain, params: Params, x: Tensor) -> Tensor:
     with torch.no_grad(), library.switched_off():
         return model.forward(dict(params), x)
 
@@ -152,7 +152,7 @@ def test_pytorch_computes_what_the_kernels_cannot(kernels: library.Kernels) -> N
         assert forward(model.known, doubles, x.double()) is None
         assert forward((), params, x) is None
         assert model.forward(doubles, x.double()).dtype == torch.float64
-    signed = Model((Linear("a", 4, 17), Linear("b", 5, 4)), (17,))
+    signed = Chain((Linear("a", 4, 17), Linear("b", 5, 4)), (17,))
     given = signed.known, signed.init(3, 0), x, torch.zeros(3, 97, dtype=torch.int64), [97] * 3
     assert relevance_sums(*given, (2, 1), False) is None, "what b sees may be negative"
 

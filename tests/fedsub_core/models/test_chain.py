@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Model, Step
+from fedsub_core.models.chain import Chain, Step
 from fedsub_core.models.kinds import cnn1d, mlp
 
 
 def test_parameters_of_the_papers_model() -> None:
-    assert mlp(3, 6).full_bytes == 4 * 69_638  # 3-128-512-6, FedSub's "Full Model": 272 KiB
+    assert mlp(3, 6).full_bytes == 4 * 69_638  # 3-128-512-6, FedSub's "Full Chain": 272 KiB
 
 
 def test_clients_start_from_one_model_that_the_seed_decides() -> None:
@@ -35,7 +35,7 @@ def test_body_and_head() -> None:
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("model", [mlp(3, 6), cnn1d(3, 128, 6)], ids=["mlp", "cnn"])
-def test_a_head_on_its_body_is_the_model(model: Model, layers: int) -> None:
+def test_a_head_on_its_body_is_the_model(model: Chain, layers: int) -> None:
     body, head = model.cut(layers)
     assert tuple(layer.name for layer in head.affine) == model.head(layers)
     assert tuple(layer.name for layer in body.affine) == model.body(layers)

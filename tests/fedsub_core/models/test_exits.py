@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Model, Step
+from fedsub_core.models.chain import Chain, Step
 from fedsub_core.models.exits import Exits, with_exits
 from fedsub_core.models.kinds import cnn1d, mlp
 
 
-def size(model: Model) -> int:
+def size(model: Chain) -> int:
     return sum(prod(shape) for shape in model.parameter_shapes.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from torch import nn
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import ConfigError
 from fedsub_core.models import kinds, names
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import build_model, cnn1d, mlp
 from fedsub_core.models.layers import Flatten, Linear, ReLU
 from fedsub_core.models.names import resolve_kind
+from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.seeds import derive_seed
 
 
 def two_layers(shape: tuple[int, ...], classes: int) -> nn.Sequential:
@@ -39,7 +42,8 @@ def unflattened(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def normalised(shape: tuple[int, ...], classes: int) -> nn.Module:
-    return nn.Sequential(nn.Conv1d(shape[0], 4, 5), nn.BatchNorm1d(4), nn.Flatten())
+    head = nn.Linear(4 * (shape[1] - 4), classes)
+    return nn.Sequential(nn.Conv1d(shape[0], 4, 5), nn.BatchNorm1d(4), nn.Flatten(), head)
 
 
 def xavier(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -60,12 +64,6 @@ def trained_before(shape: tuple[int, ...], classes: int) -> nn.Module:
     return made
 
 
-def replaced(shape: tuple[int, ...], classes: int) -> nn.Module:
-    made = two_layers(shape, classes)
-    made[3].weight = nn.Parameter(torch.ones(made.get_parameter("3.weight").shape, device="cpu"))
-    return made
-
-
 def frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
     made = two_layers(shape, classes)
     made[0].requires_grad_(False)
@@ -80,8 +78,8 @@ class Tanh(ReLU):
     """A layer of one's own, which no file could name."""
 
 
-def own_layer(shape: tuple[int, ...], classes: int) -> Model:
-    return Model((Flatten(), Tanh(), Linear("last", classes, shape[0] * shape[1])), shape)
+def own_layer(shape: tuple[int, ...], classes: int) -> Chain:
+    return Chain((Flatten(), Tanh(), Linear("last", classes, shape[0] * shape[1])), shape)
 
 
 def no_model(shape: tuple[int, ...], classes: int) -> str:
@@ -131,8 +129,8 @@ def test_models_refuse_data_they_cannot_take() -> None:
 
 
 def test_an_unknown_kind_is_refused_where_it_is_configured() -> None:
-    with pytest.raises(ConfigError, match=r"unknown model 'cnn'\. Did you mean 'cnn1d'\?"):
-        RunConfig(model="cnn")
+    with pytest.raises(ConfigError, match=r"unknown model 'cnn1'\. Did you mean 'cnn1d'\?"):
+        RunConfig(model="cnn1")
 
 
 def test_a_torch_module_of_a_package_becomes_a_model(installed: Callable[..., None]) -> None:
@@ -154,21 +152,12 @@ def test_a_torch_module_of_a_package_becomes_a_model(installed: Callable[..., No
 @pytest.mark.parametrize(
     ("builder", "words"),
     [
-        (wrong_classes, r"outputs of shape \(6,\); expected .* outputs of shape \(5,\)"),
-        (unflattened, r"outputs of shape \(5, 16\); expected .* outputs of shape \(5,\)"),
-        (normalised, r"model 'mine': layer 1 \(BatchNorm1d\): normalisation is not trained here"),
-        (xavier, r"model 'mine': layer 3 \(Linear\): its weight was set by the model's builder"),
-        (by_data, r"layer 0 \(Conv1d\): its bias was set by the model's builder"),
-        (trained_before, r"layer 0 \(Conv1d\): its weight was set by the model's builder"),
-        (replaced, r"layer 3 \(Linear\): its weight was set by the model's builder"),
-        (
-            own_layer,
-            r"got layer .*Tanh\(\), expected Linear, Conv, Pool, ReLU, Flatten",
-        ),
-        (frozen, r"layer 0 \(Conv1d\): its weight is frozen"),
-        (double, r"layer 0 \(Conv1d\): its weight is torch.float64"),
-        (recurrent, r"layer 0 \(LSTM\): unknown; supported: Linear"),
-        (no_model, "got str, outputs of shape unknown; expected a torch.nn.Sequential"),
+        (wrong_classes, r"model 'mine': got outputs of shape \(6,\), expected \(5,\): a logit"),
+        (unflattened, r"model 'mine': got outputs of shape \(5, 16\), expected \(5,\)"),
+        (own_layer, r"got layer .*Tanh\(\), expected Linear, Conv, Pool, ReLU, Flatten"),
+        (double, r"model 'mine': parameter 0.weight: got torch.float64, expected torch.float32"),
+        (recurrent, r"model 'mine': .* samples of shape \(3, 20\) end in"),
+        (no_model, "model 'mine': got str, expected a torch.nn.Module"),
     ],
 )
 def test_what_is_no_model_is_refused(
@@ -177,3 +166,58 @@ def test_what_is_no_model_is_refused(
     installed(mine=builder)
     with pytest.raises(ConfigError, match=words):
         build_model("mine", (3, 20), 5)
+
+
+@pytest.mark.parametrize("builder", [normalised, xavier, by_data, trained_before, frozen])
+def test_what_no_chain_computes_exactly_is_trained_as_the_module_it_is(
+    builder: Callable[..., nn.Module], installed: Callable[..., None]
+) -> None:
+    installed(mine=builder)
+    model = build_model("mine", (3, 20), 5, seed=4)
+    assert isinstance(model, TorchModel)
+    with torch.random.fork_rng():
+        torch.manual_seed(derive_seed(4, "", 0, "model"))
+        expected = dict(builder((3, 20), 5).named_parameters())
+    params = model.init(1, seed=4)
+    assert params.keys() | model.constants.keys() >= expected.keys()
+    for name, tensor in expected.items():
+        own = params[name][0] if name in params else model.constants[name]
+        assert torch.equal(own, tensor), f"{name} is not as the builder set it"
+
+
+BUILDER = """from torch import nn
+def small(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1], 3), nn.Tanh(),
+                         nn.Linear(3, classes))
+"""
+
+
+def test_a_builder_is_named_by_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "own models.py"
+    file.write_text(BUILDER)
+    model = build_model(f"{file}:small", (3, 20), 5)
+    assert isinstance(model, TorchModel) and model.parameter_shapes["3.weight"] == (5, 3)
+    here = build_model(f"{__name__}:two_layers", (3, 20), 5)
+    assert isinstance(here, Chain), "what a chain computes exactly is faster as one"
+    file.write_text(BUILDER.replace("3)", "7)").replace("Linear(3", "Linear(7"))
+    assert build_model(f"{file}:small", (3, 20), 5).parameter_shapes["3.weight"] == (5, 7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("nowhere.py:small", r"model 'nowhere.py:small': nowhere.py cannot be imported \(FileNot"),
+        ("no_such_package.x:small", r"cannot be imported \(ModuleNotFoundError"),
+        ("math:small", "got no small that can be called in math"),
+        ("math:", r"got model 'math:', expected package.module:builder or file.py:builder"),
+        ("a b:small", "got model 'a b:small', expected package.module:builder"),
+    ],
+)
+def test_a_place_without_a_builder_is_refused(kind: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        build_model(kind, (3, 20), 5)
+
+
+def test_a_chain_has_no_norms_to_send_anywhere() -> None:
+    with pytest.raises(ConfigError, match="norm: got 'local', expected 'averaged'"):
+        build_model("mlp", (4,), 3, norm="local")

@@ -41,7 +41,7 @@ def test_a_mixture_is_the_weighted_mean() -> None:
 def drawn(mixture: Mixture, purpose: str) -> tuple[dict[str, Tensor], Tensor]:
     """Return models of one client and five samples."""
     stream = generator(0, "", 0, purpose)
-    params = {n: torch.randn(1, *s, generator=stream) for n, s in mixture.parameter_shapes.items()}
+    params = {n: torch.randn(1, *s, generator=stream) for n, s in mixture.tensor_shapes.items()}
     return params, torch.randn(1, 5, *MODEL.input_shape, generator=stream)
 
 
@@ -144,7 +144,7 @@ def test_a_whole_mixture_sample_by_sample() -> None:
     stream = torch.Generator().manual_seed(0)
     params = {
         name: torch.randn(2, *shape, generator=stream)
-        for name, shape in MIXTURE.parameter_shapes.items()
+        for name, shape in MIXTURE.tensor_shapes.items()
         if name not in MIXTURE.gate_shapes
     }
     params |= {name: tensor.expand(2, *tensor.shape[1:]) for name, tensor in gate().items()}

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fedsub_core.models.from_torch import from_torch
-from fedsub_core.models.to_torch import to_torch
+from fedsub_core.models.to_torch import chain_to_torch
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from fedsub_core.models.to_torch import to_torch
 def test_it_is_the_inverse_of_from_torch(layers: list[nn.Module], shape: tuple[int, ...]) -> None:
     module = nn.Sequential(*layers)
     model, params = from_torch(module, shape)
-    back = to_torch(model, {name: tensor[0] for name, tensor in params.items()})
+    back = chain_to_torch(model, {name: tensor[0] for name, tensor in params.items()})
     assert [type(layer) for layer in back] == [type(layer) for layer in layers]
     assert not any(p.requires_grad for p in back.parameters())
     x = torch.randn(6, *shape, generator=torch.Generator().manual_seed(0))

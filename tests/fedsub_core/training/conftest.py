@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fedsub_core.data.stacks import Stack, stack
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
 from fedsub_core.models.pooling import Pool
 
-IMAGE = Model(
+IMAGE = Chain(
     (
         Conv("conv1", 5, 2, (3, 2), (2, 1), (1, 0)),
         ReLU(),
@@ -27,7 +27,7 @@ MODELS = {"mlp": mlp(3, 6), "cnn1d": cnn1d(2, 40, 4), "image": IMAGE}
 
 
 @pytest.fixture(params=MODELS)
-def model(request: pytest.FixtureRequest) -> Model:
+def model(request: pytest.FixtureRequest) -> Chain:
     """Each of a few models."""
     return MODELS[request.param]
 
@@ -36,7 +36,7 @@ def model(request: pytest.FixtureRequest) -> Model:
 def random_stack() -> Callable[..., Stack]:
     """Make a stack of clients of random samples."""
 
-    def make(model: Model, counts: tuple[int, ...] = (5, 100, 33, 64)) -> Stack:
+    def make(model: Chain, counts: tuple[int, ...] = (5, 100, 33, 64)) -> Stack:
         rng = np.random.default_rng(0)
         xs = [rng.standard_normal((n, *model.input_shape), np.float32) for n in counts]
         ys = [rng.integers(0, model.classes, n) for n in counts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fedsub_core.models.chain import Params
+from fedsub_core.models.model import Params
 from fedsub_core.training import CE, Masked, Objective, PrototypePull, Pull, Term
 
 

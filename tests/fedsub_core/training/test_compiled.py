@@ -13,9 +13,10 @@ import torch
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
-from fedsub_core.models.chain import Model, Params
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
+from fedsub_core.models.model import Params
 from fedsub_core.models.pooling import Pool
 from fedsub_core.training import (
     CE,
@@ -38,7 +39,7 @@ COUNTS = (5, 100, 33, 64)
 #: Of every length of what is left over of vectors, tiles and batches.
 MODELS = {
     "mlp": mlp(17, 5, (33, 19)),
-    "cnn": Model(
+    "cnn": Chain(
         (
             Conv("linear1", 7, 2, (4,), (3,), (2,)),
             ReLU(),
@@ -55,12 +56,12 @@ MODELS = {
 
 
 @pytest.fixture(params=MODELS)
-def model(request: pytest.FixtureRequest) -> Model:
+def model(request: pytest.FixtureRequest) -> Chain:
     """A fully connected model, and one of convolutions."""
     return MODELS[request.param]
 
 
-def both(model: Model, data: Stack, settings: TrainingSettings, **options: Any) -> Params:
+def both(model: Chain, data: Stack, settings: TrainingSettings, **options: Any) -> Params:
     """Train by the kernels and by PyTorch, hold them equal, and return what the kernels give."""
     params = model.init(len(COUNTS), seed=0)
     found = train(model, params, data, TURN, settings, **options)
@@ -76,7 +77,7 @@ def both(model: Model, data: Stack, settings: TrainingSettings, **options: Any) 
 @pytest.mark.parametrize("name", list(objectives({})))
 @pytest.mark.parametrize("layers", ["all", "head", "body", "middle"])
 def test_every_objective_is_pytorchs(
-    name: str, layers: str, model: Model, random_stack: MakeStack
+    name: str, layers: str, model: Chain, random_stack: MakeStack
 ) -> None:
     only = {"all": None, "head": model.head(), "body": model.body(), "middle": ["linear2"]}[layers]
     start = model.init(len(COUNTS), seed=0)
@@ -103,13 +104,13 @@ def test_every_objective_is_pytorchs(
     ids=str,
 )
 def test_every_setting_is_pytorchs(
-    settings: TrainingSettings, options: dict[str, Any], model: Model, random_stack: MakeStack
+    settings: TrainingSettings, options: dict[str, Any], model: Chain, random_stack: MakeStack
 ) -> None:
     both(model, random_stack(model), settings, **options)
 
 
 def test_a_client_trains_alike_alone_and_in_any_thread(
-    model: Model, random_stack: MakeStack
+    model: Chain, random_stack: MakeStack
 ) -> None:
     data, params = random_stack(model), model.init(len(COUNTS), seed=0)
     settings = TrainingSettings(epochs=2)
@@ -125,7 +126,7 @@ def test_a_client_trains_alike_alone_and_in_any_thread(
 
 
 def test_instruction_sets_give_the_same_bits(
-    model: Model, random_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
+    model: Chain, random_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
     for variant in ("avx512", "avx2"):
@@ -144,7 +145,7 @@ def test_instruction_sets_give_the_same_bits(
         assert torch.equal(found[0].loss, other.loss)
 
 
-def test_a_head_is_trained_on_what_lies_below(model: Model, random_stack: MakeStack) -> None:
+def test_a_head_is_trained_on_what_lies_below(model: Chain, random_stack: MakeStack) -> None:
     """In many epochs the layers below are passed once."""
     both(model, random_stack(model), TrainingSettings(), only=["linear3"], epochs=3)
     both(model, random_stack(model), TrainingSettings(), only=["linear2"], epochs=2)
@@ -170,7 +171,7 @@ def test_samples_that_do_not_fit_are_pytorchs_to_refuse(random_stack: MakeStack)
         train(model, params, replace(data, x=data.x.double()), TURN, settings)
 
 
-def test_steps_one_by_one_are_those_of_an_epoch(model: Model, random_stack: MakeStack) -> None:
+def test_steps_one_by_one_are_those_of_an_epoch(model: Chain, random_stack: MakeStack) -> None:
     """What methods with steps of their own do is what others do whole."""
     data, params = random_stack(model), model.init(len(COUNTS), seed=0)
     settings = TrainingSettings(lr=0.05)
@@ -184,7 +185,7 @@ def test_steps_one_by_one_are_those_of_an_epoch(model: Model, random_stack: Make
         torch.testing.assert_close(steps.params[name], tensor, atol=1e-6, rtol=1e-5)
 
 
-def test_a_model_that_diverged_says_so(model: Model, random_stack: MakeStack) -> None:
+def test_a_model_that_diverged_says_so(model: Chain, random_stack: MakeStack) -> None:
     data = random_stack(model)
     found = train(model, model.init(len(COUNTS), seed=0), data, TURN, TrainingSettings(lr=1e20))
     assert not found.params["linear3.weight"].isfinite().all()
@@ -193,7 +194,7 @@ def test_a_model_that_diverged_says_so(model: Model, random_stack: MakeStack) ->
 
 @pytest.mark.parametrize("what", ["image", "two pulls", "adam", "clipped", "doubles"])
 def test_the_rest_is_pytorchs(what: str, random_stack: MakeStack) -> None:
-    image = Model((Conv("linear1", 5, 2, (3, 2), (1, 1), (0, 0)), Flatten()), (2, 3, 2))
+    image = Chain((Conv("linear1", 5, 2, (3, 2), (1, 1), (0, 0)), Flatten()), (2, 3, 2))
     model = image if what == "image" else MODELS["mlp"]
     params, data, settings = model.init(len(COUNTS), 0), random_stack(model), TrainingSettings()
     objective: Term | Objective = CE

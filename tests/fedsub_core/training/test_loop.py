@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
 from fedsub_core.seeds import generator
 from fedsub_core.training import TrainingSettings, Turn, train
@@ -46,7 +46,7 @@ OPTIMISERS: dict[str, tuple[TrainingSettings, Callable[..., torch.optim.Optimize
 
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_equals_pytorch_on_each_client_alone(
-    name: str, model: Model, random_stack: MakeStack
+    name: str, model: Chain, random_stack: MakeStack
 ) -> None:
     settings, make = OPTIMISERS[name]
     data, params = random_stack(model), model.init(len(COUNTS), seed=3)
@@ -86,7 +86,7 @@ def test_clipping_bounds_what_a_step_moves(random_stack: MakeStack) -> None:
 
 
 def test_a_client_trains_alike_whoever_shares_its_stack(
-    model: Model, random_stack: MakeStack
+    model: Chain, random_stack: MakeStack
 ) -> None:
     data, params = random_stack(model), model.init(len(COUNTS), seed=0)
     together, _ = train(model, params, data, TURN, TrainingSettings())
@@ -115,7 +115,7 @@ def test_no_epoch_and_no_step_leave_everything(random_stack: MakeStack) -> None:
 
 
 def test_only_some_layers_train_and_the_others_stay_to_the_bit(
-    model: Model, random_stack: MakeStack
+    model: Chain, random_stack: MakeStack
 ) -> None:
     data, params = random_stack(model), model.init(len(COUNTS), seed=0)
     for only in (model.head(), model.body()):

@@ -9,7 +9,7 @@ import torch
 
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Model
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.exits import with_exits
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.layers import Linear
@@ -30,7 +30,7 @@ from fedsub_core.training.objectives import Forward
 
 TURN = Turn(1, 1, 0)
 #: One number and its bias: logits are x * w + b, two classes.
-TINY = Model((Linear("linear1", 2, 1),), (1,))
+TINY = Chain((Linear("linear1", 2, 1),), (1,))
 
 
 def one_client(x: list[float], y: list[int]) -> Stack:

@@ -11,20 +11,9 @@ import pytest
 from fedsub_core.methods.fedsub import FedSubHyperparameters
 from fedsub_core.methods.table import method
 from fedsub_core.models.kinds import mlp
+from fedsub_core.placement import Placement, owned
 from fedsub_core.wire import bundles
-from fedsub_core.wire.bundles import (
-    Bits,
-    BoolArray,
-    Bundle,
-    Declaration,
-    Dense,
-    Elements,
-    FloatPart,
-    Part,
-    Rows,
-    Sliced,
-    Whole,
-)
+from fedsub_core.wire.bundles import Bits, BoolArray, Bundle, Declaration, Floats, Kind, Part, Whole
 from fedsub_core.wire.codec import (
     Address,
     decode_download,
@@ -67,12 +56,12 @@ def drifting_bundles(
     whole = {
         name: rng.standard_normal(one.shape, np.float32)
         for name, one in declared.items()
-        if one.kind is not Whole
+        if one.kind is not Kind.WHOLE
     }
     for _ in range(rounds):
         tensors: dict[str, Part] = {}
         for name, one in declared.items():
-            if one.kind is Whole:
+            if one.kind is Kind.WHOLE:
                 drawn = sums.integers(-(2**15), 2**15, one.shape)
                 tensors[name] = Whole(drawn.astype(np.int16))
                 continue
@@ -81,27 +70,21 @@ def drifting_bundles(
             mask = rng.random(one.shape) < share
             units = rng.random(one.shape[0]) < share
             units[0] = True  # a layer without a unit is none
-            if one.kind is Dense:
-                tensors[name] = Dense(values.copy())
-            elif one.kind is Rows:
-                tensors[name] = Rows(units, values[units])
-            elif one.kind is Elements:
-                tensors[name] = Elements(mask, values[mask])
-            elif one.kind is Bits:
+            if one.kind is Kind.DENSE:
+                tensors[name] = Floats(values.copy())
+            elif one.kind is Kind.ROWS:
+                tensors[name] = Floats.rows(units, values[units])
+            elif one.kind is Kind.ELEMENTS:
+                tensors[name] = Floats.elements(mask, values[mask])
+            elif one.kind is Kind.BITS:
                 tensors[name] = Bits(mask)
             else:
-                inputs = np.ones(one.shape[1], np.bool_)
-                followed = tensors.get(one.follows)
-                if isinstance(followed, Rows | Sliced):
-                    inputs = np.repeat(followed.units, one.shape[1] // len(followed.units))
-                tensors[name] = Sliced(units, inputs, values[np.ix_(units, inputs)])
+                columns, followed = None, tensors.get(one.follows)
+                if isinstance(followed, Floats) and followed.at.rows is not None:
+                    each = one.shape[1] // declared[one.follows].shape[0]
+                    columns = owned(followed.at.rows, each)
+                tensors[name] = Floats.of(values, Placement(units.nonzero()[0], columns))
         yield Bundle(12, 2**63 - 1, tensors)
-
-
-def masks_of(part: Part) -> list[bytes]:
-    """Return all that a part says beside its float values."""
-    masks = {name: value for name, value in vars(part).items() if value.dtype == np.bool_}
-    return [name.encode() + mask.tobytes() for name, mask in masks.items()]
 
 
 @dataclass
@@ -153,7 +136,7 @@ class Exchange:
         for name, part in got.tensors.items():
             other = wanted.tensors[name]
             assert type(part) is type(other), name
-            assert masks_of(part) == masks_of(other), name
+            assert getattr(part, "at", None) == getattr(other, "at", None), name
             assert part.values.shape == other.values.shape, name
             assert part.values.dtype == other.values.dtype, name
             assert part.values.tobytes() == other.values.tobytes(), name
@@ -165,7 +148,7 @@ class Exchange:
         return {
             name: float(np.abs(got.floats(name) - wanted.floats(name)).max(initial=0))
             for name, part in wanted.tensors.items()
-            if isinstance(part, FloatPart)
+            if isinstance(part, Floats)
         }
 
     def error(self, got: Bundle, wanted: Bundle) -> float:

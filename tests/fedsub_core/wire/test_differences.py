@@ -12,17 +12,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.wire.bundles import (
-    Bits,
-    BoolArray,
-    Bundle,
-    Declaration,
-    Dense,
-    FloatPart,
-    Sliced,
-    dense,
-    place,
-)
+from fedsub_core.wire.bundles import BoolArray, Bundle, Declaration, Floats, Kind, dense
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.envelope import Envelope
 
@@ -136,7 +126,7 @@ def test_a_diverged_round_is_refused_and_does_not_spoil_the_next(
     pair = exchange(text, declared)
     good = next(drifting_bundles(6, 1, declared))
     pair.exchange(good)
-    name = next(n for n, d in declared.items() if not d.exact and d.kind is not Bits)
+    name = next(n for n, d in declared.items() if not d.exact and d.kind is not Kind.BITS)
     part: Any = good.tensors[name]
     values = part.values.copy()
     values.reshape(-1)[:2] = worst, -worst
@@ -151,7 +141,7 @@ def test_a_diverged_round_is_refused_and_does_not_spoil_the_next(
 def test_float32_without_differences_is_exact_with_a_reference_too(exchange: Make) -> None:
     pair = exchange("zstd", {"row": dense((1, 7))})
     values = np.array([[-0.0, 1e-45, 1, 2, 3, -1e6, 0.1]], np.float32)
-    upload = Bundle(1, tensors={"row": Dense(values)})
+    upload = Bundle(1, tensors={"row": Floats(values)})
     for _ in range(2):
         pair.same(pair.exchange(upload), upload)
 
@@ -166,12 +156,12 @@ def test_top_k_sends_a_share_of_the_known_entries_and_all_new_ones(
     for upload in drifting_bundles(7, 8, declared):
         before = pair.server.copy()
         data = pair.send(upload)
-        parts = {n: p for n, p in upload.tensors.items() if isinstance(p, FloatPart)}
-        held = {n: t[place(parts[n])] for n, t in before.tensors.items()}
+        parts = {n: p for n, p in upload.tensors.items() if isinstance(p, Floats)}
+        held = {n: parts[n].at.take(t) for n, t in before.tensors.items()}
         for tensor in pair.parsed(data).tensors:
             name = tensor.name
             # Of a sub-model's row other inputs may have been sent before: it is sent whole.
-            if name not in held or isinstance(parts[name], Sliced):
+            if name not in held or declared[name].kind is Kind.SLICED:
                 assert not tensor.sent
                 continue
             values, old = upload.floats(name), held[name]

@@ -146,6 +146,32 @@ def introduction(client: str = "ann", capacity: float = 0.5, nodes: int = 0) -> 
     return Introduction(client, VERSION, ("sit", "run"), (2,), facts, moments(x), nodes, nodes)
 
 
+def test_moments_of_features_are_read_as_they_were_written() -> None:
+    features = np.array([[0.5, -1, 0], [0.25, 1, 0]], np.float32)
+    got = read_introduction(replace(introduction(), features=moments(features)).record()).features
+    assert got is not None and got.count == 2
+    assert (got.sum.tolist(), got.sumsq.tolist()) == ([0.75, 0, 0], [0.3125, 2, 0])
+    assert read_introduction(introduction().record()).features is None
+
+
+@pytest.mark.parametrize(
+    ("sums", "squares"),
+    [
+        ([0.5], [0.5, 0.5]),
+        ([0.5], [2.5]),
+        ([2.0], [1.9]),
+        ([float("nan")], [1.0]),
+        ([0.0], [float("nan")]),
+        ([0.0], [-0.5]),
+        ([float("inf")], [float("inf")]),
+    ],
+)
+def test_sums_of_no_features_are_refused(sums: list[float], squares: list[float]) -> None:
+    told = {"feature_sum": sums, "feature_sumsq": squares}
+    with pytest.raises(MessageRefused, match="client 'ann', round 0: features: got"):
+        read_introduction(ConfigRecord({**introduction().record(), **told}))
+
+
 @pytest.mark.parametrize("nodes", [0, 4])
 def test_an_introduction_is_read_as_it_was_written(nodes: int) -> None:
     said = introduction(nodes=nodes)

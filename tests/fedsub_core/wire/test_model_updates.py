@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.wire.bundles import BoolArray, Bundle, Declaration, Dense, Part, dense
+from fedsub_core.wire.bundles import BoolArray, Bundle, Declaration, Floats, Part, dense
 from fedsub_core.wire.codec import Address, decode_download, encode_download
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.envelope import Envelope
@@ -59,9 +59,9 @@ def test_biases_are_one_line_of_int8(exchange: Make) -> None:
     bias = np.array([-1.0, -0.6, -0.2, 0.2, 0.6, 1.0], np.float32)
     pair = exchange("int8", model)
     tensors: dict[str, Part] = {
-        "weight": Dense(np.arange(12, dtype=np.float32).reshape(3, 4)),
-        "kernel": Dense(np.arange(30, dtype=np.float32).reshape(2, 3, 5)),
-        "bias": Dense(bias),
+        "weight": Floats(np.arange(12, dtype=np.float32).reshape(3, 4)),
+        "kernel": Floats(np.arange(30, dtype=np.float32).reshape(2, 3, 5)),
+        "bias": Floats(bias),
     }
     data = pair.send(Bundle(1, tensors=tensors))
     weight, kernel, one_line = pair.parsed(data).tensors
@@ -80,13 +80,13 @@ def test_top_k_chooses_rows_of_weights_and_single_biases(
     model = {"weight": dense((4, 3)), "bias": dense((8,))}
     pair = exchange("delta,top-k:0.25", model)
     weight, bias = np.ones((4, 3), np.float32), np.arange(1, 9, dtype=np.float32)
-    pair.exchange(Bundle(1, tensors={"weight": Dense(weight), "bias": Dense(bias)}))
+    pair.exchange(Bundle(1, tensors={"weight": Floats(weight), "bias": Floats(bias)}))
     moved, shifted = weight.copy(), bias.copy()
     moved[2] += 0.5
     moved[:, 0] += 0.1
     shifted[[1, 6]] += [3, -2]
     shifted[4] += 0.1
-    data = pair.send(Bundle(1, tensors={"weight": Dense(moved), "bias": Dense(shifted)}))
+    data = pair.send(Bundle(1, tensors={"weight": Floats(moved), "bias": Floats(shifted)}))
     rows, numbers = pair.parsed(data).tensors
     assert sent_entries(rows, 4).tolist() == [False, False, True, False]
     assert np.flatnonzero(sent_entries(numbers, 8)).tolist() == [1, 6]

@@ -9,7 +9,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Bundle, Dense, dense
+from fedsub_core.wire.bundles import Bundle, Floats, dense
 from fedsub_core.wire.codec import Address, decode_download, encode_download
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.envelope import Envelope
@@ -19,7 +19,7 @@ DECLARED = {"weight": dense((2, 2))}
 
 
 def message(encoding: str, empty: bool) -> RecordDict:
-    bundle = Bundle(tensors={} if empty else {"weight": Dense(np.ones((2, 2), np.float32))})
+    bundle = Bundle(tensors={} if empty else {"weight": Floats(np.ones((2, 2), np.float32))})
     payload = encode_download(bundle, Address("anna", 3), DECLARED, parse_encoding(encoding))
     turn = Instructions(Turn(3, 9, 0), "fedavg").record()
     return RecordDict({exchange.PAYLOAD: exchange.pack(payload), exchange.TURN: turn})

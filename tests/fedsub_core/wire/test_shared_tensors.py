@@ -10,7 +10,7 @@ import pytest
 
 from fedsub_core.wire import bundles
 from fedsub_core.wire.bundle_tensors import encode_tensors
-from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats
 from fedsub_core.wire.codec import (
     Address,
     decode_download,
@@ -73,10 +73,10 @@ def test_header_and_tensors_put_together_are_one_serialisation(
 
 def test_what_a_method_did_not_declare_never_leaves() -> None:
     declared = {"weight": bundles.dense((2, 2)), "mask": bundles.bits((2,))}
-    weight, mask = Dense(np.ones((2, 2), np.float32)), Bits(np.ones(2, bool))
+    weight, mask = Floats(np.ones((2, 2), np.float32)), Bits(np.ones(2, bool))
     for tensors, complaint in (
         ({"weight": weight, "secret": weight}, "tensor 'secret' is Dense, declared was None"),
-        ({"mask": Dense(np.ones(2, np.float32))}, "tensor 'mask' is Dense, declared was"),
+        ({"mask": Floats(np.ones(2, np.float32))}, "tensor 'mask' is Dense, declared was"),
         ({"weight": mask}, "tensor 'weight' is Bits, declared was"),
     ):
         with pytest.raises(ValueError, match=complaint):

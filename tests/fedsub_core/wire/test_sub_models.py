@@ -9,22 +9,23 @@ import numpy as np
 import pytest
 
 from fedsub_core.errors import MessageRefused
+from fedsub_core.placement import Placement
 from fedsub_core.wire import bundles
-from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Sliced
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.masks import pack_bits
 
 Make = Callable[[str, Declaration], Any]
 TWO: Declaration = {"first": bundles.sliced((4, 3), ""), "second": bundles.sliced((2, 4), "first")}
-EVERY = np.ones(3, bool)
 
 
 def sub_model(units: list[int], seed: int = 0) -> dict[str, bundles.Part]:
     rng, kept = np.random.default_rng(seed), np.isin(range(4), units)
     first = rng.standard_normal((len(units), 3), np.float32)
     second = rng.standard_normal((2, len(units)), np.float32)
-    return {"first": Sliced(kept, EVERY, first), "second": Sliced(np.ones(2, bool), kept, second)}
+    both = Placement(np.arange(2), kept.nonzero()[0])
+    return {"first": Floats.rows(kept, first), "second": Floats(second, both)}
 
 
 @pytest.mark.parametrize("text", ["float32", "int8", "delta,int8", "bfloat16"])

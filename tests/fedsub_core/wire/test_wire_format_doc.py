@@ -12,7 +12,7 @@ import pytest
 
 from fedsub_core.methods.table import method
 from fedsub_core.models.kinds import mlp
-from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, Part, Rows
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats, Part
 from fedsub_core.wire.codec import (
     Address,
     decode_download,
@@ -55,7 +55,9 @@ def stated_part(values: dict[str, Any]) -> Part:
         return Bits(np.array(values["bits"], np.bool_))
     numbers = np.array(values["values"], np.float32)
     return (
-        Rows(np.array(values["units"], np.bool_), numbers) if "units" in values else Dense(numbers)
+        Floats.rows(np.array(values["units"], np.bool_), numbers)
+        if "units" in values
+        else Floats(numbers)
     )
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
-from dataclasses import replace
 from math import sqrt
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from fedsub.report.wire_table import BEGIN, END, renew_page, wire_table
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.parts import body
-from fedsub_core.methods.table import METHODS
-from fedsub_core.models.chain import Model
+from fedsub_core.methods.parts import HeadHyperparameters, body
+from fedsub_core.methods.table import INSTALLED, METHODS
+from fedsub_core.models.architecture import Architecture
+from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.kinds import build_model, cnn1d, mlp
 from fedsub_core.models.layers import Conv, Linear
 from fedsub_core.models.pooling import Pool
-from fedsub_core.wire.bundles import Bits, Declaration, Declared, Part, dense, elements, most_bytes
+from fedsub_core.wire.bundles import Declaration, Declared, Kind, dense, most_bytes
 from fedsub_core.wire.bundles import rows as part_rows
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
@@ -29,107 +31,58 @@ from .wire_format_page import DOCUMENT, code, part_of_page, rows
 MODEL = mlp(6, 4, hidden=(5, 3))
 
 
-def parameters(model: Model, hyper: Any) -> Declaration:
+def parameters(model: Chain, hyper: Any) -> Declaration:
     return {name: dense(shape) for name, shape in model.parameter_shapes.items()}
 
 
-def optional(declared: Declaration, before: str = "") -> Declaration:
-    return {before + name: replace(one, optional=True) for name, one in declared.items()}
+def own_cards() -> list[MethodCard]:
+    return [card for name, card in METHODS.items() if name not in INSTALLED]
 
 
-def gains(model: Model, hyper: Any) -> Declaration:
-    return {**parameters(model, hyper), "gains": dense((hyper.peer_models,), exact=True)}
+def test_the_table_is_what_the_cards_declare() -> None:
+    found = part_of_page(BEGIN, END)
+    if found != wire_table(own_cards()):
+        pytest.fail(
+            "its table is not the cards'; renew it: fedsub methods --wire docs/wire-format.md"
+        )
+    assert {name for row in rows(found) for name in code(row[0])} == {c.name for c in own_cards()}
 
 
-def peers(model: Model, hyper: Any) -> Declaration:
-    own = parameters(model, hyper)
-    each = (optional(own, f"peer{k}.") for k in range(hyper.peer_models))
-    return {name: one for peer in each for name, one in peer.items()}
+def test_a_page_is_renewed_between_its_marks_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}an old table\n{END}behind\n", "utf-8")
+    renew_page(page, [METHODS["local"]])
+    expected = f"before\n{BEGIN}{wire_table([METHODS['local']])}{END}behind\n"
+    assert page.read_text("utf-8") == expected
+    page.write_text("another page\n", "utf-8")
+    with pytest.raises(
+        ConfigError, match=r"got no table of methods, expected docs/wire-format\.md"
+    ):
+        renew_page(page, [METHODS["local"]])
 
 
-def prototypes(model: Model, hyper: Any) -> Declaration:
-    return {"prototypes": part_rows((model.classes, model.affine[-1].fan_in))}
-
-
-def body_and_prototypes(model: Model, hyper: Any) -> Declaration:
-    return {**body(model, hyper), **prototypes(model, hyper)}
-
-
-def sparse(model: Model, hyper: Any) -> Declaration:
-    """Weights as elements; how many usually travel is no matter of the wire."""
+def declared(model: Architecture, hyper: Any) -> Declaration:
+    """Declare a tensor of every kind of name and shape that a row can tell."""
     return {
-        name: elements(shape) if name.endswith(".weight") else dense(shape)
-        for name, shape in model.parameter_shapes.items()
+        **body(model, hyper),
+        "peer0.linear1.weight": dense(model.parameter_shapes["linear1.weight"], optional=True),
+        **{f"{layer.name}.sums": dense((layer.units, 3)) for layer in model.affine},
+        "centres": part_rows((model.classes, model.embedding_size), optional=True),
+        "share": dense((model.affine[0].fan_in, model.full_bytes), exact=True),
     }
 
 
-def sparse_and_gradients(model: Model, hyper: Any) -> Declaration:
-    weights = {n: d for n, d in parameters(model, hyper).items() if n.endswith(".weight")}
-    return {**sparse(model, hyper), **optional(weights, "gradient.")}
-
-
-Meaning = Callable[[Model, Any], Declaration]
-#: Up and down.
-MEANINGS: dict[str, tuple[Meaning, Meaning]] = {
-    "every parameter": (parameters, parameters),
-    "every parameter, until the last rounds": (
-        lambda model, hyper: optional(parameters(model, hyper)),
-        parameters,
-    ),
-    "every parameter, and gains; others' models": (gains, peers),
-    "the body's parameters": (body, body),
-    "prototypes": (
-        prototypes,
-        lambda model, hyper: optional(prototypes(model, hyper)),
-    ),
-    "the body's parameters and prototypes": (
-        body_and_prototypes,
-        lambda model, hyper: {**body(model, hyper), **optional(prototypes(model, hyper))},
-    ),
-    "the sparse model; at times gradients, too": (sparse_and_gradients, sparse),
-    "FedSub's tensors, shares and the gate's": (
-        lambda model, hyper: {
-            **METHODS["fedsub"].sends(model, hyper),
-            **{
-                f"{layer.name}.shares": dense((model.classes, layer.units))
-                for layer in model.affine[:-1]
-            },
-            "gate": dense((len(hyper.experts.split(",")) + 1,), exact=True),
-            "gate.curves": dense((len(hyper.experts.split(",")), 7), exact=True),
-        },
-        lambda model, hyper: {
-            **METHODS["fedsub"].receives(model, hyper),
-            "gate": dense((len(hyper.experts.split(",")),), optional=True, exact=True),
-            "gate.temperature": dense((len(hyper.experts.split(",")),), optional=True, exact=True),
-        },
-    ),
-    "nothing": (lambda model, hyper: {}, lambda model, hyper: {}),
-}
-
-
-def on_the_wire(declared: Declaration) -> Declaration:
-    return {name: replace(one, share=1.0) for name, one in declared.items()}
-
-
-def stated_methods() -> list[tuple[str, str, list[str]]]:
-    table = rows(part_of_page("## Methods", "\nParameters"))
-    return [(name, row[1], code(row[2])) for row in table for name in code(row[0])]
-
-
-def test_every_method_is_in_the_table() -> None:
-    ours = {name for name, card in METHODS.items() if card.learner.startswith("fedsub_client.")}
-    assert {name for name, _, _ in stated_methods()} == ours
-
-
-@pytest.mark.parametrize(("name", "tensors", "report"), stated_methods())
-def test_methods_declare_what_the_table_says(name: str, tensors: str, report: list[str]) -> None:
-    card: MethodCard = METHODS[name]
-    hyper = card.hyperparameters()
-    assert list(card.reports) == report
-    if name not in ("fedsub", "fedsub-ridge"):  # they have tables of their own
-        up, down = MEANINGS[tensors]
-        assert on_the_wire(card.sends(MODEL, hyper)) == up(MODEL, hyper)
-        assert on_the_wire(card.receives(MODEL, hyper)) == down(MODEL, hyper)
+def test_a_row_tells_names_kinds_and_shapes() -> None:
+    card = MethodCard("m", "i", "p", "l", "s", HeadHyperparameters, sends=declared)
+    (row,) = rows(wire_table([card]))
+    assert row[1].split("; ") == [
+        "`<parameter>` of the body (Dense)",
+        "`peer<k>.<parameter>` of linear1.weight (Dense, optional)",
+        "`<layer>.sums` (Dense, `[units, 3]`)",
+        "`centres` (Rows, optional, `[classes, d]`)",
+        "`share` (Dense, exact, `[features, ...]`)",
+    ]
+    assert row[2:] == ["`<parameter>` (Dense)", "`training_loss`"]
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
@@ -139,7 +92,7 @@ def test_fedsub_declares_what_its_table_says(way: str, prototype: str, d: int, d
     card = METHODS["fedsub"]
     hyper = card.hyperparameters(prototype=prototype, depth=depth)
     stated: dict[str, Declared] = {}
-    kinds = {kind.__name__: kind for kind in get_args(Part)}
+    kinds = {kind.value: kind for kind in Kind}
     for row in rows(part_of_page("**FedSub.**", "\n\nThe row")):
         if row[0] != way:
             continue
@@ -167,7 +120,7 @@ def test_fedsub_ridge_declares_what_its_table_says(way: str, groups: str) -> Non
     count = few if groups == "none" else with_groups
     sizes = {"triangle": 7 * 8 // 2, "D + 1": 7, "D + 2": 8, "classes": 4}
     sizes["equations"] = count * (count + 1) // 2 + count + 14
-    kinds = {kind.__name__: kind for kind in get_args(Part)}
+    kinds = {kind.value: kind for kind in Kind}
     stated: dict[str, Declared] = {}
     for row in rows(part):
         if row[0] != way:
@@ -187,11 +140,10 @@ def test_fedsub_ridge_declares_what_its_table_says(way: str, groups: str) -> Non
 
 def test_all_kinds_are_described() -> None:
     table = rows(part_of_page("A tensor is of one of six kinds", "\nA Sliced"))
-    assert [row[0] for row in table] == [kind.__name__ for kind in get_args(Part)]
-    cards = [METHODS[name] for name, _, _ in stated_methods()]
-    ours = [(card, card.hyperparameters()) for card in cards]
+    assert [row[0] for row in table] == [kind.value for kind in Kind]
+    ours = [(card, card.hyperparameters()) for card in own_cards()]
     declared = [d for c, h in ours for d in (c.sends(MODEL, h), c.receives(MODEL, h))]
-    used = {one.kind.__name__ for tensors in declared for one in tensors.values()}
+    used = {one.kind.value for tensors in declared for one in tensors.values()}
     assert "No method of the table below sends Sliced;" in DOCUMENT
     assert used == {"Dense", "Rows", "Bits", "Elements", "Whole"}
 
@@ -208,7 +160,7 @@ def test_the_limit_is_as_stated() -> None:
     for declared in (card.sends(MODEL, card.hyperparameters()), parameters(MODEL, None), {}):
         stated = base
         for key, one in declared.items():
-            factor = for_bits if one.kind is Bits else numbers
+            factor = for_bits if one.kind is Kind.BITS else numbers
             stated += len(key) + name + factor * int(np.prod(one.shape)) + axis * one.shape[0]
         assert Envelope("ann", 1, declared).most_bytes == stated
         assert stated == base + most_bytes(declared)
@@ -220,7 +172,7 @@ def test_models_are_as_stated() -> None:
     features, others = text.replace("\n ", "").split("`cnn1d`")
     windows, linear = others.split("`linear`:")
     stated = [(mlp(4, 3), features), (cnn1d(3, 64, 5), windows)]
-    for model, words in [*stated, (build_model("linear", (9,), 3), linear)]:
+    for model, words in [*stated, (require_chain(build_model("linear", (9,), 3)), linear)]:
         hidden = [x for x in model.affine if isinstance(x, Linear)][:-1]
         for layer in hidden:
             assert f"`{layer.name}` of {layer.units}" in words
@@ -239,7 +191,7 @@ def test_models_are_as_stated() -> None:
 
 @pytest.mark.parametrize("model", [mlp(4, 3), cnn1d(3, 64, 5)], ids=["mlp", "cnn1d"])
 @pytest.mark.parametrize("seed", [0, 7, 2**40])
-def test_the_first_weights_are_drawn_as_stated(model: Model, seed: int) -> None:
+def test_the_first_weights_are_drawn_as_stated(model: Chain, seed: int) -> None:
     digest = hashlib.blake2b(f"{seed}\x1f\x1f0\x1fmodel".encode(), digest_size=8).digest()
     s = int.from_bytes(digest, "little") >> 1
     stream = np.random.RandomState(s & 0xFFFFFFFF)

@@ -64,7 +64,7 @@ def introduction(simulated: bool) -> handshake.Introduction:
     x = np.ones((3, 2), np.float32)
     facts, nodes = handshake.Facts(3, 0.5), 4 if simulated else 0
     return handshake.Introduction(
-        "ann", "1", ("sit",), (2,), facts, moments(x), people=nodes, nodes=nodes
+        "ann", "1", ("sit",), (2,), facts, moments(x), nodes, nodes, moments(x)
     )
 
 
@@ -72,7 +72,7 @@ def test_the_handshake_has_the_keys_in_the_table() -> None:
     stated = keys("handshake")
     sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
     person = [key for key, side in sides.items() if side != "simulated node"]
-    assert set(sides.values()) == {"both", "device", "simulated node"}
+    assert set(sides.values()) == {"both", "device", "device that encodes", "simulated node"}
     assert_types(handshake.greeting(), {k: stated[k] for k, s in sides.items() if s == "both"})
     assert_types(introduction(False).record(), {key: stated[key] for key in person})
     assert_types(introduction(True).record(), stated)
@@ -84,7 +84,7 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
     for row in stated:
         (key,) = code(row[0])
         less = ConfigRecord({k: v for k, v in record.items() if k != key})
-        if row[2] == "simulated node":
+        if row[2] == "simulated node" or key == "feature_sum":
             handshake.read_introduction(less)
         elif key != "schema":  # compared, not read
             with pytest.raises(MessageRefused, match=f"{key}|client id"):
@@ -93,12 +93,17 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
 
 def test_the_turn_has_the_keys_in_the_table() -> None:
     stated = keys("turn")
-    scaling = Scaling(np.zeros(2, np.float32), np.ones(2, np.float32))
+    features = Scaling(np.zeros(3, np.float32), np.ones(3, np.float32))
+    scaling = Scaling(np.zeros(2, np.float32), np.ones(2, np.float32), features)
     everything = exchange.Instructions(Turn(1, 2, 3), "fedavg", scaling, "a run", True)
     assert_types(everything.record(), stated)
     assert len(everything.record()["mean"]) == 4 * 2  # type: ignore[arg-type]
+    assert len(everything.record()["feature_mean"]) == 4 * 3  # type: ignore[arg-type]
+    again = exchange.read_instructions(everything.record()).scaling
+    assert again is not None and again.bits == scaling.bits
     least = exchange.Instructions(Turn(1, 2, 3), "fedavg").record()
-    assert stated.keys() - least.keys() == {"run", "evaluate", "mean", "std"}
+    shared = {"mean", "std", "feature_mean", "feature_std"}
+    assert stated.keys() - least.keys() == {"run", "evaluate", *shared}
 
 
 def test_metrics_have_the_keys_in_the_table() -> None:

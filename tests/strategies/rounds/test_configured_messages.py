@@ -11,10 +11,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType
 from flwr.serverapp import Grid
 
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Bundle, Dense
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.frame import compress
-from strategies.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgStrategy
 
 from ..finished_run import MakePeople, RunMethod
 from ..tampered_grid import Reply
@@ -58,7 +58,7 @@ class ZerosForP3(FedAvgStrategy):
         for message in messages:
             if message.metadata.dst_node_id == self.population.nodes["p3"]:
                 shapes = self.model.parameter_shapes.items()
-                zeros = {name: Dense(np.zeros(shape, np.float32)) for name, shape in shapes}
+                zeros = {name: Floats(np.zeros(shape, np.float32)) for name, shape in shapes}
                 receives = self.transport.receives
                 payload = encode_download(
                     Bundle(tensors=zeros), Address("p3", server_round), receives

@@ -15,7 +15,7 @@ from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.models.kinds import build_model
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import MOST_FEATURES, MOST_NUMBERS, Facts, read_introduction
-from strategies.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgStrategy
 from strategies.rounds.agreement import AGREED, Agreement
 
 from ..finished_run import MakePeople, RunMethod
@@ -251,6 +251,46 @@ def test_one_that_lies_about_its_data_turns_no_ones_features_if_medians_are_pool
         honest, lied = (run.told("std") for run in runs)
         found[standardise] = float((lied / honest).max())
     assert found["federation"] > 1000 and found["federation-median"] < 2
+
+
+@pytest.mark.parametrize(
+    ("sums", "got"), [(None, 0), ([1.0] * 11, 11)], ids=["none", "of another encoder"]
+)
+def test_moments_of_other_features_than_the_encoders_leave_a_client_out(
+    people: MakePeople,
+    run_method: RunMethod,
+    caplog: pytest.LogCaptureFixture,
+    sums: list[float] | None,
+    got: int,
+) -> None:
+    def change(record: ConfigRecord) -> None:
+        for key in ("feature_sum", "feature_sumsq"):
+            assert len(cast(list[float], record.pop(key))) == 12
+            if sums is not None:
+                record[key] = sums
+
+    run = run_method(
+        people(), "fedavg", tamper=introduced(change, "p2"), rounds=1, encoder="relu:8"
+    )
+    assert run.strategy.population.clients == ["p1", "p3", "p4"]
+    assert f"client 'p2': got moments of {got} features, expected 12 of the run's" in caplog.text
+    plain = run_method(people(), "fedavg", rounds=1)
+    assert run.told("feature_mean").shape == (12,)
+    assert plain.grid.instructions is not None and "feature_mean" not in plain.grid.instructions
+
+
+def test_what_was_agreed_on_of_features_outlives_the_process(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    run = run_method(people(), "fedavg", rounds=1, encoder="relu:8")
+    agreed = run.strategy.population.agreed
+    again = Agreement.of(agreed.tensors())
+    assert agreed.scaling is not None and agreed.scaling.features is not None
+    assert again.scaling is not None and again.scaling.bits == agreed.scaling.bits
+    # A run of before that goes on as it began.
+    old = {name: t for name, t in agreed.tensors().items() if "features" not in name}
+    before = Agreement.of(old).scaling
+    assert before is not None and before.features is None
 
 
 def half_of(people: int, nodes: int) -> Change:

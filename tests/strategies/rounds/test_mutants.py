@@ -23,7 +23,7 @@ from fedsub_core.metrics import ClientMetrics
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange, handshake
-from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Dense, Rows, dense
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats, dense
 from fedsub_core.wire.codec import Address, encode_upload
 from fedsub_core.wire.encoding import WireSettings, parse_encoding
 from fedsub_core.wire.exchange import Instructions
@@ -100,9 +100,9 @@ def exchanged(grid: MutantGrid) -> tuple[Transport, Callable[[], list[tuple[str,
     return transport, ask
 
 
-def weights(fill: Callable[[tuple[int, ...]], np.ndarray]) -> dict[str, Dense | Rows | Bits]:
+def weights(fill: Callable[[tuple[int, ...]], np.ndarray]) -> dict[str, Floats | Bits]:
     shapes = {"weight": (4, 3), "bias": (4,)}
-    return {name: Dense(np.asarray(fill(s), np.float32)) for name, s in shapes.items()}
+    return {name: Floats(np.asarray(fill(s), np.float32)) for name, s in shapes.items()}
 
 
 def test_mutants_of_uploads() -> None:
@@ -129,7 +129,7 @@ def test_mutants_of_uploads() -> None:
             transport.accept(client, found, content, 3)
             assert found.tensors.keys() == DECLARED.keys()
             for name, part in found.tensors.items():
-                assert isinstance(part, Dense) and part.values.shape == DECLARED[name].shape
+                assert isinstance(part, Floats) and part.values.shape == DECLARED[name].shape
                 assert (np.abs(part.values) <= 1e6).all()
             report = exchange.read_report(content, ("training_loss",))
             assert set(report) <= {"training_loss"}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.turn import Turn
-from strategies.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgStrategy
 
 from ..finished_run import MakePeople, RunMethod
 

@@ -17,7 +17,7 @@ from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.kinds import mlp
-from strategies.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgStrategy
 from strategies.rounds.transport import Transport
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod

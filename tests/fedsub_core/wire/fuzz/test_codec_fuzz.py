@@ -21,17 +21,8 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedsub import FedSubHyperparameters
 from fedsub_core.methods.table import method
 from fedsub_core.models.kinds import mlp
-from fedsub_core.wire.bundles import (
-    Bits,
-    Bundle,
-    Declaration,
-    Elements,
-    Part,
-    Rows,
-    Shape,
-    Sliced,
-    Whole,
-)
+from fedsub_core.placement import Shape, owned
+from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats, Kind, Part, Whole, kinds
 from fedsub_core.wire.codec import (
     Address,
     decode_download,
@@ -124,16 +115,17 @@ def mutant(seed: int, targets: Sequence[Target], mutate: Mutate) -> Mutant:
 
 
 def expected_shape(part: Part, whole: Shape) -> Shape:
-    if isinstance(part, Rows):
-        return (int(part.units.sum()), *whole[1:])
-    if isinstance(part, Sliced):
-        return (int(part.units.sum()), int(part.inputs.sum()), *whole[2:])
-    return (int(part.mask.sum()),) if isinstance(part, Elements) else whole
+    if not isinstance(part, Floats):
+        return whole
+    if part.at.elements is not None:
+        return (int(part.at.elements.sum()),)
+    each = zip((part.at.rows, part.at.columns), whole, strict=False)
+    return (*(n if one is None else len(one) for one, n in each), *whole[2:])
 
 
 def assert_part_fits(name: str, tensors: dict[str, Part], declared: Declaration) -> None:
     part, one = tensors[name], declared[name]
-    assert type(part) is one.kind
+    assert one.kind in kinds(part)
     assert part.values.shape == expected_shape(part, one.shape)
     if isinstance(part, Bits):
         assert part.values.dtype == np.bool_
@@ -143,19 +135,12 @@ def assert_part_fits(name: str, tensors: dict[str, Part], declared: Declaration)
         return
     assert part.values.dtype == np.float32
     assert (np.abs(part.values) <= 1e6).all()
-    masks = {}
-    if isinstance(part, Rows | Sliced):
-        masks[one.shape[:1]] = part.units
-    if isinstance(part, Elements):
-        masks[one.shape] = part.mask
-    for shape, mask in masks.items():
-        assert mask.shape == shape and mask.dtype == np.bool_
-    if isinstance(part, Sliced):
-        followed, inputs = tensors.get(one.follows), np.ones(one.shape[1], np.bool_)
-        if one.follows:
-            assert isinstance(followed, Rows | Sliced)
-            inputs = np.repeat(followed.units, one.shape[1] // len(followed.units))
-        np.testing.assert_array_equal(part.inputs, inputs)
+    assert part.at.held(one.shape).sum() == part.values.size
+    if one.kind is Kind.SLICED and one.follows:
+        followed = tensors[one.follows]
+        assert isinstance(followed, Floats) and followed.at.rows is not None
+        each = one.shape[1] // declared[one.follows].shape[0]
+        np.testing.assert_array_equal(part.at.columns, owned(followed.at.rows, each))
 
 
 def assert_fits(got: Bundle, target: Target) -> None:
@@ -193,7 +178,7 @@ def with_kind(what: str, declared: Declaration) -> str:
     words, of, name = what.partition(",")[0].rpartition(" of ")
     if name not in declared:
         return what
-    return f"{words}{of}{'exact ' * declared[name].exact}{declared[name].kind.__name__}"
+    return f"{words}{of}{'exact ' * declared[name].exact}{declared[name].kind.value}"
 
 
 def check_memory(mutant: Mutant) -> str:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsub_core.data.standardise import Moments, median_pool, pool, scaling
+from fedsub_core.encoders.standardised import LEAST_SPREAD, feature_scaling
 from fedsub_core.errors import MessageRefused
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange, handshake
@@ -34,7 +35,10 @@ values = st.one_of(
     st.lists(texts, max_size=4),
     st.lists(st.booleans(), max_size=4),
 )
-honest = Introduction("p1", VERSION, ("sit", "walk"), (2,), Facts(40, 0.5), HONEST).record()
+FEATURES = Moments(40, np.array([1.0, -20.0, 0.0]), np.array([3.0, 20.0, 0.0]))
+honest = Introduction(
+    "p1", VERSION, ("sit", "walk"), (2,), Facts(40, 0.5), HONEST, features=FEATURES
+).record()
 keys = st.sampled_from(sorted(honest))
 
 
@@ -54,6 +58,9 @@ def test_an_introduction_is_usable_or_refused(changes: dict[str, Any], gone: set
         for pooled in (pool([*others, said.moments]), median_pool([*others, said.moments])):
             scale = scaling(pooled)
             assert np.isfinite([scale.mean, scale.std]).all() and (scale.std > 0).all()
+    if said.features is not None and len(said.features.sum) == 3:
+        scale = feature_scaling(median_pool([*[FEATURES] * 3, said.features]))
+        assert (abs(scale.mean) <= 1).all() and (scale.std >= LEAST_SPREAD).all()
     assert 0 < said.facts.capacity <= 1 and said.facts.examples > 0
 
 

@@ -1,0 +1,99 @@
+"""``fedsub models``: the kinds of models, their size and what they take."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import click
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.names import CNN1D, LINEAR, MLP, PUBLISHED, installed
+
+if TYPE_CHECKING:
+    from fedsub_core.models.model import Model
+
+#: Samples for which sizes are said where nobody asks for others: what the publications have.
+EXAMPLES = {
+    MLP: (3,),
+    LINEAR: (3,),
+    CNN1D: (9, 128),
+    "har-cnn": (9, 128),
+    "lstm": (3, 128),
+    "cnn2d": (1, 8, 8),
+    "digit5-cnn": (3, 28, 28),
+}
+WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
+
+
+@click.command(short_help="List the kinds of models.")
+@click.argument("name", required=False)
+@click.option("--input", "shape", metavar="C,T", help="shape of a sample, such as 9,128 or 3,32,32")
+@click.option("--classes", type=click.IntRange(2), default=6, show_default=True)
+def models(name: str | None, shape: str | None, classes: int) -> None:
+    """List the kinds of models: trained numbers, multiplications of a sample, input.
+
+    NAME is one of them, package.module:builder or file.py:builder; then its tensors are listed,
+    too. Sizes are for samples of --input; by default each kind's has the shape of its publication.
+    """
+    names = [name] if name else [MLP, LINEAR, CNN1D, *PUBLISHED, *installed()]
+    wanted = _shape(shape) if shape else None
+    click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
+    for kind in names:
+        size = wanted or EXAMPLES.get(kind, IMAGE if kind in PUBLISHED else WINDOW)
+        _say(kind, size, classes, at_length=name is not None)
+
+
+def _say(kind: str, shape: tuple[int, ...], classes: int, at_length: bool) -> None:
+    from fedsub_core.models.kinds import build_model
+
+    try:
+        model = build_model(kind, shape, classes)
+    except ConfigError as error:
+        if at_length:
+            raise
+        click.echo(f"{kind:<14} {'-':>12} {'-':>16}  {_text(shape)}: {error}")
+        return
+    numbers = sum(prod(model.tensor_shapes[one]) for one in model.trained)
+    click.echo(f"{kind:<14} {numbers:>12,} {_multiplications(model):>16,}  {_text(shape)}")
+    for tensor, of in model.tensor_shapes.items() if at_length else ():
+        click.echo(f"  {tensor}  {_text(of)}")
+
+
+def _multiplications(model: Model) -> int:
+    """Return the products of a forward pass of one sample.
+
+    Matrix products and convolutions as PyTorch's counter has them, and recurrent layers, which it
+    does not see: each step goes through all their weights.
+    """
+    import torch
+    from torch import Tensor, nn
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from fedsub_core.models.to_torch import to_torch
+
+    params = {name: tensor[0] for name, tensor in model.init(1, seed=0).items()}
+    module, recurrent = to_torch(model, params), []
+
+    def note(layer: nn.Module, seen: tuple[Tensor, ...]) -> None:
+        steps = seen[0].numel() // seen[0].shape[-1]
+        recurrent.append(steps * sum(p.numel() for p in layer.parameters() if p.ndim > 1))
+
+    for layer in module.modules():
+        if isinstance(layer, nn.RNNBase):
+            layer.register_forward_pre_hook(note)
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        module(torch.zeros(1, *model.input_shape))
+    return int(counter.get_total_flops()) // 2 + sum(recurrent)  # a sum for every product
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(part.isdigit() and int(part) for part in parts):
+        raise ConfigError(f"--input: got {text!r}, expected numbers with commas, such as 9,128")
+    return tuple(map(int, parts))
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

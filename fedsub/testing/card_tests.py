@@ -1,0 +1,39 @@
+"""What holds for every method's card."""
+
+from __future__ import annotations
+
+import re
+
+from fedsub_client.learner import Learner
+from fedsub_core.methods.card import Hyperparameters
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.options import describe
+from strategies.rounds.strategy import PersonalizedStrategy
+
+#: What the server itself measures: no device may report it.
+MEASURED = re.compile(
+    r"bytes_.*|.*_replies|messages_resent|resting|clusters|macro_f1|weighted_f1|f1|loss|"
+    r"accuracy|examples"
+)
+
+
+class CardTests:
+    """What a card must say, and what it may not."""
+
+    def test_a_card_is_complete(self, name: str) -> None:
+        card = METHODS[name]
+        assert card.name == name and card.paper and card.idea and card.up and card.down
+        assert card.choose and card.privacy, "what a person needs who chooses a method"
+        assert issubclass(card.load_learner(), Learner)
+        assert issubclass(card.load_strategy(), PersonalizedStrategy)
+        hyper = card.hyperparameters()
+        assert isinstance(hyper, Hyperparameters) and hyper.tested in ("received", "trained")
+        assert all(option.doc for option in describe(card.hyperparameters))
+        for model in (mlp(3, 6), cnn1d(3, 128, 6)):
+            for declared in (card.sends(model, hyper), card.receives(model, hyper)):
+                # Names stand in keys of states and databases, where "/" and line breaks part them.
+                assert all(re.fullmatch(r"[a-z0-9_.]+", tensor) for tensor in declared)
+        assert card.cost(hyper, 3).round >= card.cost(hyper, 1).round > 0
+        assert all(re.fullmatch(r"[a-z0-9_]+", report) for report in card.reports)
+        assert not any(MEASURED.fullmatch(report) for report in card.reports)

@@ -1,0 +1,221 @@
+"""The device half of a method: pure functions over a stack of clients' state.
+
+A device is a cohort of one: on a phone the leading client axis has length 1, in simulation it is
+the federation's. State is plain named tensors in, plain named tensors out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsub_core.config.settings import TrainingSettings
+from fedsub_core.data.stacks import Stack
+from fedsub_core.models.mixture import Mixture
+from fedsub_core.models.model import Model, Params
+from fedsub_core.training.batches import Step, each_batch
+from fedsub_core.training.loop import Trained, train
+from fedsub_core.training.objectives import CE, Objective, Term
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+
+State = dict[str, Tensor]
+#: Numbers that a client reports beside its upload, by name.
+Report = Mapping[str, float]
+#: A download for every client, in the order of the stack; and what a round of local work gives.
+Received = Sequence[Bundle]
+Fitted = tuple[State, list[Bundle], list[Report]]
+
+
+class Learner(ABC):
+    """What a device does with its data, its state and what the server sends.
+
+    Parameters
+    ----------
+    model : the architecture all clients share.
+    settings : local training.
+    hyper : the method's hyperparameters (``fedsub_core.methods``).
+    sends : the tensors that the method's card says a device sends.
+    """
+
+    #: The models that a client keeps. What the server sends goes into the first; the last is the
+    #: client's own, which is evaluated, exported and used.
+    models: tuple[str, ...] = ("model",)
+    #: What training minimises, before a method adds to it.
+    loss: Term | Objective = CE
+
+    def __init__(
+        self, model: Model, settings: TrainingSettings, hyper: Any, sends: Declaration
+    ) -> None:
+        self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
+        self.check()
+
+    # What a method defines.
+
+    def check(self) -> None:  # noqa: B027  # most methods have nothing to check
+        """Raise a ConfigError if hyperparameters do not fit the model or the settings."""
+
+    @abstractmethod
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Do one round of local work: take in what was received, train, say what to upload.
+
+        `received` and what is returned are in the order of ``data.clients``.
+        """
+
+    def init(self, clients: int, seed: int) -> State:
+        """Return the state of `clients` devices before the first round: one shared model.
+
+        Every tensor has a leading client axis.
+        """
+        start = self.model.init(clients, seed)
+        state = {
+            f"{name}.{key}": tensor.clone() for name in self.models for key, tensor in start.items()
+        }
+        return state | ({"met": torch.zeros(clients)} if len(self.models) > 1 else {})
+
+    def own_secrets(self) -> State:
+        """Return the state of one real device that is drawn from its system's randomness."""
+        return {}
+
+    def receive(self, state: State, received: Received) -> State:
+        """Return the state after each client took in its download, which may be empty.
+
+        Parameters that it names replace those of the first model; of every model where it is the
+        client's first download, for whoever joins late starts from the server's model.
+        """
+        first, *others = self.models
+        state = state | self.put(adopted(self.get(state, first), received), first)
+        if others:
+            met = state["met"].tolist()
+            new = [Bundle() if known else b for b, known in zip(received, met, strict=True)]
+            for name in others:
+                state |= self.put(adopted(self.get(state, name), new), name)
+            state["met"] = torch.ones_like(state["met"])
+        return state
+
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Return the state in which the clients' models are tested; nothing of it is kept.
+
+        `data` are training samples. For methods that adapt a model before it is used.
+        """
+        return self.receive(state, received)
+
+    def settled(self, state: State, data: Stack) -> State:
+        """Return what follows from the clients' own training samples once they are tested.
+
+        With static norms these are statistics of the personal model, put into every model, so that
+        a method that mixes models finds them in the mix.
+        """
+        found = self.model.settled(self.personal(state), data.x, data.counts)
+        return {f"{name}.{key}": t for name in self.models for key, t in found.items()}
+
+    def personal(self, state: State) -> Params:
+        """Return the parameters of the clients' own models."""
+        return self.get(state, self.models[-1])
+
+    def predict(self, state: State, x: Tensor) -> Tensor:
+        """Return the personal models' logits ``[clients, samples, classes]``.
+
+        `x [clients, samples, *features]`, standardised.
+        """
+        with torch.no_grad():
+            return self.predictor.forward(self.personal(state), x)
+
+    def not_kept(self) -> str:
+        """Return what :meth:`predict` goes by beside the predictor and its parameters; "": nothing.
+
+        A model without it would answer otherwise than it was tested: it is not used.
+        """
+        return ""
+
+    def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
+        """Return logits of the models that clients have without others; None: it trains none.
+
+        What a method gives them is held against these on the same samples.
+        """
+        return None
+
+    @property
+    def predictor(self) -> Model | Mixture:
+        """What computes with :meth:`personal`'s parameters: a model, or several that are mixed."""
+        return self.model
+
+    @property
+    def experts(self) -> tuple[str, ...]:
+        """Names of what the predictor mixes; () where it is one model."""
+        return self.predictor.experts if isinstance(self.predictor, Mixture) else ()
+
+    # What methods are made of.
+
+    def get(self, state: State, name: str) -> Params:
+        """Return one of the models that the clients keep."""
+        return {key: state[f"{name}.{key}"] for key in self.model.tensor_shapes}
+
+    def put(self, params: Params, name: str) -> State:
+        """Return a model's parameters as a part of the state."""
+        return {f"{name}.{key}": tensor for key, tensor in params.items()}
+
+    def train(self, params: Params, data: Stack, turn: Turn, **options: Any) -> Trained:
+        """Train with the run's settings and the loss: :func:`fedsub_core.training.loop.train`."""
+        options = {"settings": self.settings, "objective": self.loss} | options
+        return train(self.model, params, data, turn, **options)
+
+    def on_each_batch(
+        self, state: State, data: Stack, turn: Turn, step: Step, beside: State | None = None
+    ) -> tuple[State, Tensor]:
+        """Let `step` change stacked tensors with every batch of the round.
+
+        Returns them without those `beside`, and each client's mean loss:
+        :func:`fedsub_core.training.batches.each_batch`.
+        """
+        epochs, size = self.settings.epochs, self.settings.batch_size
+        fewest = self.model.fewest_samples
+        return each_batch(
+            state, data, turn, step, epochs=epochs, batch_size=size, beside=beside, fewest=fewest
+        )
+
+    def uploads(self, params: Params, data: Stack) -> list[Bundle]:
+        """Return, for each client, the parameters that the card says are sent, whole."""
+        arrays = {name: params[name].cpu().numpy() for name in self.sends}
+        return [
+            Bundle(count, tensors={name: Floats(array[i]) for name, array in arrays.items()})
+            for i, count in enumerate(data.counts)
+        ]
+
+
+def reported(**values: Tensor) -> list[Report]:
+    """Return one report a client of values ``[clients]`` by name."""
+    columns = {name: tensor.tolist() for name, tensor in values.items()}
+    clients = len(next(iter(columns.values())))
+    return [{name: column[i] for name, column in columns.items()} for i in range(clients)]
+
+
+def adopted(params: Params, received: Received) -> Params:
+    """Return `params` with the numbers that downloads name in their place.
+
+    Tensors that no download names are not copied.
+    """
+    taken = dict(params)
+    for name, tensor in params.items():
+        parts = [bundle.tensors.get(name) for bundle in received]
+        floats = {id(part): part for part in parts if isinstance(part, Floats)}
+        if not floats:
+            continue
+        values = {
+            key: torch.from_numpy(np.array(part.values)).to(tensor.device)
+            for key, part in floats.items()
+        }
+        if len(floats) == 1 and None not in parts and next(iter(floats.values())).at.everywhere:
+            (one,) = values.values()
+            taken[name] = one.expand_as(tensor).clone()
+            continue
+        taken[name] = tensor.clone()
+        for i, part in enumerate(parts):
+            if isinstance(part, Floats):
+                part.at.put(taken[name][i], values[id(part)])
+    return taken

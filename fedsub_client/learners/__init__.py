@@ -1,1 +1,0 @@
-"""The device halves of the methods."""

@@ -1,0 +1,21 @@
+"""FedCLAR, the device half (Presotto et al. 2022): FedAvg's, tuned at home at last."""
+
+from __future__ import annotations
+
+from fedsub_client.learner import Received, State
+from fedsub_client.methods.fedavg import FedAvgLearner
+from fedsub_core.data.stacks import Stack
+from fedsub_core.training import Turn
+
+
+class FedCLARLearner(FedAvgLearner):
+    """FedAvg's, whose model is trained on before it is used when the run is over."""
+
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Adopt the group's model; in the last round train it."""
+        state = self.receive(state, received)
+        if turn.round < turn.rounds:
+            return state
+        params, epochs = self.get(state, "model"), self.hyper.finetune_epochs
+        tuned, _ = self.train(params, data, turn, phase="personalise", epochs=epochs)
+        return state | self.put(tuned, "model")

@@ -1,0 +1,64 @@
+"""Prototypes: the mean features of each class (FedSub eq. 1)."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from fedsub_client.parts.embeddings import embeddings
+from fedsub_core.data.stacks import Stack
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.fedsub import PROTOTYPE_FEATURES
+from fedsub_core.models.model import Model, Params
+
+
+def prototype_features(model: Model, params: Params, data: Stack, kind: str) -> Tensor:
+    """Return phi(x) ``[clients, samples, *d]``, what prototypes are the mean of.
+
+    `kind` is ``input`` (the features themselves, the default) or ``embedding`` (the input of the
+    last layer with units; it changes with the model, not with the data alone).
+    """
+    if kind not in PROTOTYPE_FEATURES:
+        expected = " or ".join(PROTOTYPE_FEATURES)
+        raise ConfigError(f"prototype: got {kind!r}, expected {expected}")
+    if kind == "input":
+        return data.x
+    return embeddings(model, params, data.x)
+
+
+def prototypes(features: Tensor, data: Stack, classes: int) -> tuple[Tensor, Tensor]:
+    """Return rho, the mean features of each class, and how many samples it is the mean of.
+
+    Parameters
+    ----------
+    features : [clients, samples, *d]
+
+    Returns
+    -------
+    rho : float32 [clients, classes, prod(d)], zero for a class the client lacks.
+    counts : int64 [clients, classes]
+    """
+    of_class = data.of_class(classes)
+    counts = of_class.sum(1)
+    flat = features.flatten(2)
+    sums = of_class.to(flat.dtype).transpose(1, 2).bmm(flat)
+    return sums / counts.clamp(min=1).unsqueeze(2), counts
+
+
+def content_hash(data: Stack, key: bytes = b"") -> Tensor:
+    """Return int64 [clients], equal for equal valid samples and labels in equal order.
+
+    Padding and the company in the stack do not enter, so a client whose data stayed the same
+    keeps its hash and need not send its prototypes again. With a `key` (up to 64 bytes, the
+    device's own) who sees the hash cannot test guesses of the data against it.
+    """
+    x, y = data.x.cpu().numpy(), data.y.cpu().numpy()
+    hashes = []
+    for c, count in enumerate(data.counts):
+        digest = hashlib.blake2b(repr(x[c, :count].shape).encode(), digest_size=8, key=key)
+        digest.update(x[c, :count].tobytes())
+        digest.update(y[c, :count].tobytes())
+        hashes.append(int.from_bytes(digest.digest(), "little", signed=True))
+    return torch.tensor(hashes, dtype=torch.int64)

@@ -1,0 +1,272 @@
+"""FedSub with a federated gate, the device half: experts, their gate, classes that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsub_client.learner import Fitted, Received, State, reported
+from fedsub_client.methods.fedsub.subnetworks import Masks
+from fedsub_client.methods.fedsub_gated.experts import COMMON_WEIGHTS, ExpertsLearner
+from fedsub_client.methods.fedsub_gated.gate import (
+    calibration_curves,
+    explained,
+    of_labels,
+    own_sums,
+    posterior,
+    responsibilities,
+    trust,
+)
+from fedsub_client.methods.fedsub_gated.own_classes import class_means, enough
+from fedsub_client.methods.fedsub_gated.smoothing import MEAN, smoothed
+from fedsub_client.parts.validation import share_held_back
+from fedsub_core.data.stacks import Stack, per_client
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.fedsub import SHARES
+from fedsub_core.methods.fedsub_gated import (
+    CURVES,
+    GATE,
+    TEMPERATURE,
+    TEMPERATURES,
+    WEIGHT,
+    asks_for_means,
+    judges,
+    names,
+    trained,
+)
+from fedsub_core.models.experts import FUSED, HEAD, LOCAL
+from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, WEIGHTS
+from fedsub_core.models.model import Params
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Floats
+
+#: Of the samples held back, how many each expert explains and how well; by how much it is believed
+#: less, as it went wrong later.
+JUDGED, EXPLAINED, TRUST = "gate.judged", "gate.explained", "gate.trust"
+#: Smallest number that is divided by.
+LEAST = 1e-30
+
+
+class FedSubGatedLearner(ExpertsLearner):
+    """Keeps the fused model as it was received and as it was trained on, and experts beside it.
+
+    State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
+    has one; of all these but the first ``mean.``, over the last rounds, which predict; what
+    :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common``, ``gate.judged``,
+    ``gate.explained`` and ``gate.trust`` [experts].
+    """
+
+    method = "fedsub-gated"
+
+    def check(self) -> None:
+        """Refuse what FedSub refuses, and open classes of which nothing comes; know the models."""
+        super().check()
+        if self.hyper.open_classes == "on" and not self.shares_outputs:
+            raise ConfigError(
+                f"{self.method}.open-classes: got 'on' with depth {self.hyper.depth}, expected "
+                "depth 0: output rows of classes that a person lacks come from others"
+            )
+        self.models = ("model", *self.predictor.models)
+
+    @cached_property
+    def _smoothed(self) -> tuple[str, ...]:
+        """Parameters of the experts of which means predict."""
+        shapes, gate = self.predictor.tensor_shapes, self.predictor.gate_shapes
+        return tuple(name for name in shapes if name not in gate) if self.hyper.smooth else ()
+
+    def init(self, clients: int, seed: int) -> State:
+        """Return one start for all models, and a gate that was told nothing: all weights are 0."""
+        state = super().init(clients, seed)
+        shapes, experts = self.predictor.tensor_shapes, len(names(self.hyper))
+        for name in (HELD, OPEN, MEANS, SPREAD):
+            state[name] = torch.zeros(clients, *shapes[name])
+        state[HELD] += 1
+        if HEAD in names(self.hyper):
+            state |= self.put(self.predictor.head_of(state, FUSED), HEAD)
+        state |= {MEAN + name: state[name].clone() for name in self._smoothed}
+        for name in (WEIGHTS, JUDGED, EXPLAINED):
+            state[name] = torch.zeros(clients, experts)
+        state[TRUST] = torch.ones(clients, experts)
+        state[TEMPERATURE] = torch.ones(clients, experts)
+        return state | {COMMON_WEIGHTS: torch.full((clients, experts), 1 / experts)}
+
+    def receive(self, state: State, received: Received) -> State:
+        """Replace the units that downloads name; note the model then, and the people's weights.
+
+        Who joins late gets everybody's mean with its first download: all its models start there.
+        """
+        state = super().receive(state, received)
+        came = torch.tensor([bool(bundle.tensors) for bundle in received])
+        first = came & (state["met"] == 0).cpu()
+        state["met"] = torch.where(came.to(state["met"].device), 1.0, state["met"])
+        model, (_, fused, *others) = self.get(state, "model"), self.models
+        state |= self.put(_where(came, model, self.get(state, fused)), fused)
+        for name in others:
+            state |= self.put(_where(first, model, self.get(state, name)), name)
+        if HEAD in names(self.hyper):
+            own = self.predictor.head_of(state, HEAD)
+            state |= self.put(_where(first, {key: model[key] for key in own}, own), HEAD)
+        means = {MEAN + name: state[MEAN + name] for name in self._smoothed}
+        state |= _where(first, {MEAN + name: state[name] for name in self._smoothed}, means)
+        weights = _told(received, GATE, state[COMMON_WEIGHTS])
+        # Predictions divide by them, whatever a server says.
+        told = _told(received, TEMPERATURE, state[TEMPERATURE])
+        state[TEMPERATURE] = told.clamp(TEMPERATURES[0], TEMPERATURES[-1])
+        return self._weighed(state | {COMMON_WEIGHTS: weights})
+
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Return the state as received, with class means in the embedding that came."""
+        state = super().personalise(state, received, data, turn)
+        came = torch.tensor([bool(bundle.tensors) for bundle in received])
+        fused = [name for name in self._smoothed if name.partition(".")[0] == FUSED]
+        new = smoothed(state, fused, self.hyper.smooth, turn.round)
+        if asks_for_means(self.hyper) and came.any():
+            new |= self._own_classes(state | new, self._kept(data, turn)[0])
+        return state | _where(came, new, {name: state[name] for name in new})
+
+    def personal(self, state: State) -> Params:
+        """Return the mixture's parameters."""
+        return {name: state.get(MEAN + name, state[name]) for name in self.predictor.tensor_shapes}
+
+    def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
+        """Return the local expert's logits, if there is one."""
+        if LOCAL not in names(self.hyper):
+            return None
+        with torch.no_grad():
+            return self.model.forward(self.get(state, LOCAL), x)
+
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Train the fused model and the experts; judge them on what is held back."""
+        state = self.receive(state, received)
+        judging = judges(self.hyper, turn.round, turn.rounds)
+        kept, judged = self._kept(data, turn)
+        held = data.holds(self.model.classes)
+        params, loss = self.train_restricted(self.get(state, "model"), held, kept, turn)
+        state = state | self.put(params, "model")
+        for name in trained(self.hyper):
+            state |= self.train_expert(state, name, kept, turn)
+        if HEAD in names(self.hyper):
+            state |= self.train_head(state, held, kept, turn)
+        state |= self._mean_models(state, held, turn.round)
+        state |= self._opened(held, kept)
+        if asks_for_means(self.hyper):
+            state |= self._own_classes(state, kept)
+        sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
+        curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
+        each = self._each(state, judged)
+        chosen = of_labels(each, judged)
+        if judging and self.hyper.calibrate:
+            curves = calibration_curves(each, judged).cpu()
+        if judging:
+            sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
+            sums[:, -1] = torch.tensor(judged.counts)
+            state[JUDGED] = own_sums(chosen, state[COMMON_WEIGHTS], self.hyper.alpha)
+            state[EXPLAINED] = explained(chosen, judged)
+        state[TRUST] = trust(explained(chosen, judged), state[EXPLAINED])
+        state = self._weighed(state)
+        state, uploads, reports = self.described(state, received, data, turn)
+        told = {GATE: sums.numpy()} | ({CURVES: curves.numpy()} if self.hyper.calibrate else {})
+        uploads = [
+            replace(
+                upload, tensors={**upload.tensors, **{n: Floats(t[i]) for n, t in told.items()}}
+            )
+            for i, upload in enumerate(uploads)
+        ]
+        weights = {WEIGHT + n: state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
+        said = reported(training_loss=loss, **weights)
+        return state, uploads, [{**a, **b} for a, b in zip(said, reports, strict=True)]
+
+    def _kept(self, data: Stack, turn: Turn) -> tuple[Stack, Stack]:
+        """Return what is trained in a round, and what judges."""
+        kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
+        return kept if judges(self.hyper, turn.round, turn.rounds) else data, judged
+
+    def _mean_models(self, state: State, held: Tensor, round: int) -> State:
+        """Return the experts' means; of who got a class, they start anew: the past lacks it."""
+        means = smoothed(state, self._smoothed, self.hyper.smooth, round)
+        came = (held > state[HELD].bool()).any(1)
+        return _where(came, {name: state[name.removeprefix(MEAN)] for name in means}, means)
+
+    def _opened(self, held: Tensor, data: Stack) -> State:
+        """Return which classes the person has, and what is open besides."""
+        mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
+        far = enough(data) if self.hyper.novelty else torch.zeros(len(held))
+        far = far.to(held.device, torch.float32)
+        return {HELD: held.float(), OPEN: torch.stack([torch.full_like(far, mass), far], 1)}
+
+    def _own_classes(self, state: State, data: Stack) -> State:
+        """Return where the person's classes lie in the embedding that is tested."""
+        fused = self.predictor.of(self.personal(state), FUSED)
+        means, spread = class_means(self.model, fused, data)
+        return {MEANS: means, SPREAD: spread}
+
+    def _weighed(self, state: State) -> State:
+        """Return the person's weights: what the people believe, and what its own samples told.
+
+        An expert that was dropped for all has none here.
+        """
+        own = posterior(state[JUDGED], state[COMMON_WEIGHTS], self.hyper.alpha) * state[TRUST]
+        left = own.sum(1, keepdim=True)
+        weights = torch.where(left > 0, own / left, state[COMMON_WEIGHTS])
+        return state | {WEIGHTS: weights}
+
+    def _each(self, state: State, judged: Stack) -> Tensor:
+        """Return what experts as they are now say, ``[clients, samples, experts, classes]``.
+
+        Not their means, which lag behind: of two experts the one that learns faster would lose.
+        """
+        mixture = self.predictor
+        params = {name: state[name] for name in mixture.tensor_shapes}
+        with torch.no_grad():
+            return mixture.stacked(params, *mixture.each(params, judged.x))
+
+    # What is said of the fused model.
+
+    def masks(self, relevance: Mapping[str, Tensor], held: Tensor) -> Masks:
+        """Return which units each class selects; of the outputs each its own."""
+        found, last = super().masks(relevance, held), self.model.affine[-1].name
+        if self.hyper.units == "all":
+            found = {name: held.unsqueeze(2).expand_as(mask) for name, mask in found.items()}
+        if last in found:
+            own = torch.eye(self.model.classes, dtype=torch.bool, device=held.device)
+            found[last] = own & held.unsqueeze(2)
+        return found
+
+    def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
+        """Return each class's share in every hidden unit's relevance, 0 where none selects it.
+
+        A unit that is sent though it matters for no class is all classes' alike.
+        """
+        hidden = [n for n in masks if n != self.model.affine[-1].name]
+        return {name + SHARES: _shares(relevance[name], masks[name]) for name in hidden}
+
+
+def _told(received: Received, name: str, before: Tensor) -> Tensor:
+    """Return what downloads tell of the experts; where they tell nothing, as it was."""
+    told = before.clone()
+    for i, bundle in enumerate(received):
+        part = bundle.tensors.get(name)
+        if isinstance(part, Floats) and part.values.sum() > 0:
+            told[i] = torch.from_numpy(np.array(part.values))
+    return told
+
+
+def _shares(relevance: Tensor, mask: Tensor) -> Tensor:
+    """Return each class's share in a unit's relevance, of `mask` [clients, classes, units]."""
+    kept = relevance.clamp(min=0) * mask
+    kept = torch.where(kept.sum(1, keepdim=True) > 0, kept, mask.to(kept.dtype))
+    return kept / kept.sum(1, keepdim=True).clamp(min=LEAST)
+
+
+def _where(which: Tensor, new: Params, old: Params) -> Params:
+    """Return `new` for the clients [clients] that `which` says, `old` for the others."""
+    if which.all():
+        return new
+    if not which.any():
+        return old
+    return {name: torch.where(per_client(which, t), new[name], t) for name, t in old.items()}

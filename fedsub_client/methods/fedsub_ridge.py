@@ -1,0 +1,122 @@
+"""FedSub in closed form, the device half: sums once, and a head whenever there is news."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsub_client.learner import Fitted, Learner, Received, State, reported
+from fedsub_client.parts.own_sums import KnownSums, Own
+from fedsub_core.closed_form.noise import deviation
+from fedsub_core.closed_form.personal import Head, Sums, personal_head
+from fedsub_core.closed_form.sending import Rounded, flat, unflat
+from fedsub_core.data.stacks import Stack
+from fedsub_core.methods.fedsub_ridge import (
+    CROSS,
+    EQUATIONS,
+    EVERYBODY,
+    GRAM,
+    POOLED,
+    SHIFTS,
+    candidates,
+    groups,
+)
+from fedsub_core.training import Turn
+from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
+
+#: Deviations of noise from which on everybody's count of a class is one: noise alone makes of none
+#: more in one of 40.
+CLEAR = 2.0
+LOSS, SOLVED = "left_out_loss", "solved"
+#: The head of own samples alone, which what comes of others' sums is held against.
+ALONE = "alone"
+#: Without which a download brings no sums.
+SUMS = f"{EVERYBODY}.{GRAM}"
+
+
+class FedSubRidgeLearner(Learner):
+    """State beside the model: whether it was solved, the loss of samples left out, the own head."""
+
+    def init(self, clients: int, seed: int) -> State:
+        """Return models that nobody has solved, the own head alone among them."""
+        nothing = {LOSS: torch.zeros(clients), SOLVED: torch.zeros(clients)}
+        alone = self.put(self.model.init(clients, seed), ALONE)
+        return super().init(clients, seed) | nothing | alone
+
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Solve a head of what is new; send sums if the server has others, equations if asked."""
+        known = state[SOLVED].tolist()
+        persons = [Own(data, i, self.model.classes) for i in range(len(received))]
+        state, heads = self._solved(state, received, persons)
+        uploads = []
+        for i, (bundle, head, own) in enumerate(zip(received, heads, persons, strict=True)):
+            tensors: dict[str, Part] = {}
+            # Whoever lost its state, and is thought to have all sums, asks for them by its own.
+            lost = not known[i] and SUMS not in bundle.tensors
+            if lost or bundle.version != own.version:
+                sums = Rounded.of(own.statistics)
+                tensors = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
+                tensors[SHIFTS] = Floats(sums.shifts.astype(np.float32))
+            if head is not None and SUMS in bundle.tensors and not own.answered(bundle):
+                a_sample = flat(head.equations) / len(own.y)
+                tensors[EQUATIONS] = Floats(a_sample.astype(np.float32))
+            uploads.append(Bundle(data.counts[i], own.version, tensors))
+        return state, uploads, reported(left_out_loss=state[LOSS])
+
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Solve heads of what is new, without sending anything."""
+        persons = [Own(data, i, self.model.classes) for i in range(len(received))]
+        return self._solved(state, received, persons)[0]
+
+    def predict_alone(self, state: State, x: Tensor) -> Tensor:
+        """Return logits of the heads that clients have of their own samples alone."""
+        with torch.no_grad():
+            return self.model.forward(self.get(state, ALONE), x)
+
+    def _solved(
+        self, state: State, received: Received, persons: Sequence[Own]
+    ) -> tuple[State, list[Head | None]]:
+        """Return the state with new heads, and these; None where nothing is new."""
+        state = state | {name: tensor.clone() for name, tensor in state.items()}
+        names = [
+            [f"{model}.{name}" for name in self.model.parameter_shapes]
+            for model in (self.models[0], ALONE)
+        ]
+        known, heads = KnownSums(), list[Head | None]()
+        for i, (bundle, own) in enumerate(zip(received, persons, strict=True)):
+            if SUMS not in bundle.tensors and state[SOLVED][i]:
+                heads.append(None)
+                continue
+            head = self._head(own, bundle, known)
+            for (weight, bias), of in zip(
+                names, ((head.weight, head.bias), head.alone), strict=True
+            ):
+                state[weight][i], state[bias][i] = map(torch.from_numpy, of)
+            state[LOSS][i] = float(head.equations.losses.min()) / len(own.y)
+            state[SOLVED][i] = 1
+            heads.append(head)
+        return state, heads
+
+    def _head(self, own: Own, bundle: Bundle, known: KnownSums) -> Head:
+        sets: list[Sums] = []
+        pooled = None
+        if SUMS in bundle.tensors:
+            lacks = own.lacks(bundle)
+            everybody = known.sums(bundle, EVERYBODY, lacks)
+            names = groups(self.hyper, self.model.classes)
+            each = [
+                known.sums(bundle, n, lacks) if f"{n}.{GRAM}" in bundle.tensors else everybody
+                for n in names
+            ]
+            sets = [everybody, *([each] if len(each) > 1 else each)]
+        if POOLED in bundle.tensors:
+            pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
+        hyper = self.hyper
+        lends = hyper.open_classes == "on"
+        least = CLEAR * deviation(own.x.shape[1], hyper.noise)
+        return personal_head(
+            own.x, own.y, own.classes, sets, pooled, hyper.prior, hyper.heads, least, lends
+        )

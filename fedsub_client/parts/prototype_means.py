@@ -1,0 +1,64 @@
+"""Prototypes on the device: class means of its embeddings go up, those of all people come down."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsub_client.learner import Learner, Received, State
+from fedsub_client.methods.fedsub.prototypes import prototypes
+from fedsub_client.parts.embeddings import embeddings
+from fedsub_core.data.stacks import Stack
+from fedsub_core.methods.prototypes import COUNTS, PROTOTYPES
+from fedsub_core.models.model import Params
+from fedsub_core.training import PrototypePull, Turn
+from fedsub_core.wire.bundles import Bundle, Floats, Part
+
+HELD = "held"
+
+
+class PrototypeLearner(Learner):
+    """What methods share that exchange prototypes.
+
+    Beside its models a client keeps the last ``prototypes [clients, classes, d]`` it received, and
+    which of them it has, ``held`` bool ``[clients, classes]``.
+    """
+
+    def init(self, clients: int, seed: int) -> State:
+        """Return :meth:`Learner.init`'s state, without any prototype."""
+        shape = clients, self.model.classes, self.model.embedding_size
+        none = {PROTOTYPES: torch.zeros(shape), HELD: torch.zeros(shape[:2], dtype=torch.bool)}
+        return super().init(clients, seed) | none
+
+    def receive(self, state: State, received: Received) -> State:
+        """Return the state after each client took in its download; other prototypes stay."""
+        state = super().receive(state, received)
+        known, held = state[PROTOTYPES].clone(), state[HELD].clone()
+        for i, bundle in enumerate(received):
+            if PROTOTYPES in bundle.tensors:
+                part = bundle.part(PROTOTYPES)
+                part.at.put(known[i], torch.from_numpy(np.array(part.values)).to(known.device))
+                part.at.put(held[i], True)
+        return state | {PROTOTYPES: known, HELD: held}
+
+    def pull(self, state: State) -> PrototypePull:
+        """Return the pull to the prototypes received; they are constants in its gradient."""
+        return PrototypePull(state[PROTOTYPES], state[HELD], self.hyper.lam)
+
+    def class_means(self, params: Params, data: Stack, turn: Turn) -> tuple[Tensor, Tensor]:
+        """Return each class's mean embedding ``[clients, classes, d]``, and its samples."""
+        return prototypes(embeddings(self.model, params, data.x), data, self.model.classes)
+
+    def uploads_with_prototypes(self, params: Params, data: Stack, turn: Turn) -> list[Bundle]:
+        """Return the parameters that the card says are sent, and prototypes after training."""
+        means, counts = (t.cpu().numpy() for t in self.class_means(params, data, turn))
+        whole = {name: params[name].cpu().numpy() for name in self.sends if name in params}
+        bundles = []
+        for i, examples in enumerate(data.counts):
+            tensors: dict[str, Part] = {name: Floats(array[i]) for name, array in whole.items()}
+            tensors[PROTOTYPES] = Floats.rows(counts[i] > 0, means[i, counts[i] > 0])
+            if COUNTS in self.sends:
+                tensors[COUNTS] = Floats(counts[i].astype(np.float32))
+            bundles.append(Bundle(examples, tensors=tensors))
+        return bundles

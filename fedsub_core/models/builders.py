@@ -1,0 +1,56 @@
+"""Builders of models by their place: a module's name or a file, and what is called in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from fedsub_core.errors import ConfigError
+
+
+def builder_at(place: str) -> Callable[..., Any]:
+    """Return what stands at ``package.module:builder`` or ``file.py:builder``; it is imported.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file, module or builder, or importing it fails.
+    """
+    where, _, name = place.rpartition(":")
+    try:
+        module = _file(Path(where)) if where.endswith(".py") else import_module(where)
+    except Exception as error:  # whatever somebody's module raises on import
+        raise ConfigError(
+            f"model {place!r}: {where} cannot be imported ({type(error).__name__}: {error}). "
+            "Check the name, and that it is installed or given from this folder"
+        ) from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ConfigError(
+            f"model {place!r}: got no {name} that can be called in {where}, expected a function or "
+            "class of (input_shape, classes)"
+        )
+    built: Callable[..., Any] = found
+    return built
+
+
+def _file(path: Path) -> Any:
+    """Import a file as a module of its own, once as long as its text stays."""
+    name = f"fedsub_model_{blake2b(path.read_bytes(), digest_size=8).hexdigest()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,62 @@
+"""Modules and their passes, drawn from PyTorch's stream of the process at a seed of the run's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.traced import Trace, traced
+
+#: Makes a module for ``(input_shape, classes)``.
+Builder = Callable[[Shape, int], nn.Module]
+_CPU = torch.device("cpu")
+#: Held by the thread whose pass draws: modules draw from the one stream that the process has.
+_STREAM = threading.Lock()
+
+
+@contextmanager
+def drawing(seed: int, device: torch.device = _CPU) -> Iterator[None]:
+    """Let PyTorch's streams of the process stand at `seed`, for one thread at a time."""
+    devices = [device] if device.type == "cuda" else []
+    with _STREAM, torch.random.fork_rng(devices):
+        # Not torch.manual_seed, which notes for every kind of device where it was called: 1 ms.
+        torch.default_generator.manual_seed(seed)
+        for one in devices:
+            torch.cuda.default_generators[one.index or 0].manual_seed(seed)
+        yield
+
+
+def _check_numbers(module: nn.Module) -> None:
+    """Raise a ConfigError where a parameter is not of float32."""
+    for name, tensor in module.named_parameters():
+        if tensor.dtype != torch.float32:
+            raise ConfigError(f"parameter {name}: got {tensor.dtype}, expected torch.float32")
+
+
+def drawn(build: Builder, input_shape: Shape, classes: int, seed: int) -> tuple[nn.Module, Trace]:
+    """Return a module as its builder makes it with PyTorch's stream at `seed`, and its trace.
+
+    That stream is put back as it was.
+
+    Raises
+    ------
+    ConfigError
+        If it is no module, or does not make a logit a class of such samples.
+    """
+    with drawing(seed), torch.enable_grad():
+        module = build(input_shape, classes)
+        if not isinstance(module, nn.Module):
+            raise ConfigError(
+                f"got {type(module).__name__}, expected a torch.nn.Module: a builder takes "
+                "(input_shape, classes)"
+            )
+        _check_numbers(module)
+        # Before anything else looks at it: lazy layers get their parameters here.
+        trace = traced(module, input_shape, classes)
+    return module, trace

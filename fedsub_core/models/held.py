@@ -1,0 +1,54 @@
+"""What a device holds of a run's encoder and model; devices and the server compute it alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.config.settings import DeviceSettings, ServerSettings
+from fedsub_core.encoders.build import build_encoder, model_shape
+from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.names import resolve_encoder
+from fedsub_core.methods.card import MethodCard
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.kinds import build_model
+from fedsub_core.models.model import Model
+
+
+@dataclass(frozen=True)
+class Held:
+    """An encoder, None where there is none, and the model that sees its features."""
+
+    encoder: Encoder | None
+    model: Model
+
+    @classmethod
+    def of(
+        cls,
+        card: MethodCard,
+        settings: DeviceSettings | ServerSettings,
+        seed: int,
+        shape: Shape,
+        classes: int,
+        capacity: float = 1.0,
+    ) -> Held:
+        """Return what a device of a capacity holds.
+
+        Parameters
+        ----------
+        card : of the method. Where weak devices do not take part narrow, all hold everything.
+        settings : of either half of the method: which encoder, and which kind of model.
+        seed : of the run.
+        shape : of one sample.
+        capacity : share of the encoder's kernels or units that the device computes, in (0, 1].
+
+        Raises
+        ------
+        ConfigError
+            If the encoder cannot take such samples, or there is no such model.
+        """
+        text = resolve_encoder(settings.encoder, card.encodes, shape)
+        encoder = build_encoder(text, seed, shape)
+        if encoder is not None and card.narrow:
+            encoder = encoder.narrow(capacity)
+        seen = model_shape(encoder, shape)
+        return cls(encoder, build_model(settings.model, seen, classes, settings.norm, seed))

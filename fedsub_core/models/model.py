@@ -1,0 +1,93 @@
+"""What every model can do, whatever it is made of: over stacks of clients, on named tensors.
+
+Two kinds exist: :class:`fedsub_core.models.chain.Chain`, written out layer by layer, and
+:class:`fedsub_core.models.torch_model.TorchModel`, any ``torch.nn.Module``. Who trains or uses a
+model does not ask which it has.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from fedsub_core.models.architecture import Architecture, Shape
+
+#: Stacked tensors ``[clients, ...]`` by name.
+Params = dict[str, Tensor]
+
+
+class Pass(NamedTuple):
+    """A forward pass in training.
+
+    Parameters
+    ----------
+    outputs : logits ``[clients, samples, classes]`` of every exit, the last one's at the end.
+    embedding : input of the last layer with units, ``[clients, samples, *d]``.
+    """
+
+    outputs: tuple[Tensor, ...]
+    embedding: Tensor
+
+
+class Model(Architecture):
+    """An architecture that computes; it holds no client's numbers itself."""
+
+    #: Samples that a step of training needs at least: two where a layer normalises by the batch.
+    fewest_samples = 1
+
+    @property
+    @abstractmethod
+    def output_shape(self) -> Shape:
+        """Shape of what the model makes of one sample."""
+
+    @property
+    @abstractmethod
+    def widest(self) -> int:
+        """Values of a sample at its widest."""
+
+    @abstractmethod
+    def init(self, clients: int, seed: int) -> Params:
+        """Draw one model and give every client a copy of it."""
+
+    @abstractmethod
+    def forward(self, params: Params, x: Tensor) -> Tensor:
+        """Return logits ``[clients, samples, classes]`` of ``x [clients, samples, *features]``."""
+
+    @abstractmethod
+    def training_pass(
+        self,
+        params: Params,
+        x: Tensor,
+        only: Collection[str] | None = None,
+        seeds: Sequence[int] = (),
+    ) -> Pass:
+        """Return a pass whose gradients autograd finds.
+
+        Tensors of `params` that no gradient moves, such as statistics of a norm, are changed in
+        place.
+
+        Parameters
+        ----------
+        only : layers that are trained; None: all. Norms of others use the statistics they have.
+        seeds : of each client, for what is drawn in the pass.
+        """
+
+    @abstractmethod
+    def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
+        """Return two models: the body, and the head, which begins with the last layers with units.
+
+        Raises
+        ------
+        ConfigError
+            If the model cannot be cut there.
+        """
+
+    def settled(self, params: Params, x: Tensor, counts: Sequence[int]) -> Params:
+        """Return the tensors that follow from a person's own samples, once it is tested; mostly {}.
+
+        `x [clients, samples, *features]` are each client's `counts` training samples.
+        """
+        return {}

@@ -1,0 +1,297 @@
+"""Any ``torch.nn.Module`` as a model: its parameters by PyTorch's names, one client after another.
+
+A module's numbers are of three kinds. Parameters that require gradients are trained and exchanged.
+Running statistics of norms follow from the samples and go where ``norm`` says. All else, frozen
+parameters and other buffers, is the module's own: the same for everybody, neither trained nor sent.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.architecture import LayerWithUnits, Shape
+from fedsub_core.models.chain import Chain
+from fedsub_core.models.drawing import Builder, drawing, drawn
+from fedsub_core.models.layers import Linear
+from fedsub_core.models.model import Model, Params, Pass
+from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
+from fedsub_core.models.traced import Trace
+from fedsub_core.seeds import derive_seed
+
+#: Samples whose statistics a norm takes at a test, at most.
+SETTLED = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class TorchModel(Model):
+    """A module and what is known of it.
+
+    Parameters
+    ----------
+    build : makes the module anew, to draw a first model from a run's seed.
+    module : numbers that are nobody's own are read from it; it is never changed.
+    trace : what was seen of a pass through it.
+    norm : ``averaged``, ``local`` or ``static``: :mod:`fedsub_core.models.norms`.
+    """
+
+    build: Builder
+    module: nn.Module
+    trace: Trace
+    input_shape: Shape
+    norm: str = AVERAGED
+    _copies: threading.local = field(default_factory=threading.local, repr=False)
+
+    @classmethod
+    def of(
+        cls, build: Builder, input_shape: Shape, classes: int, norm: str = AVERAGED, seed: int = 0
+    ) -> TorchModel:
+        """Return the model that `build` makes; raises as `drawn` in `drawing.py`."""
+        module, trace = drawn(build, input_shape, classes, derive_seed(seed, "", 0, "model"))
+        check_norms(module, norm)
+        return cls(build, module, trace, input_shape, norm)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out the copies of the threads of this process."""
+        return type(self), (self.build, self.module, self.trace, self.input_shape, self.norm)
+
+    @cached_property
+    def _statistics(self) -> tuple[str, ...]:
+        return statistics(self.module)
+
+    @cached_property
+    def _at_home(self) -> frozenset[str]:
+        """Names of what each client keeps for itself."""
+        if self.norm == AVERAGED:
+            return frozenset()
+        if self.norm == STATIC:
+            return frozenset(self._statistics)
+        layers = batch_norms(self.module)
+        return frozenset(n for n in self._all if n.rpartition(".")[0] in layers)
+
+    @cached_property
+    def _all(self) -> dict[str, Shape]:
+        trained = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
+        buffers = dict(self.module.named_buffers())
+        found = {**trained, **{n: buffers[n] for n in self._statistics}}
+        # In the order of the layers, so that a layer's tensors stand together.
+        layers = dict.fromkeys(name.rpartition(".")[0] for name in found)
+        of = {layer: [n for n in found if n.rpartition(".")[0] == layer] for layer in layers}
+        return {n: tuple(found[n].shape) for layer in layers for n in of[layer]}
+
+    @cached_property
+    def constants(self) -> Params:
+        """Frozen parameters and buffers that are the same for everybody, without a client axis."""
+        own = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+        return {n: t.detach() for n, t in own.items() if n not in self._all}
+
+    @cached_property
+    def parameter_shapes(self) -> dict[str, Shape]:
+        """Shape of every tensor that methods exchange."""
+        return {n: shape for n, shape in self._all.items() if n not in self._at_home}
+
+    @cached_property
+    def home_shapes(self) -> dict[str, Shape]:
+        """Shape of what each client keeps for itself."""
+        return {n: shape for n, shape in self._all.items() if n in self._at_home}
+
+    @cached_property
+    def trained(self) -> tuple[str, ...]:
+        """Names of the tensors that gradients move."""
+        return tuple(name for name in self.tensor_shapes if name not in self._statistics)
+
+    @property
+    def affine(self) -> tuple[LayerWithUnits, ...]:
+        """Refuse: units of a module are not known."""
+        raise ConfigError(
+            f"model {type(self.module).__name__}: a torch module, whose units are not known; "
+            "expected a chain such as mlp or cnn1d, or a method that needs no units (fedavg, "
+            "ditto, fedrep and others)"
+        )
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """Names of the trained layers in the order in which they computed; norms are none."""
+        return self.trace.layers
+
+    @property
+    def classes(self) -> int:
+        """Logits of a sample."""
+        return self.trace.output_shape[0]
+
+    @property
+    def embedding_size(self) -> int:
+        """Length of the input of the last Linear layer.
+
+        Raises
+        ------
+        ConfigError
+            If there is none.
+        """
+        return prod(self.trace.require_last().input_shape)
+
+    @property
+    def output_shape(self) -> Shape:
+        """Shape of what the model makes of one sample."""
+        return self.trace.output_shape
+
+    @property
+    def widest(self) -> int:
+        """Values of a sample at its widest."""
+        return self.trace.widest
+
+    @cached_property
+    def fewest_samples(self) -> int:  # type: ignore[override]
+        """Samples that a step of training needs at least."""
+        return 2 if batch_norms(self.module) else 1
+
+    def init(self, clients: int, seed: int) -> Params:
+        """Draw one model as its builder does and give every client a copy of it."""
+        at = derive_seed(seed, "", 0, "model")
+        module, _ = drawn(self.build, self.input_shape, self.classes, at)
+        own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        return {
+            name: own[name].detach().expand(clients, *shape).clone()
+            for name, shape in self.tensor_shapes.items()
+        }
+
+    def forward(self, params: Params, x: Tensor) -> Tensor:
+        """Return logits ``[clients, samples, classes]`` of ``x [clients, samples, *features]``."""
+        module = self._copy(x.device, training=False)
+        each = [self._call(module, own, x[i]) for i, own in enumerate(_each(params))]
+        return torch.stack(each)
+
+    def training_pass(
+        self,
+        params: Params,
+        x: Tensor,
+        only: Collection[str] | None = None,
+        seeds: Sequence[int] = (),
+    ) -> Pass:
+        """Return a pass in training mode; statistics of norms in `params` move in place."""
+        module = self._copy(x.device, training=True, only=only)
+        logits, seen = [], []
+        for i, own in enumerate(_each(params)):
+            seed = seeds[i] if seeds else 0
+            with drawing(seed, x.device) if self.trace.draws else nullcontext():
+                logits.append(self._call(module, own, x[i]))
+            seen.append(self._copies.seen)
+        embedding = torch.stack(seen) if self.trace.last else x
+        return Pass((torch.stack(logits),), embedding)
+
+    def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
+        """Return the module without its last Linear layer, and that layer.
+
+        Raises
+        ------
+        ConfigError
+            If the module does not end in that layer, or more layers are asked for.
+        """
+        if head_layers == 1:
+            return self._cut
+        return self._cut_before(head_layers)
+
+    @cached_property
+    def _cut(self) -> tuple[Model, Model]:
+        return self._cut_before(1)
+
+    def _cut_before(self, head_layers: int) -> tuple[Model, Model]:
+        last = self.trace.require_last()
+        if head_layers != 1 or not last.ends:
+            raise ConfigError(
+                f"model {type(self.module).__name__}: got a head of {head_layers} layers, expected "
+                "one Linear layer at the very end of the module: a torch module is cut there alone"
+            )
+        body = copy.deepcopy(self.module)
+        parent, _, own = last.name.rpartition(".")
+        setattr(body.get_submodule(parent), own, nn.Identity())
+        size = prod(last.input_shape)
+        trace = replace(self.trace, layers=self.trace.layers[:-1], last=None, output_shape=(size,))
+        head = Chain((Linear(last.name, self.classes, size),), (size,))
+        return TorchModel(self.build, body, trace, self.input_shape, self.norm), head
+
+    def settled(self, params: Params, x: Tensor, counts: Sequence[int]) -> Params:
+        """Return, with static norms, statistics of the person's own training part."""
+        if self.norm != STATIC:
+            return {}
+        found = {name: params[name].clone() for name in self._statistics}
+        module = self._copy(x.device, training=False)
+        norms: list[Any] = [module.get_submodule(name) for name in batch_norms(self.module)]
+        before = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.training, norm.momentum = True, 1.0  # what is kept is the last pass's alone
+        with torch.no_grad():
+            for i, own in enumerate(_each(params | found)):
+                some = range(0, counts[i], -(-counts[i] // SETTLED))
+                if len(some) >= self.fewest_samples:
+                    self._call(module, own, x[i, list(some)])
+        for norm, momentum in zip(norms, before, strict=True):
+            norm.training, norm.momentum = False, momentum
+        return found
+
+    def _call(self, module: nn.Module, own: Params, x: Tensor) -> Tensor:
+        """Return what the module makes of one client's samples with the client's own numbers."""
+        logits: Tensor = functional_call(module, own, (x,), tie_weights=self._tied)
+        return logits
+
+    @cached_property
+    def _tied(self) -> bool:
+        """Whether some parameter has two names; to look for them takes time in every pass."""
+        every = self.module.named_parameters(remove_duplicate=False)
+        return len(list(every)) > len(list(self.module.parameters()))
+
+    def as_module(self, params: Mapping[str, Tensor]) -> nn.Module:
+        """Return a module of its own with one client's numbers, in evaluation mode."""
+        module = copy.deepcopy(self.module).eval().requires_grad_(False)
+        own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        for name in self.tensor_shapes:
+            own[name].copy_(params[name])
+        return module
+
+    def _copy(
+        self, device: torch.device, training: bool, only: Collection[str] | None = None
+    ) -> nn.Module:
+        """Return this thread's copy of the module, in a mode; frozen norms do not move."""
+        copies = self._copies
+        mode = device, training, None if only is None else frozenset(only)
+        if not hasattr(copies, "module"):
+            copies.module, copies.mode, copies.seen = copy.deepcopy(self.module), None, None
+            if self.trace.last is not None:
+                layer = copies.module.get_submodule(self.trace.last.name)
+                layer.register_forward_pre_hook(_Keep(copies))
+        if copies.mode != mode:
+            copies.module.to(device).train(training)
+            if training and only is not None:
+                for name in batch_norms(self.module):
+                    copies.module.get_submodule(name).train(name in only)
+            copies.mode = mode
+        module: nn.Module = copies.module
+        return module
+
+
+class _Keep:
+    """Keeps what a layer sees."""
+
+    def __init__(self, copies: threading.local) -> None:
+        self.copies = copies
+
+    def __call__(self, module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        self.copies.seen = args[0]
+
+
+def _each(params: Params) -> list[Params]:
+    """Return each client's tensors, as views."""
+    rows = {name: tensor.unbind(0) for name, tensor in params.items()}
+    clients = len(next(iter(rows.values())))
+    return [{name: own[i] for name, own in rows.items()} for i in range(clients)]

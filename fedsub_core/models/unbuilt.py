@@ -1,0 +1,76 @@
+"""A module that a file names and nobody has built yet: its numbers and shapes, without its code.
+
+A file never names code that runs by itself: whoever uses it says the builder once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.kinds import build_model
+from fedsub_core.models.model import Params
+from fedsub_core.models.names import is_place
+from fedsub_core.models.norms import AVERAGED
+from fedsub_core.models.torch_model import TorchModel
+
+
+@dataclass(frozen=True, eq=False)
+class Unbuilt:
+    """What a file says of a module.
+
+    Parameters
+    ----------
+    kind : its name, or its builder's place.
+    input_shape : of one sample.
+    classes : logits of a sample.
+    shapes : of one client's tensors.
+    constants : numbers of the module that are the same for everybody.
+    norm : where its running statistics went.
+    """
+
+    kind: str
+    input_shape: Shape
+    classes: int
+    shapes: Mapping[str, Shape]
+    constants: Params
+    norm: str = AVERAGED
+
+    def build(self, named: str = "") -> TorchModel:
+        """Return the module with the file's own constants.
+
+        Parameters
+        ----------
+        named : the builder's place as the user gave it, where it is one.
+
+        Raises
+        ------
+        ConfigError
+            If the user named another, or none, or what it builds has other tensors.
+        """
+        if is_place(self.kind) and named != self.kind:
+            raise ConfigError(
+                f"its model is built by {self.kind}, which is code: got "
+                f"{f'--model {named}' if named else 'no --model'}, expected --model {self.kind}, "
+                "if you trust that code"
+            )
+        made = build_model(self.kind, self.input_shape, self.classes, self.norm)
+        if not isinstance(made, TorchModel):
+            raise ConfigError(f"model {self.kind!r}: got a chain, expected the module of the file")
+        module = made.as_module({name: t[0] for name, t in made.init(1, seed=0).items()})
+        own: dict[str, Any] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        got = {name: tuple(t.shape) for name, t in self.constants.items()}
+        expected = {name: tuple(t.shape) for name, t in made.constants.items()}
+        if got != expected or dict(self.shapes) != made.tensor_shapes:
+            raise ConfigError(
+                f"model {self.kind!r}: got tensors {dict(self.shapes)} and constants {got} in the "
+                f"file, its builder makes {made.tensor_shapes} and {expected}: its code changed"
+            )
+        for name, values in self.constants.items():
+            own[name].copy_(values)
+        for name in made.trained:
+            own[name].requires_grad_(True)
+        return TorchModel(made.build, module, made.trace, self.input_shape, self.norm)

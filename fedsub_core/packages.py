@@ -1,0 +1,55 @@
+"""Packages that offer methods: what of them stands beside FedSub's own version and code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from fedsub_core.methods.table import INSTALLED, METHODS
+from fedsub_core.version import PACKAGES, VERSION, build, digest_of
+
+
+def package_of(name: str) -> str:
+    """Return package and version that method `name` comes with; "" of FedSub's own."""
+    if name not in INSTALLED:
+        return ""
+    point = INSTALLED[name]
+    # Without a distribution behind it, it is offered from a bare source tree.
+    found = None if point.dist is None else f"{point.dist.name} {point.dist.version}"
+    return found or f"{point.module.partition('.')[0]} 0+source"
+
+
+def version_with(names: Iterable[str]) -> str:
+    """Return FedSub's version, and of each package that offers one of the methods `names`.
+
+    Server and devices compare it to the letter.
+    """
+    packages = sorted({package for name in names if (package := package_of(name))})
+    return " with ".join([VERSION, *([" and ".join(packages)] if packages else [])])
+
+
+@cache
+def package_build(name: str) -> str:
+    """Return package, version and a digest of its code, of method `name`; "" of FedSub's own."""
+    if not (package := package_of(name)):
+        return ""
+    return f"{package} (code {digest_of(sorted(_code(name)))})"
+
+
+def build_with(name: str) -> str:
+    """Return version and code of FedSub, and of the package that offers method `name`."""
+    return " with ".join(filter(None, (build(), package_build(name))))
+
+
+def _code(name: str) -> Iterator[Path]:
+    """Yield the packages, or single files, in which card and halves of an installed method lie."""
+    card = METHODS[name]
+    paths = (INSTALLED[name].module, card.learner, card.strategy)
+    for top in {path.partition(":")[0].partition(".")[0] for path in paths} - {*PACKAGES}:
+        spec = find_spec(top)
+        if spec is not None and spec.submodule_search_locations:
+            yield from map(Path, spec.submodule_search_locations)
+        elif spec is not None and spec.origin is not None:
+            yield Path(spec.origin)

@@ -1,0 +1,112 @@
+"""The state in a run's database: a row for each group of tensors, and one for each person in it.
+
+What did not change since the last commit is not written again: a server that keeps what ten
+thousand people sent once would write gigabytes for every round.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from weakref import ref
+
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from fedsub_core.identifiers import is_client_id
+from fedsub_server.rundb_bytes import to_bytes
+
+Tensors = dict[str, Tensor]
+#: Between a group's name and a person's, in which no line ends.
+_OF = "\n"
+_WRITE = (
+    "INSERT INTO state VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+    "keys = excluded.keys, crc = excluded.crc, tensors = excluded.tensors"
+)
+#: What a row holds: keys, and of each tensor, kept alive by others, how often it was changed.
+_Written = tuple[list[str], list[tuple["ref[Tensor]", int]]]
+
+
+class StateRows:
+    """The table ``state`` of a connection; whoever calls is in a transaction.
+
+    A group's row names all of its tensors, in their order, and holds those that are nobody's. One
+    called ``<name>/<person>`` stands in the person's row.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        #: What the rows hold that this process wrote last; empty: nobody knows.
+        self._known: dict[str, _Written] = {}
+
+    def replace(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Put `state` in the last one's place; call :meth:`forget` if that is rolled back."""
+        rows = {name: (keys, tensors) for name, keys, tensors in _rows(state)}
+        if not self._known or not self._in_order(state):
+            self._known = {}
+            self._connection.execute("DELETE FROM state")
+        gone = [(name,) for name in self._known if name not in rows]
+        self._connection.executemany("DELETE FROM state WHERE name = ?", gone)
+        now: dict[str, _Written] = {}
+        for name, (keys, tensors) in rows.items():
+            held = [(ref(tensor), tensor._version) for tensor in tensors.values()]
+            if not _same(self._known.get(name), (keys, held)):
+                blob = to_bytes(tensors)
+                self._connection.execute(_WRITE, (name, json.dumps(keys), zlib.crc32(blob), blob))
+            now[name] = keys, held
+        self._known = now
+
+    def forget(self) -> None:
+        """Write all rows the next time."""
+        self._known = {}
+
+    def load(self) -> dict[str, Tensors]:
+        """Return the state, groups and their tensors in the order in which they were committed.
+
+        Raises
+        ------
+        sqlite3.DatabaseError
+            If a row's tensors are damaged.
+        """
+        keys: dict[str, list[str]] = {}
+        found: dict[str, Tensors] = {}
+        for name, names, crc, blob in self._connection.execute(
+            "SELECT name, keys, crc, tensors FROM state ORDER BY rowid"
+        ):
+            if zlib.crc32(blob) != crc:
+                raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")
+            group, _, person = name.partition(_OF)
+            found.setdefault(group, {}).update(load_tensors(blob))
+            if not person:
+                keys[group] = json.loads(names)
+        return {group: {key: found[group][key] for key in of} for group, of in keys.items()}
+
+    def _in_order(self, state: Mapping[str, object]) -> bool:
+        """Whether what rows there are stand in the groups' order, new ones behind them."""
+        before = [name for name in self._known if _OF not in name and name in state]
+        return list(state)[: len(before)] == before
+
+
+def _rows(
+    state: Mapping[str, Mapping[str, Tensor]],
+) -> Iterator[tuple[str, list[str], Mapping[str, Tensor]]]:
+    """Yield each row's name, the keys that it says, and its tensors; groups first."""
+    people: dict[str, Tensors] = {}
+    for group, tensors in state.items():
+        own: Tensors = {}
+        for key, tensor in tensors.items():
+            _, _, person = key.partition("/")
+            row = people.setdefault(f"{group}{_OF}{person}", {}) if is_client_id(person) else own
+            row[key] = tensor
+        yield group, list(tensors), own
+    for name, row in people.items():
+        yield name, list(row), row
+
+
+def _same(before: _Written | None, now: _Written) -> bool:
+    """Whether a row holds the very tensors that it held, untouched since."""
+    if before is None or before[0] != now[0]:
+        return False
+    return all(a() is b() and v == w for (a, v), (b, w) in zip(before[1], now[1], strict=True))

@@ -1,0 +1,40 @@
+"""FedAvg, the server half (McMahan et al. 2017): the mean of models, weighted by samples.
+
+What is averaged is what the card says that devices send: the whole model, or its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.parts.averaging import robust_mean
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
+
+
+class FedAvgStrategy(PersonalizedStrategy):
+    """State: the global tensors by their names in the model."""
+
+    def init(self, model: Model) -> State:
+        """Return the global tensors before the first round: the clients' common start."""
+        start = model.init(1, self.settings.rounds.seed)
+        return {name: start[name][0] for name in self.transport.sends}
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody all global tensors."""
+        tensors = {name: Floats(tensor.numpy()) for name, tensor in state.items()}
+        return [Bundle(tensors=tensors)] * len(clients)
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average the round's uploads."""
+        return self.mean(uploads, state), []
+
+    def mean(self, uploads: Mapping[str, Bundle], state: State) -> State:
+        """Return the mean of the global tensors over uploads, filtered as the run is configured."""
+        return robust_mean(uploads, state, self.settings.robust)

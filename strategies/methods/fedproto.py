@@ -1,0 +1,41 @@
+"""FedProto, the server half (Tan et al. 2022, algorithm 1): the means of prototypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.parts.prototype_means import (
+    check_prototypes,
+    known_prototypes,
+    mean_prototypes,
+    no_prototypes,
+)
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
+
+
+class FedProtoStrategy(PersonalizedStrategy):
+    """State: the prototypes, and which there are."""
+
+    def init(self, model: Model) -> State:
+        """Return no prototype."""
+        return no_prototypes(model)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody the prototypes of all classes that have one."""
+        return [Bundle(tensors=known_prototypes(state))] * len(clients)
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """See :func:`check_prototypes`."""
+        check_prototypes(upload, partial(self.refuse, client))
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average each class's prototypes."""
+        return mean_prototypes(state, uploads, self.settings.robust), []

@@ -1,0 +1,196 @@
+"""Subnetworks by class, the server half: cache, impute, cluster (FedSub, algorithm 2).
+
+What is fused of them is a method's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedsub_core.config.settings import ServerSettings
+from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.seeds import derive_seed
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.methods.fedsub.bounds import LONGEST, begun, bounded
+from strategies.methods.fedsub.cache import CLIENTS, Cache
+from strategies.methods.fedsub.clustering import cluster_classes
+from strategies.methods.fedsub.imputation import impute
+from strategies.methods.fedsub.indices import quality
+from strategies.parts.roster import Roster, RosterMemory
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
+
+#: In a state: the last clustering, and the prototypes that it was made of.
+CLUSTERS = ("clusters", "clustered")
+
+
+class SubnetworkStrategy(PersonalizedStrategy):
+    """Hears of everybody's subnetworks and prototypes, and clusters people by class.
+
+    State: the cache's tensors, and ``clusters`` int64 [n, classes] (-1: in none) with the
+    prototypes they were made of, so that an unchanged class is not clustered again. With
+    ``robust=clip`` also ``longest``, see :mod:`strategies.methods.fedsub.bounds`.
+    """
+
+    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+        super().__init__(settings, on_round)
+        self._roster = RosterMemory()
+
+    def init(self, model: Model) -> State:
+        """Return an empty cache."""
+        nobody, size = Roster(()), prototype_size(model, self.hyper)
+        return Cache.empty(nobody, model, size).state() | no_clusters(0, model.classes, size)
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Demand a subnetwork and a prototype for every class that the client holds."""
+        held = upload.bits(CLASSES)
+        if not held.any():
+            raise self.refuse(client, "classes", "none", "at least one")
+        scores = upload.floats(SCORE)
+        most = upload.examples if "samples" in self.hyper.score else 1
+        # A lossy encoding may round up.
+        if not ((scores >= 0) & (scores <= 1.01 * most)).all() or scores[~held].any():
+            expected = f"0 to {most}, and 0 for classes without a subnetwork"
+            raise self.refuse(client, "scores", scores.tolist(), expected)
+        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
+            layer, masks = name.removesuffix(MASKS), upload.bits(name)
+            sent = upload.part(layer).at.held(masks.shape[1:])
+            if masks[~held].any() or (masks.any(0) & ~sent).any():
+                expected = "of classes held, a subset of the layer's rows"
+                raise self.refuse(client, f"masks of layer {layer}", "other units", expected)
+        sent = np.zeros_like(held)
+        if PROTOTYPES in upload.tensors:
+            sent = upload.part(PROTOTYPES).at.held(held.shape)
+        if (sent != held).any() and (sent.any() or not self._holds(state, client, upload)):
+            got, labels = sent.nonzero()[0].tolist(), held.nonzero()[0].tolist()
+            raise self.refuse(client, "prototypes of classes", got, f"all of {labels}")
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Update the cache, predict missing prototypes if asked to, cluster what changed."""
+        model, size = self.model, prototype_size(self.model, self.hyper)
+        before, robust = Cache.of(_cached(state)), self.settings.robust
+        # Before the cache changes: where nobody is new it is the same one.
+        start = begun(before, self.delivered) if robust.clip else None
+        cache = before.updated(uploads, model, size)
+        usual: State = {}
+        if start is not None:
+            known = torch.zeros(len(cache.roster.clients), start.shape[1])
+            start = before.roster.moved(start, known, cache.roster)
+            cache, longest = bounded(cache, robust.most_examples, state.get(LONGEST), start)
+            usual[LONGEST] = longest
+        prototypes, present = self._prototypes(cache)
+        old = _aligned(state, before.roster, cache.roster, model.classes, size)
+        clusters = torch.full(present.shape, -1, dtype=torch.int64)
+        stale: list[int] = []
+        apart: list[MetricRow] = []
+        for y in range(model.classes):
+            same = torch.equal(present[:, y], old["clusters"][:, y] >= 0) and torch.equal(
+                prototypes[present[:, y], y], old["clustered"][present[:, y], y]
+            )
+            if same:
+                clusters[:, y] = old["clusters"][:, y]
+            elif present[:, y].any():
+                stale.append(y)
+        if stale:
+            seeds = {y: derive_seed(turn.seed, "", 0, f"clusters of class {y}") for y in stale}
+            points = {y: prototypes[present[:, y], y].numpy() for y in stale}
+            found = cluster_classes(points, self.hyper.k_selection, seeds, self.settings.workers)
+            for y, labels in found.items():
+                clusters[present[:, y], y] = torch.from_numpy(labels)
+                for name, value in quality(points[y], labels).items():
+                    apart.append(MetricRow(turn.round, "", y, name, value))
+        new = cache.state() | usual | {"clusters": clusters, "clustered": prototypes}
+        rows = [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
+        if self.settings.rounds.evaluated(turn.round):
+            rows += _member_rows(cache.roster, clusters, turn.round)
+        return new, rows
+
+    def cached(self, state: State) -> tuple[Cache, Tensor]:
+        """Return what the server last heard of every client, and everybody's clusters."""
+        return Cache.of(_cached(state)), state["clusters"]
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without a client's row; clusters that it helped to make stay."""
+        roster = Roster.of(state[CLIENTS])
+        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        everybodys = {name: state[name] for name in (CLIENTS, LONGEST) if name in state}
+        rows = {name: tensor[kept] for name, tensor in state.items() if name not in everybodys}
+        return everybodys | {CLIENTS: roster.without(client).tensor(), **rows}
+
+    def _prototypes(self, cache: Cache) -> tuple[Tensor, Tensor]:
+        """Return prototypes [n, classes, d] to cluster and which of them there are."""
+        prototypes, present = cache.tensors["prototypes"].double(), cache.tensors["holds"]
+        if not self.hyper.impute:
+            return prototypes, present
+        filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)
+        return torch.from_numpy(filled), present | torch.from_numpy(imputed)
+
+    def _holds(self, state: State, client: str, upload: Bundle) -> bool:
+        """Whether the cache holds the version of a client's prototypes that `upload` names."""
+        i = self._roster.of(state[CLIENTS]).place.get(client)
+        if i is None or not 0 < upload.version == int(state["versions"][i]):
+            return False
+        return bool((state["holds"][i].numpy() == upload.bits(CLASSES)).all())
+
+
+def _size_rows(uploads: Mapping[str, Bundle], round: int) -> Iterator[MetricRow]:
+    """Yield what plain float32 would take: the papers' encoding, and the union of the rows.
+
+    The papers send every class's subnetwork on its own; the union has each selected row once.
+    """
+    for client, upload in uploads.items():
+        papers = union = 0
+        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
+            rows = upload.floats(name.removesuffix(MASKS))
+            papers += 4 * int(upload.bits(name).sum()) * rows.shape[1]
+            union += 4 * rows.size
+        yield MetricRow(round, client, None, "bytes_up_papers", papers)
+        yield MetricRow(round, client, None, "bytes_up_union", union)
+
+
+def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
+    """Yield how many clusters each class has, as the whole federation's metric."""
+    for y, of in enumerate(clusters.unbind(1)):
+        # Not the last one's number: one is left empty where its only person is forgotten.
+        found = len(set(of.tolist()) - {-1})
+        if found:
+            yield MetricRow(round, "", y, "clusters", float(found))
+
+
+def _member_rows(roster: Roster, clusters: Tensor, round: int) -> Iterator[MetricRow]:
+    """Yield in which of each class's clusters everybody is who is in one."""
+    for client, of in zip(roster.clients, clusters.tolist(), strict=True):
+        for y, cluster in enumerate(of):
+            if cluster >= 0:
+                yield MetricRow(round, client, y, "cluster", cluster)
+
+
+def _cached(state: State) -> State:
+    """Return the cache's part of the state."""
+    return {k: t for k, t in state.items() if k not in (*CLUSTERS, LONGEST)}
+
+
+def no_clusters(clients: int, classes: int, size: int) -> State:
+    """Return what is kept of clusters where everybody is in none."""
+    return {
+        "clusters": torch.full((clients, classes), -1, dtype=torch.int64),
+        "clustered": torch.zeros(clients, classes, size, dtype=torch.float64),
+    }
+
+
+def _aligned(state: State, before: Roster, after: Roster, classes: int, size: int) -> State:
+    """Return the last clustering, in the order of the new cache's clients."""
+    old = {name: state[name] for name in CLUSTERS}
+    if before == after:
+        return old
+    empty = no_clusters(len(after.clients), classes, size)
+    return {name: before.moved(old[name], tensor, after) for name, tensor in empty.items()}

@@ -1,0 +1,131 @@
+"""FedSub with a federated gate, the server half: the fused track, and weights of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from fedsub_core.methods.fedsub import SHARES, prototype_size
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST, TEMPERATURE, judges, names
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.experts import LOCAL
+from fedsub_core.models.model import Model
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats, Part
+from strategies.methods.fedsub.cache import CLIENTS, Cache
+from strategies.methods.fedsub.membership import cluster_weights
+from strategies.methods.fedsub.robust import row_mean, without_outliers
+from strategies.methods.fedsub.subnetworks import SubnetworkStrategy, no_clusters
+from strategies.methods.fedsub_gated.fusion import annealed, everybodys, fuse_layer
+from strategies.methods.fedsub_gated.gate import GATES, WEIGHTS, Gate
+from strategies.parts.roster import Roster
+from strategies.rounds.server_half import State
+
+
+class FedSubGatedStrategy(SubnetworkStrategy):
+    """FedSub's cache and clusters, another fusion, and one gate for all.
+
+    State: FedSub's, with ``shares.<layer>`` in the cache, and the gate's.
+    """
+
+    def init(self, model: Model) -> State:
+        """Return an empty cache and a gate that knows nothing."""
+        size = prototype_size(model, self.hyper)
+        hidden = [layer.name for layer in model.affine[: self.hyper.depth or None]]
+        hidden = [name for name in hidden if name != model.affine[-1].name]
+        cache = Cache.empty(Roster(()), model, size, hidden)
+        gate = Gate.even(len(names(self.hyper)))
+        return cache.state() | no_clusters(0, model.classes, size) | gate.state()
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Demand what FedSub does, shares, and sums that can be."""
+        super().check(_fedsubs(state), client, upload)
+        for name in [n for n in upload.tensors if n.endswith(SHARES)]:
+            layer = name.removesuffix(SHARES)
+            shares = upload.floats(name)
+            # Lossy encodings round.
+            if not (abs(shares - 0.5) <= 0.6).all():
+                got = f"{shares.min():g} to {shares.max():g}"
+                raise self.refuse(client, f"shares of layer {layer}", got, "0 to 1")
+        sums = upload.floats(GATE)
+        most, turn = float(sums[-1]), self.turn(self.finished_rounds + 1)
+        if sums.any() and not judges(self.hyper, turn.round, turn.rounds):
+            expected = "zeros: no sample is held back in this round"
+            raise self.refuse(client, "gate", sums.tolist(), expected)
+        if not 0 <= most <= upload.examples or (sums < 0).any() or sums[:-1].sum() > 1.001 * most:
+            expected = f"sums of at least 0 and a count of 0 to {upload.examples}, as the sums' sum"
+            raise self.refuse(client, "gate", sums.tolist(), expected)
+        curves = upload.floats(CURVES) if self.hyper.calibrate else sums[:0]
+        if (abs(curves) > 1.001 * MOST * most).any():
+            got = f"{curves.min():g} to {curves.max():g}"
+            expected = f"at most {MOST:g} for each of {most:g} samples, either way"
+            raise self.refuse(client, CURVES, got, expected)
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Do what FedSub does; take a step of the gate."""
+        new, rows = super().aggregate(_fedsubs(state), uploads, turn)
+        there = len(self._roster.of(new[CLIENTS]).clients)
+        most = self.settings.robust.most_examples
+        gate = Gate.of(state).updated(uploads, most, len(uploads) / max(there, 1))
+        # What the others are held against is kept, whatever it is believed.
+        kept = torch.tensor([name == LOCAL for name in names(self.hyper)])
+        gate = gate.pruned(self.hyper.prune, turn.round, turn.rounds, kept)
+        weights = dict(zip(names(self.hyper), gate.weights.tolist(), strict=True))
+        rows += [MetricRow(turn.round, "", None, f"gate_{n}", w) for n, w in weights.items()]
+        softer = zip(names(self.hyper), gate.temperature.tolist(), strict=True)
+        rows += [MetricRow(turn.round, "", None, f"temperature_{n}", t) for n, t in softer]
+        return new | gate.state(), rows
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send rows of the fused track, and the common weights of the experts."""
+        cache, clusters = self.cached(_fedsubs(state))
+        versions = cache.versions()
+        told = {GATE: Floats(state[WEIGHTS].numpy())}
+        if self.hyper.calibrate:
+            told[TEMPERATURE] = Floats(state[TEMPERATURE].numpy())
+        found: dict[str, dict[str, Part]] = {client: {**told} for client in clients}
+        if versions:
+            for name, client, rows in self._fused(cache, clusters, clients, turn):
+                found[client][name] = rows
+        return [Bundle(version=versions.get(c, 0), tensors=found[c]) for c in clients]
+
+    def _fused(
+        self, cache: Cache, clusters: Tensor, clients: Sequence[str], turn: Turn
+    ) -> Iterator[tuple[str, str, Floats]]:
+        """Yield by layer and client the rows that differ from its own, where there are some."""
+        omega = cache.tensors["omega"]
+        weights = cluster_weights(
+            "overlapping-any", clusters.numpy(), cache.tensors["holds"].numpy(), omega.numpy()
+        )
+        layers = self.model.affine[: self.hyper.depth or None]
+        sent = [cache.tensors[f"rows.{layer.name}"] for layer in layers]
+        weights = without_outliers(weights, sent, self.settings.robust)
+        mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
+        mean = row_mean(self.settings.robust)
+        for name, rows in zip((layer.name for layer in layers), sent, strict=True):
+            masks = cache.tensors[f"masks.{name}"]
+            shares = cache.tensors.get(f"shares.{name}")
+            common = everybodys(weights, rows, masks, omega, mean)
+            fused, replaced = fuse_layer(weights, rows, masks, shares, common, mix, mean)
+            replaced &= (fused != rows).any(-1)
+            everybody, anybody = common
+            start = Floats.rows(anybody.numpy(), everybody[anybody].numpy())
+            for client in clients:
+                i = cache.roster.place.get(client)
+                if i is not None and replaced[i].any():
+                    units = replaced[i]
+                    yield name, client, Floats.rows(units.numpy(), fused[i, units].numpy())
+                elif i is None:  # who joins late starts from everybody's mean
+                    yield name, client, start
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without a client's row; what the gate learnt stays."""
+        return super().without(_fedsubs(state), client) | Gate.of(state).state()
+
+
+def _fedsubs(state: State) -> State:
+    return {name: tensor for name, tensor in state.items() if name not in GATES}

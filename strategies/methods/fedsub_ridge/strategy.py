@@ -1,0 +1,257 @@
+"""FedSub in closed form, the server half: adds up, says who is like whom, sends what is new."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsub_core.closed_form.noise import noisy, spent_epsilon
+from fedsub_core.closed_form.sending import Portable
+from fedsub_core.closed_form.sums import UNIT, Statistics
+from fedsub_core.methods import fedsub_ridge as card
+from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.seeds import derive_seed
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats, Part
+from strategies.methods.fedsub_ridge.checks import check_equations, check_sums
+from strategies.methods.fedsub_ridge.everybody import (
+    by_features,
+    nobodys,
+    over_all,
+    summed_anew,
+)
+from strategies.methods.fedsub_ridge.everybody import (
+    noted as sums_of_all,
+)
+from strategies.methods.fedsub_ridge.groups import members
+from strategies.methods.fedsub_ridge.people import (
+    Facts,
+    came,
+    equations_noted,
+    facts,
+    noted,
+    people,
+    sums_noted,
+)
+from strategies.methods.fedsub_ridge.people import without as without_person
+from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
+
+VERSIONS = "versions"
+#: What noise follows from, beside the sums' name: nobody's who gets sums; and how often any were
+#: released with noise.
+SECRET, RELEASES = "noise.secret", "noise.releases"
+
+
+class FedSubRidgeStrategy(PersonalizedStrategy):
+    """State: what people sent (`people.py` beside this file), and what follows from it.
+
+    ``everybody.gram`` and ``everybody.cross`` int64: sums over people, apart for each number of
+    features that people have (`everybody.py`). ``pooled`` float64: their equations. ``versions``
+    int64 [2]: a name of the sums' content, and of all that is sent. With noise on sums its secret
+    and the number of releases, int64 [1] each.
+    """
+
+    def init(self, model: Model) -> State:
+        """Return sums over nobody."""
+        features = prod(model.input_shape)
+        return {
+            **sums_of_all(nobodys(features, model.classes), features),
+            POOLED: torch.zeros(card.equations(self.hyper), dtype=torch.float64),
+            VERSIONS: torch.zeros(2, dtype=torch.int64),
+            **(self._ledger() if self.hyper.noise else {}),
+        }
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody what it was not sent yet, and always what the server holds of it."""
+        _, version = state[VERSIONS].tolist()
+        known = {client: facts(state, client) for client in clients}
+        new = [c for c, one in known.items() if version != (0 if one is None else one.sent)]
+        tensors = self._tensors(state, new) if new else {}
+        return [
+            Bundle(version=0 if one is None else one.version, tensors=tensors.get(client, {}))
+            for client, one in known.items()
+        ]
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """See :mod:`strategies.methods.fedsub_ridge.checks`."""
+        refuse = partial(self.refuse, client)
+        if upload.tensors.keys() - {EQUATIONS}:
+            check_sums(upload, refuse)
+        elif facts(state, client) is None:
+            raise refuse("sums", "none", "a person's own in the first answer")
+        if EQUATIONS in upload.tensors:
+            classes = self.model.classes
+            check_equations(upload, card.candidates(self.hyper), classes, refuse)
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Put what came in the place of what the same people sent before."""
+        sums, everything = state[VERSIONS].tolist()
+        after, answers = dict(state), False
+        for client, upload in uploads.items():
+            one = facts(state, client)
+            if GRAM in upload.tensors:
+                after |= sums_noted(client, upload)
+                one = _facts(upload, one or Facts())
+            assert one is not None  # checked
+            # For sums that a person has answered its equations stay: the last digits of new ones
+            # would be news for everybody.
+            new = GRAM in upload.tensors or one.answered != sums
+            if EQUATIONS in upload.tensors and sums and new:
+                after |= equations_noted(client, upload)
+                one, answers = replace(one, answered=sums), True
+            # Who sends sums gets all sums next: its samples are new, or its state was lost.
+            sent = 0 if GRAM in upload.tensors else everything
+            after |= noted(client, replace(one, sent=sent))
+        anew = any(GRAM in upload.tensors for upload in uploads.values())
+        if anew:
+            after = summed_anew(state, after, self._most)
+        after = after | self._pooled(after) if anew or answers else after
+        if not self.hyper.noise:
+            return after, []
+        after |= _released_anew(state, after)
+        spent = spent_epsilon(self.hyper.noise, int(after[RELEASES]), self.hyper.noise_delta)
+        return after, [MetricRow(turn.round, "", None, "epsilon", spent)]
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without a person's sums: others' are the bits of never having had it.
+
+        What others said of their candidates, which its samples had a part in, is replaced when
+        they get the new sums.
+        """
+        left = without_person(state, client)
+        left = summed_anew(state, left, self._most)
+        left |= self._pooled(left)
+        return left | (_released_anew(state, left) if self.hyper.noise else {})
+
+    def gone_back(self, state: State, left: State) -> State:
+        """Return an earlier state: sums that were released with noise since then stay counted.
+
+        So does the secret: sums that were released before get the noise that they had.
+        """
+        kept = (SECRET, RELEASES) if self.hyper.noise else ()
+        return state | {name: left[name] for name in kept}
+
+    def _pooled(self, state: State) -> State:
+        """Return the part of the state that is everybody's equations, and the names of it all."""
+        size, count = card.equations(self.hyper), card.candidates(self.hyper)
+        mean = torch.from_numpy(pooled(state, self._counts_as(state), count, size))
+        sums = [array for s in by_features(state).values() for array in (s.gram, s.cross)]
+        of_sums = _name(*sums) if people(state) else 0
+        of_all = _name(np.array(of_sums), mean.numpy()) if of_sums else 0
+        if self.hyper.noise:  # equations stay on the server, so new ones are no news
+            of_all = of_sums
+        return {POOLED: mean, VERSIONS: torch.tensor([of_sums, of_all])}
+
+    def _tensors(self, state: State, clients: Sequence[str]) -> dict[str, dict[str, Part]]:
+        """Return all that there is for each of `clients`."""
+        counted, of_sums = self._counts_as(state), int(state[VERSIONS][0])
+        pooled: dict[str, Part] = {}
+        if state[POOLED].any() and not self.hyper.noise:
+            pooled[POOLED] = Floats(state[POOLED].float().numpy())
+        groups, released = members(state, self.hyper), self._all_released(state)
+        # People with as many features, and members of one group, are sent the same arrays.
+        everybody: dict[int, dict[str, Part]] = {}
+        sums: dict[tuple[int, tuple[str, ...]], dict[str, Part]] = {}
+        found = {}
+        for client in clients:
+            one, features = facts(state, client), prod(self.held_by(client).input_shape)
+            if features not in everybody:
+                everybody[features] = _parts(EVERYBODY, over_all(released, features))
+            held = (0, 0, 0)
+            if one is not None:
+                held = one.samples, counted[client], int(one.answered == of_sums)
+            own = {HELD: Floats(np.array(held, np.float32)), **everybody[features], **pooled}
+            for i, group in enumerate(groups.get(client, ())):
+                if not group:
+                    continue
+                if (features, group) not in sums:
+                    like = nobodys(features, self.model.classes)
+                    sums[features, group] = _parts("", sum_over(state, group, counted, like))
+                own |= {f"group{i}{name}": part for name, part in sums[features, group].items()}
+            found[client] = own
+        return found
+
+    def _ledger(self) -> State:
+        """Return what noise needs: a secret of the server's, in a simulation the run's seed."""
+        spent_epsilon(self.hyper.noise, 1, self.hyper.noise_delta)  # refused before the first round
+        simulated = self.population.registry.simulated
+        secret = self.settings.rounds.seed if simulated else secrets.randbits(62)
+        return {SECRET: torch.tensor([secret]), RELEASES: torch.zeros(1, dtype=torch.int64)}
+
+    def _all_released(self, state: State) -> dict[int, Statistics]:
+        """Return everybody's sums as they may leave the server: the same with the same noise.
+
+        A sample is in those of one number of features alone, so all of them are one release.
+        """
+        sums = by_features(state)
+        if not self.hyper.noise:
+            return sums
+        found = {}
+        for features, one in sums.items():
+            whose = EVERYBODY if features == max(sums) else f"{EVERYBODY} {features}"
+            content = _name(one.gram, one.cross)
+            seed = derive_seed(int(state[SECRET]), whose, content, "noise on sums")
+            found[features] = noisy(one, self.hyper.noise, np.random.default_rng(seed))
+        return found
+
+    def _counts_as(self, state: State) -> dict[str, int]:
+        return counts_as(state, self._most)
+
+    @property
+    def _most(self) -> float:
+        """Of everybody's median, what one person counts at most; with noise 0, which is no bound.
+
+        A median of others' samples moves with each sample of theirs, and with it all that it
+        bounds: noise that hid that, too, would be many times as large.
+        """
+        return 0.0 if self.hyper.noise else self.settings.robust.most_examples
+
+
+def _released_anew(before: State, after: State) -> State:
+    """Return the part of the state that counts releases: other sums leave with other noise."""
+    new = int(after[VERSIONS][0] not in (before[VERSIONS][0], 0))
+    return {RELEASES: after[RELEASES] + new}
+
+
+def _facts(upload: Bundle, before: Facts) -> Facts:
+    """Return what is known of a person who sent sums; `upload.examples` are those trusted."""
+    samples = int((came(upload).class_sums[:, 0] // UNIT).sum())
+    return replace(
+        before,
+        samples=samples,
+        trusted=min(samples, upload.examples),
+        version=upload.version,
+    )
+
+
+def _parts(name: str, sums: Statistics) -> dict[str, Part]:
+    """Return sums as they travel, under a name."""
+    sent = Portable.of(sums)
+    exponent = np.array([sent.exponent], np.float32)
+    return {
+        f"{name}.{GRAM}": Floats(sent.gram),
+        f"{name}.{CROSS}": Floats(sent.cross),
+        f"{name}.exponent": Floats(exponent),
+    }
+
+
+def _name(*content: NDArray[np.generic]) -> int:
+    """Return a number that names content, never 0."""
+    digest = hashlib.blake2b(digest_size=8)
+    for one in content:
+        digest.update(np.ascontiguousarray(one).tobytes())
+    return (int.from_bytes(digest.digest(), "little") >> 1) or 1

@@ -1,0 +1,47 @@
+"""ProtoHAR, the server half (Cheng et al. 2023): FedAvg of the bodies, the means of prototypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedavg import FedAvgStrategy
+from strategies.parts.prototype_means import (
+    check_prototypes,
+    known_prototypes,
+    mean_prototypes,
+    no_prototypes,
+)
+from strategies.rounds.server_half import State
+
+
+class ProtoHARStrategy(FedAvgStrategy):
+    """State: the body by its names in the model, the prototypes, and which there are."""
+
+    def init(self, model: Model) -> State:
+        """Return the clients' common start, and no prototype."""
+        start = model.init(1, self.settings.rounds.seed)
+        return {name: start[name][0] for name in self._body(model)} | no_prototypes(model)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody the body, and the prototypes of all classes that have one."""
+        body = {name: Floats(state[name].numpy()) for name in self._body(self.model)}
+        return [Bundle(tensors=body | known_prototypes(state))] * len(clients)
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """See :func:`check_prototypes`."""
+        check_prototypes(upload, partial(self.refuse, client))
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average the bodies by samples, and each class's prototypes."""
+        body = self.mean(uploads, {name: state[name] for name in self._body(self.model)})
+        return body | mean_prototypes(state, uploads, self.settings.robust), []
+
+    def _body(self, model: Model) -> tuple[str, ...]:
+        return model.parameters_of(model.body(self.hyper.head_layers))

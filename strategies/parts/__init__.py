@@ -1,0 +1,1 @@
+"""What several server halves share: means, groups, distances, prototypes, masks, rosters."""

@@ -1,0 +1,176 @@
+"""Modules of one's own under every method and engine: as good a model as ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub.engines.simulation import build_strategy, train_method
+from fedsub.export.formats import export
+from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.engine_tests import (
+    CLIENTS,
+    ROUNDS,
+    by_deployment,
+    by_ray,
+    engine_models,
+    two_people,
+)
+from fedsub.testing.runs import Run, assert_equal, people
+from fedsub_client.device import Device
+from fedsub_client.loaded_model import load_model
+from fedsub_core.config.run_config import RunConfig, from_flat
+from fedsub_core.data.federation import write_federation
+from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.methods.table import METHODS
+from fedsub_server.results import DATABASE_FILE, MODELS
+from fedsub_server.resuming import SERVER
+from fedsub_server.rundb import RunDatabase
+
+from ..fedsub_core.models.modules import MODULES
+
+RunMethod = Callable[..., Run]
+FILE = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
+#: What they need of a model is found layer by layer.
+OF_UNITS = {"fedsub", "fedsub-gated"}
+STATISTICS = {"1.running_mean", "1.running_var"}
+NORM = STATISTICS | {"1.weight", "1.bias"}
+
+
+def place(name: str) -> str:
+    return f"{FILE}:{MODULES[name].__name__}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_trains_a_module(name: str, run_method: RunMethod) -> None:
+    if name in OF_UNITS:
+        with pytest.raises(ConfigError, match="a torch module, whose units are not known"):
+            run_method(name, rounds=2, model=place("normalised"))
+        return
+    run = run_method(name, rounds=2, model=place("normalised"))
+    losses = run.metric("loss")
+    assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
+    assert not [row for row in run.rows if row.metric == "refused_replies"]
+    if not METHODS[name].model:
+        for model in run.models().values():
+            assert model.keys() >= STATISTICS
+
+
+@pytest.mark.parametrize(
+    ("norm", "stay"), [("averaged", set()), ("local", NORM), ("static", STATISTICS)]
+)
+@pytest.mark.parametrize("name", ["fedavg", "ditto", "fedrep", "apfl", "fedmef"])
+def test_what_stays_at_home(name: str, norm: str, stay: set[str], run_method: RunMethod) -> None:
+    run = run_method(name, rounds=2, model=place("normalised"), norm=norm)
+    sent = {tensor for upload in run.uploads[-1].values() for tensor in upload.tensors}
+    assert sent and not sent & stay
+    assert NORM - stay <= sent
+    first, *others = run.models().values()
+    assert first.keys() >= NORM
+    for tensor in stay:
+        assert any(not torch.equal(first[tensor], other[tensor]) for other in others)
+
+
+def test_a_resumed_run_ends_in_the_same_bits(run_method: RunMethod) -> None:
+    keys = {"model": place("normalised"), "norm": "local", "rounds": 3}
+    whole, first = run_method("ditto", **keys), run_method("ditto", until=2, **keys)
+    rest = run_method("ditto", after=first, **keys)
+    assert_equal(rest.states[-1], whole.states[-1])
+    for client in whole.models():
+        assert_equal(rest.client_state(client), whole.client_state(client))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_devices_train_what_one_process_does(
+    module: str, run_method: RunMethod, tmp_path: Path
+) -> None:
+    federation = people()
+    write_federation(tmp_path / "data", federation)
+    keys = {"data": str(tmp_path / "data"), "model": place(module), "lr": 0.05, "rounds": 2}
+    run = run_method("ditto", federation, **keys)
+    config = RunConfig(method="ditto", beside="", batch_size=16, **keys)  # type: ignore[arg-type]
+    strategy, grid = build_strategy(config, "ditto"), DeviceGrid(config, 4)
+    strategy.run_name = "one run"
+    strategy.start(grid)
+    assert strategy.state is not None
+    for key, tensor in strategy.state.items():
+        torch.testing.assert_close(tensor, run.states[-1][key], atol=1e-6, rtol=0)
+    for i, client in enumerate(federation.clients):
+        saved = grid.saved(i)
+        assert saved.model is not None
+        for key, tensor in run.models()[client].items():
+            torch.testing.assert_close(saved.model.params[key], tensor, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_models_file_is_used_with_its_builder(module: str, tmp_path: Path) -> None:
+    federation = people()
+    config = RunConfig(method="fedavg", beside="", model=place(module), rounds=1, lr=0.05)
+    train_method(config, "fedavg", federation, tmp_path, lambda round: None)
+    file = tmp_path / MODELS / "p1.safetensors"
+    with pytest.raises(RunError, match=r"got no --model, expected --model .*, if you trust"):
+        load_model(file)
+    with pytest.raises(RunError, match=r"got --model os:getcwd, expected --model"):
+        load_model(file, "os:getcwd")
+    model = load_model(file, place(module))
+    x = federation.clients["p1"].x[:9]
+    probabilities = model.probabilities(x)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    for format in ("onnx", "torchscript", "safetensors"):
+        found = export(model, format, tmp_path / f"model.{format}")
+        assert found is not None and found < 1e-5
+    again = load_model(tmp_path / "model.safetensors", place(module))
+    np.testing.assert_array_equal(again.probabilities(x), probabilities)
+
+
+def test_a_device_runs_no_code_that_its_owner_did_not_name(tmp_path: Path) -> None:
+    from flwr.app import Context, RecordDict
+
+    from fedsub_core.config.run_config import to_flat
+
+    write_federation(tmp_path / "data", people())
+    config = RunConfig(method="fedavg", beside="", model=place("recurrent"))
+    node = {"client-id": "p1", "data": str(tmp_path / "data"), "state-dir": str(tmp_path)}
+    for own in ({}, {"model": "os:getcwd"}):
+        with pytest.raises(RunError, match=r"client 'p1': asked to build .*, which is code of"):
+            Device(Context(1, 1, node | own, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
+    Device(Context(1, 1, node | {"model": config.model}, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [by_ray, by_deployment], ids=["ray", "deployed"])
+def test_a_module_is_equal_in_every_engine(engine: Callable[..., Path], tmp_path: Path) -> None:
+    federation = two_people(tmp_path / "data")
+    keys = {
+        "data": str(tmp_path / "data"),
+        "method": "ditto",
+        "beside": "fedavg",
+        "model": place("normalised"),
+        "norm": "local",
+        "rounds": ROUNDS,
+        "evaluate-every": ROUNDS,
+        "lr": 0.05,
+    }
+    folder = engine(keys, tmp_path / "engine")
+    for name in ("ditto", "fedavg"):
+        train_method(from_flat(keys), name, federation, tmp_path / name, lambda round: None)
+        with RunDatabase(folder / name / DATABASE_FILE) as one:
+            round, theirs = one.load()
+        with RunDatabase(tmp_path / name / DATABASE_FILE) as other:
+            _, ours = other.load()
+        assert round == ROUNDS
+        for key, tensor in ours[SERVER].items():
+            torch.testing.assert_close(theirs[SERVER][key], tensor, atol=1e-6, rtol=0)
+        found = engine_models(folder, name, "ditto", place("normalised"))
+        assert len(found) == CLIENTS
+        for client, model in found.items():
+            file = tmp_path / name / MODELS / f"{client}.safetensors"
+            expected = load_model(file, place("normalised")).params
+            assert set(expected) >= NORM
+            for key, tensor in expected.items():
+                torch.testing.assert_close(model[key], tensor, atol=1e-6, rtol=0)
