@@ -17,7 +17,7 @@ from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
 from fedsub_core.methods.prototypes import COUNTS
-from fedsub_core.wire.bundles import Bundle, Dense, FloatArray, FloatPart, Part, Rows
+from fedsub_core.wire.bundles import Bundle, FloatArray, Floats, Part
 
 #: What is no model among the tensors of uploads.
 NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS)
@@ -57,11 +57,11 @@ def changed(scene: Scene, change: Change, upload: Bundle | None = None) -> Bundl
     upload = scene.upload if upload is None else upload
     tensors: dict[str, Part] = {}
     for name, part in upload.tensors.items():
-        if not isinstance(part, FloatPart) or not _is_model(name):
+        if not isinstance(part, Floats) or not _is_model(name):
             tensors[name] = part
             continue
         before = scene.received.tensors.get(name)
-        start = before.values if isinstance(before, Dense) else None
+        start = before.values if isinstance(before, Floats) and before.at.everywhere else None
         values = np.clip(change(name, part.values, start), -1e6, 1e6)
         tensors[name] = replace(part, values=values.astype(np.float32))
     return replace(upload, tensors=tensors)
@@ -111,7 +111,7 @@ def drifting(scene: Scene) -> Bundle:
 def last_layer(scene: Scene) -> Bundle:
     """Be honest but for the last layer, whose update goes the other way, ten times."""
     sent = scene.upload.tensors.items()
-    model = [n for n, part in sent if isinstance(part, FloatPart) and _is_model(n)]
+    model = [n for n, part in sent if isinstance(part, Floats) and _is_model(n)]
     if not model:
         return scene.upload
     last = {n for n in model if n.rpartition(".")[0] == model[-1].rpartition(".")[0]}
@@ -132,7 +132,7 @@ def copied(scene: Scene) -> Bundle:
 def outlying(scene: Scene) -> Bundle:
     """Put prototypes where nobody is."""
     found = scene.upload.tensors.get(PROTOTYPES)
-    if not isinstance(found, Rows):
+    if not isinstance(found, Floats):
         return scene.upload
     away = replace(found, values=found.values * np.float32(1000))
     return replace(scene.upload, tensors={**scene.upload.tensors, PROTOTYPES: away})
@@ -141,8 +141,8 @@ def outlying(scene: Scene) -> Bundle:
 def best(upload: Bundle, most: float = 1.0) -> Bundle:
     """Return an upload with the best scores: a score above `most` is refused."""
     score = upload.tensors.get(SCORE)
-    if isinstance(score, Dense):
-        great = Dense(((score.values > 0) * most).astype(np.float32))
+    if isinstance(score, Floats):
+        great = Floats(((score.values > 0) * most).astype(np.float32))
         upload = replace(upload, tensors={**upload.tensors, SCORE: great})
     return upload
 
@@ -154,13 +154,13 @@ def many(attack: Attack) -> Attack:
         upload = attack(scene)
         examples = MANY
         counts = upload.tensors.get(COUNTS)
-        if isinstance(counts, Dense):  # they must add up, as float32
+        if isinstance(counts, Floats):  # they must add up, as float32
             held = counts.values > 0
             shown = np.where(held, np.float32(2**40), np.float32(0)).astype(np.float32)
-            upload = replace(upload, tensors={**upload.tensors, COUNTS: Dense(shown)})
+            upload = replace(upload, tensors={**upload.tensors, COUNTS: Floats(shown)})
             examples = 2**40 * int(held.sum())
         score = upload.tensors.get(SCORE)
-        if isinstance(score, Dense) and score.values.max() > 1:  # scores are samples
+        if isinstance(score, Floats) and score.values.max() > 1:  # scores are samples
             upload = best(upload, float(2**40))
         return replace(upload, examples=examples)
 

@@ -3,6 +3,7 @@
     python benchmarks/attacks.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 30]
         [--malicious 1] [--methods fedavg ditto ...] [--attacks ...] [--seeds 0 1 2]
         [--defences clip clip,median clip,multi-krum] [--lr 0.05] [--out attacks.csv]
+    python benchmarks/attacks.py --table benchmarks/attacks.csv [more.csv ...]
 
 The attacks are in `attackers.py`. The first `--malicious` people attack in every round, all alike;
 they are in the run's data, so without an attack they train as everybody. `fedsub-mixing` is FedSub
@@ -27,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from attack_tables import HEAD, beyond, by_method, read, write
 from attackers import ASLEEP, ATTACKS, Scene
 
 from fedsub.engines.cohort_grid import CohortGrid
@@ -54,6 +56,9 @@ METHODS = (*(name for name in TABLE if name != "local"), "fedsub-mixing")
 DEFENCES = ("clip", "clip,median", "clip,multi-krum")
 #: A backdoor: the last features, so many deviations from their means, stand for the last class.
 TRIGGER, AWAY = 3, 5.0
+TABLES = (
+    "files of numbers: print their tables, write all lines to the first; the last of equal keys"
+)
 #: By how much a sum of squares in a handshake is too large.
 HANDSHAKE = 1e8
 #: What the lines of results begin with.
@@ -152,7 +157,8 @@ def honest_result(
     """
     method = name.removesuffix("-mixing")
     mixing = MIXING if name != method else {}
-    config = read_config(None, {**keys, **mixing, "method": method, "beside": ""})
+    consent = {f"{method}.{need.replace('_', '-')}": True for need in TABLE[method].needs}
+    config = read_config(None, {**keys, **mixing, **consent, "method": method, "beside": ""})
     grid = build_grid(config, method, poisoned(people, malicious, attack))
     strategy = build_strategy(config, method)
     infect(grid.cohorts, malicious, attack, config.rounds)
@@ -188,10 +194,16 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--out", type=Path, help="a CSV file that the numbers are added to")
+    parser.add_argument("--table", nargs="+", type=Path, help=TABLES)
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
     if given.tiny:
         given = parser.parse_args([*TINY, *sys.argv[1:]])
+    if given.table:
+        lines = read(given.table)
+        write(lines, given.table[0])
+        print("\n".join([*by_method(lines, DEFENCES[0]), "", *beyond(lines, DEFENCES[0])]))
+        return
     logging.getLogger("fedsub").setLevel(logging.ERROR)  # each refused upload is a line
     people = load_federation(given.data)
     names = list(people.clients)[: given.clients]
@@ -233,7 +245,7 @@ def table(
                 in_words(found, [calm.get((defence, s), nan) for s in given.seeds], attack)
             )
             if given.out:
-                write(given.out, [name, attack, defence, len(malicious)], given.seeds, found)
+                note(given.out, [name, attack, defence, len(malicious)], given.seeds, found)
         print(f"{name} {attack}".ljust(38), *(f"{one:>24}" for one in shown), flush=True)
 
 
@@ -256,7 +268,7 @@ def in_words(
     return f"{lost:.1f}" + (f" ({fell:.2f})" if attack.startswith("backdoor") else "")
 
 
-def write(
+def note(
     path: Path,
     about: Sequence[object],
     seeds: Sequence[int],
@@ -267,8 +279,7 @@ def write(
     with path.open("a", newline="") as file:
         lines = csv.writer(file)
         if new:
-            head = ["method", "attack", "robust", "malicious", "seed", "macro_f1", "backdoor"]
-            lines.writerow(head)
+            lines.writerow(HEAD)
         for seed, one in zip(seeds, found, strict=True):
             lines.writerow([*about, seed, *(("", "") if one is None else one)])
 

@@ -28,7 +28,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.fedsub import RELEVANCE_RULES
 from fedsub_core.options import Value
-from fedsub_core.wire.bundles import Bundle, Declaration, FloatArray, FloatPart
+from fedsub_core.wire.bundles import Bundle, Declaration, FloatArray, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.envelope import Envelope
@@ -104,7 +104,7 @@ def speed(people: Federation, method: str) -> None:
         part.values
         for upload in uploads
         for name, part in upload.tensors.items()
-        if isinstance(part, FloatPart) and not sends[name].exact
+        if isinstance(part, Floats) and not sends[name].exact
     ]
     size = sum(array.nbytes for array in tensors)
     start = time.perf_counter()

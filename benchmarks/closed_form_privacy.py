@@ -41,7 +41,7 @@ METHOD = "fedsub-ridge"
 
 
 def encoded(people: Federation, keys: dict[str, Value]) -> list[tuple[np.ndarray, ...]]:
-    """Return everybody's features as a run makes them: trained x and y, tested x."""
+    """Return everybody's features as a run makes them: trained x and y, tested x and y."""
     config = read_config(None, {**keys, "method": METHOD, "beside": "", "rounds": 1})
     grid, strategy = build_grid(config, METHOD, people), build_strategy(config, METHOD)
     strategy.start(grid)
@@ -49,7 +49,7 @@ def encoded(people: Federation, keys: dict[str, Value]) -> list[tuple[np.ndarray
     for cohort in grid.cohorts:
         train, test = cohort.data.at(1, strategy.population.agreed.scaling)
         for i, (n, m) in enumerate(zip(train.counts, test.counts, strict=True)):
-            parts = train.x[i, :n], train.y[i, :n], test.x[i, :m]
+            parts = train.x[i, :n], train.y[i, :n], test.x[i, :m], test.y[i, :m]
             found.append(tuple(part.numpy() for part in parts))
     grid.close()
     return found
@@ -65,10 +65,10 @@ def novelty(sums: Statistics, scale: Scale, x: np.ndarray) -> np.ndarray:
 
 def membership(people: list[tuple[np.ndarray, ...]], classes: int) -> tuple[float, float]:
     """Return areas under the curve by people's own sums, and by everybody's."""
-    sums = [statistics(x, y, classes) for x, y, _ in people]
+    sums = [statistics(x, y, classes) for x, y, *_ in people]
     everybody = total(sums)
     scale, own, shared = Scale.of(everybody), [], []
-    for (x, _, other), mine in zip(people, sums, strict=True):
+    for (x, _, other, _), mine in zip(people, sums, strict=True):
         labels = np.r_[np.ones(len(x)), np.zeros(len(other))]
         both = np.concatenate([x, other])
         own.append(roc_auc_score(labels, -novelty(mine, scale, both)))

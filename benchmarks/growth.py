@@ -28,7 +28,7 @@ from simulation import Rounds, federation  # a script beside this one
 from fedsub_core.config.run_config import read_config
 from fedsub_core.training.loop import train
 from fedsub_core.turn import Turn
-from strategies.fedsub.clustering import cluster_classes
+from strategies.methods.fedsub.clustering import cluster_classes
 
 TINY = ["--clients", "8", "16", "--samples", "30", "--rounds", "2"]
 #: What the lines of results begin with.

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.studies.tuning import tuning_run
-from fedsub_client.learners.fedsub_gated.smoothing import MEAN, smoothed
+from fedsub_client.methods.fedsub_gated.smoothing import MEAN, smoothed
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation

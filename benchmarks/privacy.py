@@ -33,10 +33,10 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.data.standardise import apply
 from fedsub_core.methods.table import METHODS
-from fedsub_core.models.chain import Params
+from fedsub_core.models.model import Params
 from fedsub_core.options import Value
 from fedsub_core.training.objectives import cross_entropy
-from strategies.roster import Roster
+from strategies.parts.roster import Roster
 from strategies.rounds.strategy import PersonalizedStrategy
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
@@ -79,7 +79,7 @@ def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrateg
         with torch.no_grad():
             learner = cohort.learner
             # The server gets one model, even where a person has several.
-            whole = one.keys() == learner.predictor.parameter_shapes.keys()
+            whole = one.keys() == learner.predictor.tensor_shapes.keys()
             logits = (learner.predictor if whole else learner.model).forward(one, scaled)
         found.append(cross_entropy(logits, y)[0])
     return found

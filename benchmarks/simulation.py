@@ -28,13 +28,14 @@ from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.cohort import Cohort
-from fedsub_client.learners.fedsub.learner import FedSubLearner
-from fedsub_client.learners.fedsub.relevance import unit_relevance
+from fedsub_client.methods.fedsub.learner import FedSubLearner
+from fedsub_client.methods.fedsub.relevance import unit_relevance
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.stacks import Stack
+from fedsub_core.models.chain import require_chain
 from fedsub_core.training.loop import train
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -129,7 +130,7 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
     def relevance(rule: str) -> Callable[[], None]:
         def work(cohort: Cohort, data: Stack) -> object:
             params = learner.get(cohort.state, "model")
-            return unit_relevance(model, params, data, rule, "logits")
+            return unit_relevance(require_chain(model), params, data, rule, "logits")
 
         return everywhere(work)
 

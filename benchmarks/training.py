@@ -24,14 +24,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub_client.learners.fedsub.relevance import block_samples, unit_relevance
+from fedsub_client.methods.fedsub.relevance import block_samples, unit_relevance
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.data.stacks import Stack
 from fedsub_core.kernels.library import switched_off
-from fedsub_core.models.chain import Model, Params, Step
+from fedsub_core.models.chain import Chain, Step, require_chain
 from fedsub_core.models.layers import Affine
+from fedsub_core.models.model import Params
 from fedsub_core.models.to_torch import to_torch
 from fedsub_core.training.loop import train
 from fedsub_core.turn import Turn
@@ -63,7 +64,7 @@ AIMS = {
 LINES = tuple(AIMS)
 
 
-def slice_loop(model: Model, params: Params, data: Stack) -> Callable[[], None]:
+def slice_loop(model: Chain, params: Params, data: Stack) -> Callable[[], None]:
     """Return an epoch of every client's as people write it, cutting batches by index."""
     own = ({name: tensor[i] for name, tensor in params.items()} for i in range(len(data.clients)))
     nets = [to_torch(model, one).requires_grad_() for one in own]
@@ -83,7 +84,7 @@ def slice_loop(model: Model, params: Params, data: Stack) -> Callable[[], None]:
 class Products:
     """The matrix products of passes over blocks of samples, on made-up activations."""
 
-    model: Model
+    model: Chain
     params: Params
     block: Tensor
     times: int
@@ -118,7 +119,7 @@ class Products:
         return found
 
 
-def products(model: Model, params: Params, data: Stack) -> dict[str, Callable[[], None]]:
+def products(model: Chain, params: Params, data: Stack) -> dict[str, Callable[[], None]]:
     """Return the products of an epoch and of a relevance pass, by name."""
     steps, size = -(-max(data.counts) // BATCH), min(block_samples(model), max(data.counts))
     one = {name: tensor[:1] for name, tensor in params.items()}
@@ -150,7 +151,7 @@ def contenders(people: Federation) -> dict[str, Callable[[], None]]:
     few = read_config(None, {**said, "fedsub.relevance-samples": FEW})
     cohort = build_grid(config, "fedsub", people).cohorts[0]
     learner = cohort.learner
-    model, turn = learner.model, Turn(1, 1, 0)
+    model, turn = require_chain(learner.model), Turn(1, 1, 0)
     data, _ = cohort.data.at(turn.round, None)
     params = learner.get(cohort.state, "model")
 

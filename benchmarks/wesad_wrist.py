@@ -1,10 +1,11 @@
 """Seconds to turn 24.1 h of real wrist recordings (15 people) into features, on two processes.
 
     python benchmarks/wesad_wrist.py [--data ../shared/data/wesad-wrist-raw] [--clients 15]
-        [--workers 2] [--out FOLDER]
+        [--workers 2] [--out FOLDER [--raw-hz 16]]
 
 The recordings lie there as compact arrays, with acceleration and labels at 4 Hz; from there on they
-take the way of the official files. `--out` writes the federation.
+take the way of the official files. `--out` writes the federation. With `--raw-hz` nothing is timed:
+it writes the windows themselves, 60 s every 5 s, as a federation has one rate all signals at that.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub_core.data.federation import write_federation
+from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 from fedsub_data.preparing.options import WESADOptions
 from fedsub_data.preparing.preparation import each_person
 from fedsub_data.preparing.wesad.preparer import together, windows_of
-from fedsub_data.preparing.wesad.recording import Recording, Signal, Windows
+from fedsub_data.preparing.wesad.recording import CLASSES, Recording, Signal, Windows
+from fedsub_data.preparing.windows import Array, stretches, window_starts
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--clients", "1", "--workers", "1"]
@@ -32,6 +34,8 @@ TINY = ["--clients", "1", "--workers", "1"]
 SLOW = True
 #: What the lines of results begin with.
 LINES = ("S2 ", "people:", "windows kept:")
+#: Seconds of raw windows, and from one to the next.
+RAW_S, STEP_S = 60, 5
 ARRAYS = {  # the file, samples a second, and what its integers were multiplied with
     "BVP": ("bvp_64hz_int32_x100", 64, 100),
     "EDA": ("eda_4hz_float32", 4, 1),
@@ -66,14 +70,62 @@ def timed(recording: Recording, options: WESADOptions) -> tuple[Windows, float]:
     return windows_of(recording, options), time.perf_counter() - start
 
 
+def at_rate(signal: Signal, rate_hz: int) -> Array:
+    """Return a signal [n, axes] at another rate: means of what lies between, or lines."""
+    values = signal.values.reshape(len(signal.values), -1)
+    if (many := int(signal.rate_hz) // rate_hz) >= 1:
+        means: Array = values[: len(values) // many * many].reshape(-1, many, values.shape[1])
+        return np.asarray(means.mean(1))
+    now = np.arange(len(values) * rate_hz // int(signal.rate_hz)) / rate_hz
+    before = np.arange(len(values)) / signal.rate_hz
+    return np.stack([np.interp(now, before, axis) for axis in values.T], 1)
+
+
+def raw_windows(client: str, recording: Recording, rate_hz: int) -> ClientData:
+    """Return windows [n, 6, samples] that lie inside one stretch of one class."""
+    every = [at_rate(signal, rate_hz) for signal in recording.signals.values()]
+    length = min(map(len, every))
+    signals = np.concatenate([one[:length] for one in every], 1).T.astype(np.float32)
+    rate, x, y, t = int(recording.label_rate_hz), [], [], []
+    for start, end in stretches(recording.label):
+        label = int(recording.label[start])
+        rows = window_starts(start, end, RAW_S * rate, STEP_S * rate) if label in CLASSES else ()
+        for row in rows:
+            first = row * rate_hz // rate
+            x.append(signals[:, first : first + RAW_S * rate_hz])
+            y.append(list(CLASSES).index(label))
+            t.append(row / rate)
+    return ClientData(client, np.stack(x), np.array(y), np.array(t))
+
+
+def raw_federation(people: dict[int, Recording], rate_hz: int) -> Federation:
+    """Return everybody's windows."""
+    card = Card(
+        name="wesad-windows",
+        task="stress and affect detection",
+        classes=tuple(CLASSES.values()),
+        features=("BVP", "EDA", "TEMP", "ACC x", "ACC y", "ACC z"),
+        units="as the device gives them",
+        sampling_rate_hz=float(rate_hz),
+        window_s=float(RAW_S),
+        overlap=1 - STEP_S / RAW_S,
+        time_ordered=True,
+    )
+    named = {f"{number:02d}": one for number, one in people.items()}
+    return Federation(card, {name: raw_windows(name, one, rate_hz) for name, one in named.items()})
+
+
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path(REAL, "wesad-wrist-raw"))
     parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--raw-hz", type=int, choices=(4, 8, 16, 32, 64), help="write raw windows")
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
+    if given.raw_hz is not None and given.out is None:
+        parser.error("--raw-hz: nothing to write to, expected --out FOLDER")
     return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
 
 
@@ -81,6 +133,9 @@ def main() -> None:
     arguments = read_arguments()
     options = WESADOptions(signals="wrist")
     people = dict(list(recordings(arguments.data).items())[: arguments.clients or None])
+    if arguments.raw_hz is not None:
+        write_federation(arguments.out, raw_federation(people, arguments.raw_hz))
+        return
     hours = sum(len(r.label) / r.label_rate_hz for r in people.values()) / 3600
     start = time.perf_counter()
     work = functools.partial(timed, options=options)

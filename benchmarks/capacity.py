@@ -1,0 +1,96 @@
+"""What weak devices get and give: macro F1 of weak and strong people in one federation.
+
+    python benchmarks/capacity.py [--data uci-har:0.05 wisdm-windows:0.2] [--capacity 0.25,0.5,1]
+        [--seeds 5]
+
+`fedsub-ridge`, three rounds, on real federations in the folder FEDSUB_DATA, each with the share of
+its labels that is kept. People take the capacities in turn. Of the people of each capacity: their
+mean F1 in that federation, if all held everything, and if all held as little as they.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.config.capacities import capacities
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+ROUNDS = 3
+TINY = ["--data", "watch:1", "--capacity", "0.5,1", "--seeds", "1"]
+#: What the lines of results begin with.
+LINES = ("watch, capacity 0.5", "watch, capacity 1")
+Scores = Mapping[str, float]
+
+
+def scores(people: Federation, keys: Mapping[str, str], seed: int, capacity: str) -> Scores:
+    """Return everybody's macro F1 after the last round."""
+    given = {"seed": str(seed), "capacity": capacity, "method": "fedsub-ridge", "beside": ""}
+    given |= {"rounds": str(ROUNDS), "evaluate-every": str(ROUNDS), "device": "cpu"}
+    config = read_config(None, {**given, **keys})
+    grid, strategy = (
+        build_grid(config, config.method, people),
+        build_strategy(config, config.method),
+    )
+    found = {}
+
+    def note(round: int, state: object, rows: object) -> None:
+        for row in rows:  # type: ignore[attr-defined]
+            if row.metric == "macro_f1":
+                found[row.client] = row.value
+
+    strategy.on_round = note
+    strategy.start(grid)
+    grid.close()
+    return found
+
+
+def compare(name: str, share: str, mixed: str, seeds: int) -> None:
+    """Print a line for each capacity."""
+    people = load_federation(name if name == "watch" else str(Path(REAL, name)))
+    of, keys = capacities(mixed, list(people.clients)), {"train-share": share}
+    levels = sorted(set(of.values()))
+    runs = {
+        text: [scores(people, keys, seed, text) for seed in range(seeds)]
+        for text in dict.fromkeys([mixed, "1", *(f"{level:g}" for level in levels)])
+    }
+    for level in levels:
+        those = [client for client, own in of.items() if own == level]
+
+        def mean(text: str, those: list[str] = those) -> float:
+            return statistics.fmean(run[client] for run in runs[text] for client in those)
+
+        print(
+            f"{name}, capacity {level:g}, {len(those)} people: {mean(mixed):.3f} together, "
+            f"{mean('1'):.3f} if all held all, {mean(f'{level:g}'):.3f} if all held as little",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="+", default=["uci-har:0.05", "wisdm-windows:0.2"])
+    parser.add_argument("--capacity", default="0.25,0.5,1")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    if given.tiny:
+        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    torch.set_num_threads(1)
+    for one in given.data:
+        name, _, share = one.partition(":")
+        compare(name, share, given.capacity, given.seeds)
+
+
+if __name__ == "__main__":
+    main()
