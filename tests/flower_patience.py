@@ -1,4 +1,4 @@
-"""How long Flower's processes take to notice that another has died: a minute, here 20 s.
+"""How long Flower's processes take to notice that another has died: a minute, here 30 s.
 
 ``FEDSUB_FLOWER_PATIENCE=1`` leaves them their minute, which docs/deployment.md's figures are of.
 """

@@ -46,7 +46,7 @@ SETTINGS: dict[str, str | int | float | bool] = {
 LOST = ("messages_resent", "late_replies", "slow_replies")
 #: A cut: the device, the round, seconds. Who is away for longer than Flower's patience is given up.
 SHORT = ("device-1", 2, 15.0 if PATIENT else 5.0)
-LONG = ("device-2", 3, 100.0 if PATIENT else 24.0)
+LONG = ("device-2", 3, 100.0 if PATIENT else 34.0)
 #: Whose link nobody touches.
 WATCHED = "device-3"
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from fedsub.deploy import processes
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
 from fedsub_client.saved_state import Saved
@@ -99,8 +100,12 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
 
 @pytest.fixture(scope="module")
 def quick_heartbeats() -> Iterator[None]:
-    """Have Flower's processes that are started now notice within 20 s who has died."""
+    """Have Flower's processes that are started now notice within 30 s who has died.
+
+    Who died is started again after a second: on a busy machine a SuperLink takes long enough.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "RESTART_PAUSE", 1.0)
         for folder in PATH:
             patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
         yield
