@@ -1,0 +1,75 @@
+"""Groups of units of a module, of what its pass showed."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.coupling.labels import FIXED
+from fedsub_core.models.coupling.layers import LAYERS
+from fedsub_core.models.coupling.operations import OPERATIONS
+from fedsub_core.models.coupling.tracer import Tracer
+from fedsub_core.models.units import Member, UnitGroup
+
+
+def unit_groups(module: nn.Module, input_shape: Shape) -> tuple[UnitGroup, ...]:
+    """Return the units of a module for samples of `input_shape`, in the order of its layers.
+
+    The module is not changed.
+
+    Raises
+    ------
+    ConfigError
+        If they cannot be followed through its pass; it names the layer and what it does.
+    """
+    tracer = Tracer(sharing(module).eval(), LAYERS | OPERATIONS)
+    tracer.follow(torch.zeros(2, *input_shape))
+    found = _numbered(tracer)
+    owners = {key: tracer.labels.roots(labels) for key, labels in tracer.axes.items()}
+    return tuple(_group(name, units, owners, tracer.reading) for name, units in found.items())
+
+
+def sharing(module: nn.Module) -> nn.Module:
+    """Return a copy of a module whose tensors are the module's own."""
+    own = [*module.parameters(), *module.buffers()]
+    return copy.deepcopy(module, {id(tensor): tensor for tensor in own})
+
+
+def _numbered(tracer: Tracer) -> dict[str, dict[int, int]]:
+    """Return each group's units, root to number; layers that share a unit are one group."""
+    group_of: dict[int, int] = {}
+    members: dict[int, list[int]] = {}
+    for number, (_, labels) in enumerate(tracer.blocks):
+        roots = [root for root in tracer.labels.roots(labels).tolist() if root > FIXED]
+        joined = sorted({group_of[root] for root in roots if root in group_of} | {number})
+        units = dict.fromkeys([root for one in joined for root in members.pop(one, ())] + roots)
+        members[joined[0]] = list(units)
+        group_of |= dict.fromkeys(units, joined[0])
+    found: dict[str, dict[int, int]] = {}
+    for first, roots in sorted(members.items()):
+        tensor = tracer.blocks[first][0]
+        layer = tensor.rpartition(".")[0]
+        # A layer may make units of several groups.
+        name = tensor if not layer or layer in found else layer
+        if roots:
+            found[name] = {root: i for i, root in enumerate(roots)}
+    return found
+
+
+def _group(
+    name: str,
+    units: dict[int, int],
+    owners: dict[tuple[str, int], Tensor],
+    reading: set[tuple[str, int]],
+) -> UnitGroup:
+    number = torch.full((max(max(units), *(int(o.max()) for o in owners.values())) + 1,), -1)
+    number[list(units)] = torch.tensor(list(units.values()))
+    members = [
+        Member(tensor, axis, found.numpy(), (tensor, axis) in reading)
+        for (tensor, axis), roots in owners.items()
+        if bool(((found := number[roots]) >= 0).any())
+    ]
+    return UnitGroup(name, len(units), tuple(members))
