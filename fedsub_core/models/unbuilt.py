@@ -41,7 +41,7 @@ class Unbuilt:
     norm: str = AVERAGED
 
     def build(self, named: str = "") -> TorchModel:
-        """Return the module with the file's own constants.
+        """Return the module with the file's own constants, and with as many units as the file has.
 
         Parameters
         ----------

@@ -33,7 +33,10 @@ _MOVES = (
 _REDUCES = "mean sum amax amin max min std var median logsumexp prod argmax argmin"
 _ALONG = {"softmax": 1, "log_softmax": 1, "softmin": 1, "cumsum": 1, "normalize": 2}
 _POOLS = ("avg_pool", "max_pool", "lp_pool", "adaptive_avg_pool", "adaptive_max_pool")
-_CONSTANTS = "zeros_like ones_like full_like rand_like new_zeros new_ones new_full new_empty"
+_CONSTANTS = (
+    "zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full "
+    "new_empty new_tensor"
+)
 
 
 def _value_by_value(tracer: Tracer, call: Call) -> Tensor:
@@ -59,15 +62,17 @@ def _value_by_value(tracer: Tracer, call: Call) -> Tensor:
 
 def _move(tracer: Tracer, call: Call) -> Any:
     """Move labels as the values are."""
-    first, *rest = call.args
+    args, named = list(call.args), dict(call.kwargs)
+    first = args.pop(0) if args else named.pop("tensors" if "tensors" in named else "input")
+    given: Any
     if isinstance(first, Tensor):
         before = tracer.of(first)
-        laid = before.contiguous() if call.name == "view" else before
-        moved = call.func(laid, *rest, **call.kwargs)
+        # Labels need not lie in memory as their values do.
+        given = before.contiguous() if call.name == "view" else before
     else:
-        each = [tracer.of(one) for one in first]
-        before = torch.cat([one.flatten() for one in each])
-        moved = call.func(each, *rest, **call.kwargs)
+        given = [tracer.of(one) for one in first]
+        before = torch.cat([one.flatten() for one in given])
+    moved = call.func(given, *args, **named)
     return _whole(tracer, call, before, moved)
 
 

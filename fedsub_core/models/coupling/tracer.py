@@ -120,7 +120,12 @@ class Tracer(TorchFunctionMode):
             if call.name in _READ:
                 self.block(self.of(args[0]), f"reads or writes values of units ({call.name})")
             return out
-        self._note(out, self.rules.get(call.name, unknown)(self, call))
+        try:
+            labels = self.rules.get(call.name, unknown)(self, call)
+        except (IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            does = f"calls {call.name} as is not known ({type(error).__name__}: {error})"
+            raise ConfigError(self.refusal(does)) from error
+        self._note(out, labels)
         return out
 
     def of(self, tensor: Tensor) -> Tensor:

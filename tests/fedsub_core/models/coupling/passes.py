@@ -80,7 +80,7 @@ def dense() -> nn.Module:
     """Return two layers side by side, normalised together, beside the input."""
 
     def does(self: Any, x: Tensor) -> Any:
-        both = self.norm(torch.cat((self.one(x), x, self.other(x)), dim=1))
+        both = self.norm(torch.cat(tensors=(self.one(x), x, self.other(x)), dim=1))
         return self.last(F.adaptive_avg_pool1d(both, 2).flatten(1))
 
     return Pass(
