@@ -89,8 +89,9 @@ def _resize(layer: nn.Module) -> None:
         layer.normalized_shape = tuple(layer.weight.shape)
     elif isinstance(layer, (nn.Embedding, nn.EmbeddingBag)):
         layer.num_embeddings, layer.embedding_dim = layer.weight.shape
-    elif isinstance(layer, nn.RNNBase):
-        layer.input_size = layer.get_parameter("weight_ih_l0").shape[1]
-        layer.hidden_size = layer.get_parameter("weight_hh_l0").shape[1]
+    elif isinstance(layer, (nn.RNNBase, nn.RNNCellBase)):
+        first = "_l0" if isinstance(layer, nn.RNNBase) else ""
+        layer.input_size = layer.get_parameter(f"weight_ih{first}").shape[1]
+        layer.hidden_size = layer.get_parameter(f"weight_hh{first}").shape[1]
     elif isinstance(layer, nn.PReLU):
         layer.num_parameters = len(layer.weight)

@@ -32,6 +32,7 @@ from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
+from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.units import first_units
 from fedsub_server.results import DATABASE_FILE, MODELS
 from fedsub_server.resuming import SERVER
@@ -146,6 +147,7 @@ def test_a_narrow_models_file_is_used_with_the_whole_ones_builder(
     file = tmp_path / "narrow.safetensors"
     file.write_bytes(model_bytes(before))
     after, x = load_model(file, kind), np.random.default_rng(0).normal(size=(9, 3, 20))
+    assert isinstance(after.architecture, TorchModel)
     assert after.architecture.tensor_shapes == small.tensor_shapes
     np.testing.assert_array_equal(after.probabilities(x), before.probabilities(x))
     for format in ("onnx", "torchscript", "safetensors"):

@@ -11,6 +11,7 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.models.coupling.labels import FIXED
 from fedsub_core.models.coupling.layers import LAYERS
 from fedsub_core.models.coupling.operations import OPERATIONS
+from fedsub_core.models.coupling.recurrent import RECURRENT
 from fedsub_core.models.coupling.tracer import Tracer
 from fedsub_core.models.units import Member, UnitGroup
 
@@ -25,7 +26,7 @@ def unit_groups(module: nn.Module, input_shape: Shape) -> tuple[UnitGroup, ...]:
     ConfigError
         If they cannot be followed through its pass; it names the layer and what it does.
     """
-    tracer = Tracer(sharing(module).eval(), LAYERS | OPERATIONS)
+    tracer = Tracer(sharing(module).eval(), LAYERS | RECURRENT | OPERATIONS)
     tracer.follow(torch.zeros(2, *input_shape))
     found = _numbered(tracer)
     owners = {key: tracer.labels.roots(labels) for key, labels in tracer.axes.items()}

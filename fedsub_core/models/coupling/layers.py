@@ -11,9 +11,6 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.coupling.labels import FIXED, spread
 from fedsub_core.models.coupling.tracer import Call, Rule, Tracer, unknown
 
-#: Rows of a recurrent layer's weights that a hidden unit has.
-_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
-
 
 def _linear(tracer: Tracer, call: Call) -> Tensor:
     x, weight, bias = (call.get(*one) for one in ((0, "input"), (1, "weight"), (2, "bias")))
@@ -40,14 +37,12 @@ def _affine(
     made, read = sides
     labels = tracer.of(x)
     axes = tracer.labels.varying(labels)
-    if axes and axis % x.ndim not in axes:
-        if x.shape[axis] != call.shape[axis]:
-            tracer.block(labels, "mixes positions of units, and changes how many there are")
-        tracer.own(weight, made, _fixed(weight.shape[made]))
-        tracer.own(weight, read, _fixed(weight.shape[read]))
-        if call.name != "linear":
-            tracer.block(labels, "mixes units as if they were positions")
-        return labels.narrow(axis, 0, 1).expand(call.shape)
+    if axes and axis % x.ndim not in axes:  # it mixes positions, of each unit for itself
+        for side in sides:
+            tracer.own(weight, side, _fixed(weight.shape[side]))
+        if call.name.startswith("conv"):
+            tracer.block(labels, "takes units for positions")
+        return tracer.labels.greatest(labels, axis).expand(call.shape)
     tracer.own(weight, read, tracer.labels.along(labels, axis), reads=True)
     units = tracer.makes(weight, made)
     tracer.own(bias, 0, units)
@@ -125,40 +120,6 @@ def _embedding(tracer: Tracer, call: Call) -> Tensor:
     return spread(tracer.makes(weight, 1), -1, call.shape)
 
 
-def _recurrent(tracer: Tracer, call: Call) -> Any:
-    """Follow a recurrent layer of any number of layers and directions.
-
-    PyTorch has one ``hidden_size`` for all of them, so that their units are one group.
-    """
-    x, hx, weights, biased, layers, _, _, both, _ = (
-        call.args if len(call.args) == 9 else (None,) * 9
-    )
-    parts = 4 if biased else 2
-    if x is None or len(weights) != parts * layers * (1 + both):
-        raise ConfigError(
-            tracer.refusal(f"is an {call.name} of packed samples, or with projections")
-        )
-    gates = _GATES[call.name]
-    seen = tracer.labels.along(tracer.of(x), -1)
-    hidden = tracer.makes(weights[0], 0).view(gates, -1)[0]
-    for layer in range(layers):
-        for direction in range(1 + both):
-            first = parts * (layer * (1 + both) + direction)
-            w_ih, w_hh, *biases = weights[first : first + parts]
-            rows = tracer.makes(w_ih, 0)
-            tracer.labels.unite(rows.view(gates, -1), hidden)
-            tracer.own(w_ih, 1, seen, reads=True)
-            tracer.own(w_hh, 0, rows)
-            tracer.own(w_hh, 1, hidden, reads=True)
-            for bias in biases:
-                tracer.own(bias, 0, rows)
-        seen = hidden.repeat(1 + both)
-    for state in hx if isinstance(hx, tuple) else (hx,):
-        tracer.labels.unite(tracer.of(state), hidden)
-    each = [spread(seen, -1, call.out[0].shape)]
-    return each + [spread(hidden, -1, state.shape) for state in call.out[1:]]
-
-
 def _channels(tracer: Tracer, x: Tensor) -> Tensor:
     """Return labels of the axis behind that of the samples."""
     labels = tracer.of(x)
@@ -191,5 +152,4 @@ LAYERS: dict[str, Rule] = {
     "prelu": _prelu,
     "embedding": _embedding,
     "embedding_bag": _embedding,
-    **dict.fromkeys(_GATES, _recurrent),
 }

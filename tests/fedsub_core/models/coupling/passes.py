@@ -51,6 +51,20 @@ def stepwise() -> nn.Module:
     return Pass(does, rnn=nn.RNN(3, 6, batch_first=True, bias=False), last=nn.Linear(6, 4))
 
 
+def cells() -> nn.Module:
+    """Return a GRU's steps, and on each an LSTM's, taken by hand."""
+
+    def does(self: Any, x: Tensor) -> Any:
+        low: Any = None
+        high: Any = None
+        for step in x.unbind(2):
+            low = self.gru(step, low)
+            high = self.lstm(low, high)
+        return self.last(torch.cat([low, high[0]], 1))
+
+    return Pass(does, gru=nn.GRUCell(3, 5), lstm=nn.LSTMCell(5, 6), last=nn.Linear(11, 4))
+
+
 def groups_of_channels() -> nn.Module:
     """Return a GroupNorm of four groups of three channels."""
     return nn.Sequential(
@@ -193,13 +207,14 @@ def over_time() -> nn.Module:
     def does(self: Any, x: Tensor) -> Any:
         one, other = self.one(x), self.other(x)
         x = torch.stack([one, other], 1).mean(1)
-        return self.last(self.moments(x).relu()[:, :, -1])
+        return self.last(self.fewer(self.moments(x).relu())[:, :, -1])
 
     return Pass(
         does,
         one=nn.Conv1d(3, 6, 3),
         other=nn.Conv1d(3, 6, 3),
         moments=nn.Linear(18, 18),
+        fewer=nn.Linear(18, 5),
         last=nn.Linear(6, 4),
     )
 
@@ -238,6 +253,7 @@ def normalised_over() -> nn.Module:
 PASSES: dict[str, tuple[Callable[[], nn.Module], Shape, dict[str, int]]] = {
     "bidirectional": (bidirectional, WINDOW, {"gru": 6}),
     "stepwise": (stepwise, WINDOW, {"rnn": 6}),
+    "cells": (cells, WINDOW, {"gru": 5, "lstm": 6}),
     "groups of channels": (groups_of_channels, WINDOW, {"0": 4}),
     "squeezed": (squeezed, WINDOW, {"conv": 8, "down": 5}),
     "dense": (dense, WINDOW, {"one": 5, "other": 7}),
