@@ -40,23 +40,26 @@ def sharing(module: nn.Module) -> nn.Module:
 
 
 def _numbered(tracer: Tracer) -> dict[str, dict[int, int]]:
-    """Return each group's units, root to number; layers that share a unit are one group."""
-    group_of: dict[int, int] = {}
-    members: dict[int, list[int]] = {}
+    """Return each group's units, root to number: a group's are made by the same layers.
+
+    Of layers side by side that are added to another's output, each has a group of its own: it would
+    be empty where units of both were one.
+    """
+    makers: dict[int, dict[int, None]] = {}
     for number, (_, labels) in enumerate(tracer.blocks):
-        roots = [root for root in tracer.labels.roots(labels).tolist() if root > FIXED]
-        joined = sorted({group_of[root] for root in roots if root in group_of} | {number})
-        units = dict.fromkeys([root for one in joined for root in members.pop(one, ())] + roots)
-        members[joined[0]] = list(units)
-        group_of |= dict.fromkeys(units, joined[0])
+        for root in tracer.labels.roots(labels).tolist():
+            if root > FIXED:
+                makers.setdefault(root, {})[number] = None
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for root, numbers in makers.items():
+        alike.setdefault(tuple(numbers), []).append(root)
     found: dict[str, dict[int, int]] = {}
-    for first, roots in sorted(members.items()):
-        tensor = tracer.blocks[first][0]
-        layer = tensor.rpartition(".")[0]
+    for numbers, roots in alike.items():
+        tensors = [tracer.blocks[number][0] for number in numbers]
+        name = tensors[0].rpartition(".")[0]
         # A layer may make units of several groups.
-        name = tensor if not layer or layer in found else layer
-        if roots:
-            found[name] = {root: i for i, root in enumerate(roots)}
+        name = "+".join(tensors) if not name or name in found else name
+        found[name] = {root: i for i, root in enumerate(roots)}
     return found
 
 

@@ -93,7 +93,7 @@ class Tracer(TorchFunctionMode):
             for hook in hooks:
                 hook.remove()
         self.labels.fix(self.of(out))
-        made = torch.cat([torch.zeros(1), *(labels for _, labels in self.blocks)]).long()
+        made = torch.cat([torch.zeros(1, dtype=torch.int64), *(block for _, block in self.blocks)])
         for name, single in self._single.items():
             # What no layer's units met is the same for all of them.
             alone = torch.isin(self.labels.roots(single), self.labels.roots(made), invert=True)

@@ -106,6 +106,22 @@ def dense() -> nn.Module:
     )
 
 
+def side_by_side() -> nn.Module:
+    """Return two layers side by side, and one of all their channels that is added."""
+
+    def does(self: Any, x: Tensor) -> Any:
+        both = torch.cat([self.one(x), self.other(x)], 1).relu()
+        return self.last((both + self.all(both)).mean(2))
+
+    return Pass(
+        does,
+        one=nn.Conv1d(3, 5, 1),
+        other=nn.Conv1d(3, 2, 1),
+        all=nn.Conv1d(7, 7, 1),
+        last=nn.Linear(7, 4),
+    )
+
+
 def gated() -> nn.Module:
     """Return two ways of gating one half of the channels by the other."""
 
@@ -257,6 +273,7 @@ PASSES: dict[str, tuple[Callable[[], nn.Module], Shape, dict[str, int]]] = {
     "groups of channels": (groups_of_channels, WINDOW, {"0": 4}),
     "squeezed": (squeezed, WINDOW, {"conv": 8, "down": 5}),
     "dense": (dense, WINDOW, {"one": 5, "other": 7}),
+    "side by side": (side_by_side, WINDOW, {"one": 5, "other": 2}),
     "gated": (gated, WINDOW, {"first": 6, "second": 5}),
     "tokens": (tokens, (12,), {"embedding": 6, "lstm": 5}),
     "up again": (up_again, WINDOW, {"0": 8, "2": 6}),
