@@ -51,8 +51,8 @@ def _numbered(tracer: Tracer) -> dict[str, dict[int, int]]:
             if root > FIXED:
                 makers.setdefault(root, {})[number] = None
     alike: dict[tuple[int, ...], list[int]] = {}
-    for root, numbers in makers.items():
-        alike.setdefault(tuple(numbers), []).append(root)
+    for root, of in makers.items():
+        alike.setdefault(tuple(of), []).append(root)
     found: dict[str, dict[int, int]] = {}
     for numbers, roots in alike.items():
         tensors = [tracer.blocks[number][0] for number in numbers]
