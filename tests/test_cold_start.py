@@ -50,3 +50,25 @@ def test_it_answers_without_what_computes(words: tuple[str, ...]) -> None:
     loaded = set(done.stderr.split())
     assert done.stdout.strip() and "fedsub.cli" in loaded
     assert not HEAVY & loaded
+
+
+MODEL = """
+import sys
+from fedsub_core.models.kinds import build_model
+from fedsub_core.models.units import first_units
+model = build_model("lstm", (3, 40), 6)
+small, _ = model.narrow(first_units(model, 0.25))
+small.forward(small.init(1, seed=0), __import__("torch").zeros(1, 2, 3, 40))
+print(*sys.modules)
+"""
+
+
+def test_a_model_is_built_without_pytorchs_compiler() -> None:
+    """On a weak device it would take 75 MB and seconds."""
+    done = subprocess.run(
+        [sys.executable, "-c", MODEL], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "fedsub_core.models.torch_model" in loaded and "torch" in loaded
+    assert not {"torch._dynamo", "sympy"} & loaded

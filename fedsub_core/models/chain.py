@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod, sqrt
 
 import torch
@@ -14,8 +15,11 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import chains
 from fedsub_core.kernels.known import Known, known
 from fedsub_core.models.architecture import Layers, Shape
+from fedsub_core.models.chain_units import group_of, narrowed
 from fedsub_core.models.layers import Affine, Layer
 from fedsub_core.models.model import Model, Params, Pass
+from fedsub_core.models.units import UnitGroup, Units, placements
+from fedsub_core.placement import Placement
 from fedsub_core.seeds import generator
 
 
@@ -87,6 +91,16 @@ class Chain(Layers, Model):
         at = self.layers.index(self.affine[-head_layers])
         body = Chain(self.layers[:at], self.input_shape)
         return body, Chain(self.layers[at:], body.output_shape)
+
+    @cached_property
+    def unit_groups(self) -> tuple[UnitGroup, ...]:
+        """The units of each hidden layer."""
+        return tuple(group_of(layer, [reader]) for layer, reader in pairwise(self.affine))
+
+    def narrow(self, units: Units) -> tuple[Chain, Mapping[str, Placement]]:
+        """Return the chain with these units alone, and where its numbers stand in this one's."""
+        places = placements(self.unit_groups, self.parameter_shapes, units)
+        return replace(self, layers=narrowed(self.layers, places)), places
 
     @cached_property
     def widest(self) -> int:

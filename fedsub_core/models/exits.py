@@ -7,18 +7,22 @@ DepthFL (Kim et al., ICLR 2023) use it. Gradients go through autograd: see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain, Step
+from fedsub_core.models.chain_units import group_of, narrowed
 from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.model import Params
 from fedsub_core.models.pooling import Pool
+from fedsub_core.models.units import UnitGroup, Units, placements
+from fedsub_core.placement import Placement
 
 #: Positions that a convolution's channels are averaged to before an exit.
 POSITIONS = 4
@@ -41,8 +45,38 @@ class Exits(Chain):
     @cached_property
     def affine(self) -> tuple[Affine, ...]:
         """The layers that have units: the exits', then the chain's own."""
-        own = tuple(layer for layer in self.layers if isinstance(layer, Affine))
-        return tuple(layer for exit in self.exits for layer in exit.head.affine) + own
+        return tuple(layer for exit in self.exits for layer in exit.head.affine) + self._trunk
+
+    @cached_property
+    def _trunk(self) -> tuple[Affine, ...]:
+        return tuple(layer for layer in self.layers if isinstance(layer, Affine))
+
+    @cached_property
+    def unit_groups(self) -> tuple[UnitGroup, ...]:
+        """The units of each hidden layer, which exits read, too."""
+        readers: dict[str, list[Affine]] = {layer.name: [] for layer in self._trunk}
+        for exit in self.exits:
+            before = [one for one in self.layers[: exit.after] if isinstance(one, Affine)]
+            readers[before[-1].name].append(exit.head.affine[0])
+        return tuple(
+            group_of(layer, [after, *readers[layer.name]]) for layer, after in pairwise(self._trunk)
+        )
+
+    def narrow(self, units: Units) -> tuple[Exits, Mapping[str, Placement]]:
+        """Return the chain with these units alone, its exits, and where its numbers stand."""
+        places = placements(self.unit_groups, self.parameter_shapes, units)
+        layers = narrowed(self.layers, places)
+        exits = tuple(
+            Exit(
+                exit.after,
+                Chain(
+                    narrowed(exit.head.layers, places),
+                    Chain(layers[: exit.after + 1], self.input_shape).output_shape,
+                ),
+            )
+            for exit in self.exits
+        )
+        return replace(self, layers=layers, exits=exits), places
 
     def outputs(
         self, params: Params, x: Tensor, tape: list[Step] | None = None

@@ -24,6 +24,11 @@ class Writes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._last: dict[int, tuple[Any, Any, tuple[Any, ...]]] = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Leave PyTorch's compiler alone, which else is loaded here: 75 MB and seconds."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:

@@ -8,12 +8,14 @@ model does not ask which it has.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
 
 from fedsub_core.models.architecture import Architecture, Shape
+from fedsub_core.models.units import UnitGroup, Units
+from fedsub_core.placement import Placement
 
 #: Stacked tensors ``[clients, ...]`` by name.
 Params = dict[str, Tensor]
@@ -83,6 +85,30 @@ class Model(Architecture):
         ------
         ConfigError
             If the model cannot be cut there.
+        """
+
+    @property
+    @abstractmethod
+    def unit_groups(self) -> tuple[UnitGroup, ...]:
+        """The units that a smaller model can have fewer of, from input to output.
+
+        Raises
+        ------
+        ConfigError
+            If they cannot be found; it names the layer where.
+        """
+
+    @abstractmethod
+    def narrow(self, units: Units) -> tuple[Model, Mapping[str, Placement]]:
+        """Return the model with these units alone, and where its tensors stand in this one's.
+
+        What it computes is what this model does with all numbers of other units 0. A norm over
+        units, as LayerNorm, is then one over those that are left.
+
+        Raises
+        ------
+        ConfigError
+            If units are not known, or are not those of a group; see :data:`Units`.
         """
 
     def settled(self, params: Params, x: Tensor, counts: Sequence[int]) -> Params:

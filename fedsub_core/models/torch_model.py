@@ -23,11 +23,15 @@ from torch.func import functional_call
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import LayerWithUnits, Shape
 from fedsub_core.models.chain import Chain
+from fedsub_core.models.coupling.groups import unit_groups
 from fedsub_core.models.drawing import Builder, drawing, drawn
 from fedsub_core.models.layers import Linear
 from fedsub_core.models.model import Model, Params, Pass
+from fedsub_core.models.narrowing import Narrowed, narrowed, retraced
 from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
 from fedsub_core.models.traced import Trace
+from fedsub_core.models.units import UnitGroup, Units, placements
+from fedsub_core.placement import Placement
 from fedsub_core.seeds import derive_seed
 
 #: Samples whose statistics a norm takes at a test, at most.
@@ -52,6 +56,7 @@ class TorchModel(Model):
     input_shape: Shape
     norm: str = AVERAGED
     _copies: threading.local = field(default_factory=threading.local, repr=False)
+    _narrow: dict[Any, TorchModel] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -63,7 +68,7 @@ class TorchModel(Model):
         return cls(build, module, trace, input_shape, norm)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out the copies of the threads of this process."""
+        """Leave out the copies of the threads of this process, and smaller models."""
         return type(self), (self.build, self.module, self.trace, self.input_shape, self.norm)
 
     @cached_property
@@ -119,6 +124,29 @@ class TorchModel(Model):
             "expected a chain such as mlp or cnn1d, or a method that needs no units (fedavg, "
             "ditto, fedrep and others)"
         )
+
+    @cached_property
+    def unit_groups(self) -> tuple[UnitGroup, ...]:
+        """Units as a pass through the module shows them: :mod:`fedsub_core.models.coupling`."""
+        return unit_groups(self.module, self.input_shape)
+
+    def narrow(self, units: Units) -> tuple[TorchModel, Mapping[str, Placement]]:
+        """Return the module with these units alone, and where its tensors stand in this one's.
+
+        Its first model has the numbers of this one's. Its constants are of these units, too.
+        """
+        every = {**self._all, **{name: tuple(t.shape) for name, t in self.constants.items()}}
+        places = placements(self.unit_groups, every, units)
+        # Modules of a size differ in their constants alone, and are traced once.
+        shapes = tuple(at.shape(every[name]) for name, at in places.items())
+        key = shapes, tuple(places[name] for name in self.constants)
+        if key not in self._narrow:
+            module = narrowed(self.module, places)
+            trace = retraced(module, self.input_shape, self.classes)
+            made = type(self)(self.build, module, trace, self.input_shape, self.norm)
+            self._narrow[key] = made
+        small = replace(self._narrow[key], build=Narrowed(self.build, places))
+        return small, {name: places[name] for name in self.tensor_shapes}
 
     @property
     def layer_names(self) -> tuple[str, ...]:

@@ -112,9 +112,10 @@ def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
 
 def _draws(module: nn.Module, input_shape: Shape) -> bool:
     before = torch.random.get_rng_state()
+    # Of a copy, for statistics of norms move; parameters, which are large, do not.
+    own: dict[int, Any] = {id(parameter): parameter for parameter in module.parameters()}
     try:
-        # Of a copy: statistics of norms move.
-        copy.deepcopy(module).train()(torch.zeros(2, *input_shape))
+        copy.deepcopy(module, own).train()(torch.zeros(2, *input_shape))
     except Exception as error:
         raise ConfigError(
             f"model {type(module).__name__}: training on samples of shape {input_shape} ends in "

@@ -16,6 +16,7 @@ from fedsub_core.models.model import Params
 from fedsub_core.models.names import is_place
 from fedsub_core.models.norms import AVERAGED
 from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.models.units import units_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Unbuilt:
     norm: str = AVERAGED
 
     def build(self, named: str = "") -> TorchModel:
-        """Return the module with the file's own constants.
+        """Return the module with the file's own constants, and with as many units as the file has.
 
         Parameters
         ----------
@@ -60,6 +61,8 @@ class Unbuilt:
         made = build_model(self.kind, self.input_shape, self.classes, self.norm)
         if not isinstance(made, TorchModel):
             raise ConfigError(f"model {self.kind!r}: got a chain, expected the module of the file")
+        if self._narrower(made):
+            made = made.narrow(units_of(made.unit_groups, self.shapes))[0]
         module = made.as_module({name: t[0] for name, t in made.init(1, seed=0).items()})
         own: dict[str, Any] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         got = {name: tuple(t.shape) for name, t in self.constants.items()}
@@ -74,3 +77,14 @@ class Unbuilt:
         for name in made.trained:
             own[name].requires_grad_(True)
         return TorchModel(made.build, module, made.trace, self.input_shape, self.norm)
+
+    def _narrower(self, whole: TorchModel) -> bool:
+        """Return whether the file's tensors are the module's with fewer entries."""
+        shapes = whole.tensor_shapes
+        if self.shapes.keys() != shapes.keys() or self.shapes == shapes:
+            return False
+        pairs = [(own, shapes[name]) for name, own in self.shapes.items()]
+        return all(
+            len(own) == len(all_) and all(n <= most for n, most in zip(own, all_, strict=True))
+            for own, all_ in pairs
+        )

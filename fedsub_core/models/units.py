@@ -1,82 +1,146 @@
-"""Sub-models: the same chain with some of its units, and their way there and back.
+"""Units of a model: what a smaller model keeps or leaves out, and where its numbers then stand.
 
-A unit is an output neuron or an output channel. The inputs of a layer follow the units of the
-layer before it: behind ``Flatten`` channel u owns the inputs ``u * p`` to ``u * p + p - 1``, where
-p is the number of positions. Source: Diao et al., HeteroFL, ICLR 2021, section 3 (nested units);
-here any choice of units.
+A unit is an output neuron, an output channel or a hidden unit of a recurrent layer. Units that can
+only stay or go together are one group: those of layers whose outputs are added are the same units.
+Classes and inputs are none. Source: Diao et al., HeteroFL, ICLR 2021, section 3 (nested units of
+chains); here any choice of units of any model whose pass can be followed
+(:mod:`fedsub_core.models.coupling`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Chain
-from fedsub_core.models.layers import Affine, Conv, Layer, Linear
-from fedsub_core.placement import Placement, owned
+from fedsub_core.models.architecture import Shape
+from fedsub_core.placement import Placement
 
-#: Layer name to the units that are kept, int64, ascending. Layers that are not named keep all.
-Units = Mapping[str, Tensor]
+if TYPE_CHECKING:
+    from fedsub_core.models.model import Model
 
-
-def first_units(model: Chain, share: float) -> Units:
-    """Return the first ``max(1, ceil(share * units))`` units of every hidden layer."""
-    # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
-    sizes = {layer.name: ceil(share * layer.units - 1e-9) for layer in model.affine[:-1]}
-    return {name: torch.arange(max(1, size)) for name, size in sizes.items()}
+#: Group name to the units that are kept, int64, ascending. Groups that are not named keep all.
+Units = Mapping[str, NDArray[np.int64]]
 
 
-def narrow(model: Chain, units: Units) -> tuple[Chain, dict[str, Placement]]:
-    """Return the chain with these units alone, and where its numbers stand in the whole one's.
+@dataclass(frozen=True, eq=False)
+class Member:
+    """An axis of a tensor that a group's units own entries of.
+
+    Parameters
+    ----------
+    tensor : its name; a parameter, a norm's statistic, or a constant of a module.
+    axis : 0 or 1.
+    owners : int64 ``[entries of the axis]``, which unit owns each; -1: none of this group. An
+        LSTM's unit owns four rows, a channel before Flatten as many columns as it has positions.
+    reads : whether these are weights by which a layer reads the units, as columns of a Linear
+        layer; else they make the units: rows, biases, norms.
+    """
+
+    tensor: str
+    axis: int
+    owners: NDArray[np.int64]
+    reads: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class UnitGroup:
+    """Units that are chosen together, and everything that is theirs.
+
+    Parameters
+    ----------
+    name : of the first layer that makes them.
+    size : how many units.
+    members : in the order in which the pass meets them.
+    """
+
+    name: str
+    size: int
+    members: tuple[Member, ...]
+
+
+def first_units(model: Model, share: float) -> dict[str, NDArray[np.int64]]:
+    """Return the first ``max(1, ceil(share * size))`` units of every group.
 
     Raises
     ------
     ConfigError
-        If a layer is unknown, keeps nothing, or its units do not ascend or do not exist; or if
-        outputs of the last layer are left out, which are the classes.
+        If the model's units are not known.
     """
-    _check(model, units)
-    channels = model.input_shape[0]
-    layers: list[Layer | Affine] = []
-    places: dict[str, Placement] = {}
-    inputs = np.arange(channels)
-    for layer in model.layers:
-        if not isinstance(layer, Affine):
-            layers.append(layer)
+    # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
+    sizes = {group.name: ceil(share * group.size - 1e-9) for group in model.unit_groups}
+    return {name: np.arange(max(1, size)) for name, size in sizes.items()}
+
+
+def placements(
+    groups: Sequence[UnitGroup], shapes: Mapping[str, Shape], units: Units
+) -> dict[str, Placement]:
+    """Return where the numbers of a model with these units alone stand in the whole one's.
+
+    Parameters
+    ----------
+    shapes : of the whole model's tensors.
+    units : by group; see :data:`Units`.
+
+    Raises
+    ------
+    ConfigError
+        If a group is unknown, keeps nothing, or its units do not ascend or do not exist.
+    """
+    _check(groups, units)
+    left: dict[str, list[NDArray[np.int64] | None]] = {name: [None, None] for name in shapes}
+    for group in groups:
+        if group.name not in units:
             continue
-        kept = units[layer.name].numpy() if layer.name in units else np.arange(layer.units)
-        columns = owned(inputs, layer.weight_shape[1] // channels)
-        places[f"{layer.name}.weight"] = Placement(kept, columns)
-        places[f"{layer.name}.bias"] = Placement(kept)
-        layers.append(_smaller(layer, len(kept), len(columns)))
-        inputs, channels = kept, layer.units
-    return replace(model, layers=tuple(layers)), places
+        kept = np.zeros(group.size + 1, np.bool_)
+        kept[units[group.name]] = kept[-1] = True  # the last entry answers for owner -1
+        for member in group.members:
+            if member.tensor not in shapes:
+                continue
+            own = np.flatnonzero(kept[member.owners])
+            axes, axis = left[member.tensor], member.axis
+            before = axes[axis]
+            axes[axis] = own if before is None else np.intersect1d(before, own)
+    return {name: _placement(axes, shapes[name]) for name, axes in left.items()}
 
 
-def _check(model: Chain, units: Units) -> None:
-    known = {layer.name: layer for layer in model.affine}
+def units_of(groups: Sequence[UnitGroup], shapes: Mapping[str, Shape]) -> Units:
+    """Return the first units of each group, as many as tensors of these shapes have.
+
+    Modules of the same shapes differ in their numbers alone, whatever units they were.
+    """
+    found: dict[str, NDArray[np.int64]] = {}
+    for group in groups:
+        for member in group.members:
+            each = np.bincount(member.owners + 1, minlength=group.size + 1)
+            if member.tensor in shapes and each[0] == 0 and len({*each[1:]}) == 1:
+                count = shapes[member.tensor][member.axis] // int(each[1])
+                found[group.name] = np.arange(min(max(count, 1), group.size))
+                break
+    return found
+
+
+def _placement(axes: Sequence[NDArray[np.int64] | None], shape: Shape) -> Placement:
+    """Return what is kept of both axes; an axis that is kept whole is not said."""
+    rows, columns = (
+        None if own is None or len(own) == size else own
+        for own, size in zip(axes, (*shape, 0, 0), strict=False)
+    )
+    return Placement(rows, columns)
+
+
+def _check(groups: Sequence[UnitGroup], units: Units) -> None:
+    sizes = {group.name: group.size for group in groups}
     for name, kept in units.items():
-        if name not in known:
-            raise ConfigError(f"units of layer {name!r}: expected one of {', '.join(known)}")
-        most = known[name].units
-        ascending = bool((kept.diff() > 0).all()) and len(kept) > 0
-        if not ascending or int(kept[0]) < 0 or int(kept[-1]) >= most:
+        if name not in sizes:
+            raise ConfigError(f"units of {name!r}: expected a group of {', '.join(sizes)}")
+        ascending = bool((np.diff(kept) > 0).all()) and len(kept) > 0
+        if not ascending or kept[0] < 0 or kept[-1] >= sizes[name]:
             raise ConfigError(
-                f"units of layer {name}: got {kept.tolist()}, expected ascending ones below {most}"
+                f"units of {name}: got {kept.tolist()}, expected ascending ones below {sizes[name]}"
             )
-    last = model.affine[-1]
-    if last.name in units and len(units[last.name]) != last.units:
-        raise ConfigError(f"units of layer {last.name}: its outputs are the classes, keep all")
-
-
-def _smaller(layer: Affine, units: int, inputs: int) -> Affine:
-    if isinstance(layer, Linear):
-        return replace(layer, units=units, inputs=inputs)
-    assert isinstance(layer, Conv)
-    return replace(layer, units=units, channels=inputs)

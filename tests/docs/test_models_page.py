@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from fedsub.cli import cli
@@ -27,3 +29,12 @@ def test_the_pages_model_trains_and_is_exported(
         done = CliRunner().invoke(cli, shlex.split(line), catch_exceptions=False)
         assert done.exit_code == 0, done.output
     assert Path("own.pt").stat().st_size > 1000
+
+
+def test_the_pages_smaller_model_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert "lstm 64 ['lstm.weight_ih_l0'" in capsys.readouterr().out
+    assert names["part"]["lstm.weight_hh_l1"].shape == (1, 12, 3)
+    assert names["small"].forward(names["part"], torch.zeros(1, 2, 3, 128)).shape == (1, 2, 6)

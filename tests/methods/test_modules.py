@@ -24,10 +24,16 @@ from fedsub.testing.engine_tests import (
 from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_client.device import Device
 from fedsub_client.loaded_model import load_model
+from fedsub_client.model_file import model_bytes
+from fedsub_client.personal_model import PersonalModel
 from fedsub_core.config.run_config import RunConfig, from_flat
+from fedsub_core.data.card import Card
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import METHODS
+from fedsub_core.models.kinds import build_model
+from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.models.units import first_units
 from fedsub_server.results import DATABASE_FILE, MODELS
 from fedsub_server.resuming import SERVER
 from fedsub_server.rundb import RunDatabase
@@ -126,6 +132,27 @@ def test_a_models_file_is_used_with_its_builder(module: str, tmp_path: Path) -> 
         assert found is not None and found < 1e-5
     again = load_model(tmp_path / "model.safetensors", place(module))
     np.testing.assert_array_equal(again.probabilities(x), probabilities)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_narrow_models_file_is_used_with_the_whole_ones_builder(
+    module: str, tmp_path: Path
+) -> None:
+    kind = place(module)
+    model = build_model(kind, (3, 20), 4)
+    small, _ = model.narrow({n: kept + 2 for n, kept in first_units(model, 0.5).items()})
+    params = {name: tensor[0] for name, tensor in small.init(1, 3).items()}
+    card = Card("toy", "test", ("a", "b", "c", "d"), ("u", "v", "w"))
+    before = PersonalModel("p1", "fedavg", 1, params, small, kind, card, None)
+    file = tmp_path / "narrow.safetensors"
+    file.write_bytes(model_bytes(before))
+    after, x = load_model(file, kind), np.random.default_rng(0).normal(size=(9, 3, 20))
+    assert isinstance(after.architecture, TorchModel)
+    assert after.architecture.tensor_shapes == small.tensor_shapes
+    np.testing.assert_array_equal(after.probabilities(x), before.probabilities(x))
+    for format in ("onnx", "torchscript", "safetensors"):
+        found = export(after, format, tmp_path / f"model.{format}")
+        assert found is not None and found < 1e-5
 
 
 def test_a_device_runs_no_code_that_its_owner_did_not_name(tmp_path: Path) -> None:

@@ -1,0 +1,155 @@
+"""What layers with weights of their own do with units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.coupling.labels import FIXED, spread
+from fedsub_core.models.coupling.tracer import Call, Rule, Tracer, unknown
+
+
+def _linear(tracer: Tracer, call: Call) -> Tensor:
+    x, weight, bias = (call.get(*one) for one in ((0, "input"), (1, "weight"), (2, "bias")))
+    return _affine(tracer, call, x, -1, weight, (0, 1), bias)
+
+
+def _matmul(tracer: Tracer, call: Call) -> Any:
+    x, weight = call.tensors
+    if not tracer.named(weight) or weight.ndim != 2:
+        return unknown(tracer, call)
+    return _affine(tracer, call, x, -1, weight, (1, 0), None)
+
+
+def _affine(
+    tracer: Tracer,
+    call: Call,
+    x: Tensor,
+    axis: int,
+    weight: Tensor,
+    sides: tuple[int, int],
+    bias: Tensor | None,
+) -> Tensor:
+    """Return units of a layer that sums over an axis of `x`; `sides`: axes of rows and columns."""
+    made, read = sides
+    labels = tracer.of(x)
+    axes = tracer.labels.varying(labels)
+    if axes and axis % x.ndim not in axes:  # it mixes positions, of each unit for itself
+        for side in sides:
+            tracer.own(weight, side, _fixed(weight.shape[side]))
+        if call.name.startswith("conv"):
+            tracer.block(labels, "takes units for positions")
+        return tracer.labels.greatest(labels, axis).expand(call.shape)
+    tracer.own(weight, read, tracer.labels.along(labels, axis), reads=True)
+    units = tracer.makes(weight, made)
+    tracer.own(bias, 0, units)
+    return spread(units, axis, call.shape)
+
+
+def _conv(tracer: Tracer, call: Call) -> Tensor:
+    """Convolve; of several groups, channels of a group are one unit."""
+    x, weight, bias = (call.get(*one) for one in ((0, "input"), (1, "weight"), (2, "bias")))
+    groups = int(call.get(6, "groups", 1))
+    if x.ndim != weight.ndim:
+        raise ConfigError(tracer.refusal("convolves without an axis of samples"))
+    transposed = "transpose" in call.name
+    if groups == 1:
+        sides = (1, 0) if transposed else (0, 1)
+        return _affine(tracer, call, x, 1, weight, sides, bias)
+    if transposed:
+        raise ConfigError(tracer.refusal(f"transposes a convolution of {groups} groups"))
+    channels, units = _channels(tracer, x), tracer.makes(weight, 0)
+    _as_one(tracer, groups, channels, units)
+    tracer.own(weight, 1, _fixed(weight.shape[1]))
+    tracer.own(bias, 0, units)
+    return spread(units, 1, call.shape)
+
+
+def _batch_norm(tracer: Tracer, call: Call) -> Tensor:
+    """Normalise each channel for itself; statistics and weights are the channel's."""
+    x = call.get(0, "input")
+    channels = _channels(tracer, x)
+    for one in enumerate(("running_mean", "running_var", "weight", "bias"), 1):
+        tracer.own(call.get(*one), 0, channels)
+    return tracer.of(x)
+
+
+def _group_norm(tracer: Tracer, call: Call) -> Tensor:
+    """Normalise groups of channels, which then are one unit each.
+
+    One group of all channels is normalised as by a LayerNorm: over those that there are.
+    """
+    x, groups = call.get(0, "input"), int(call.get(1, "num_groups"))
+    channels = _channels(tracer, x)
+    if groups > 1:
+        _as_one(tracer, groups, channels)
+    for one in ((2, "weight"), (3, "bias")):
+        tracer.own(call.get(*one), 0, channels)
+    return tracer.of(x)
+
+
+def _layer_norm(tracer: Tracer, call: Call) -> Tensor:
+    """Normalise over the last axes: in a smaller model, over the units that it has."""
+    x, shape = call.get(0, "input"), call.get(1, "normalized_shape")
+    labels = tracer.of(x)
+    leading = x.ndim - len(shape)
+    inside = {axis for axis in tracer.labels.varying(labels) if axis >= leading}
+    if len(inside) > 1:
+        tracer.block(labels, "normalises over units along several axes")
+    own = (call.get(*one) for one in ((2, "weight"), (3, "bias")))
+    for tensor in own if call.name == "layer_norm" else (call.get(2, "weight"),):
+        for axis in inside:
+            tracer.own(tensor, axis - leading, tracer.labels.along(labels, axis))
+    return labels
+
+
+def _prelu(tracer: Tracer, call: Call) -> Tensor:
+    x, weight = call.get(0, "input"), call.get(1, "weight")
+    if weight.numel() > 1:
+        tracer.own(weight, 0, _channels(tracer, x))
+    return tracer.of(x)
+
+
+def _embedding(tracer: Tracer, call: Call) -> Tensor:
+    """Look up rows, one for each token, whose columns are units."""
+    weight = call.get(1, "weight")
+    tracer.own(weight, 0, _fixed(weight.shape[0]))
+    return spread(tracer.makes(weight, 1), -1, call.shape)
+
+
+def _channels(tracer: Tracer, x: Tensor) -> Tensor:
+    """Return labels of the axis behind that of the samples."""
+    labels = tracer.of(x)
+    if tracer.labels.varying(labels) - {1}:
+        tracer.block(labels, "takes units for positions")
+    return tracer.labels.along(labels, 1)
+
+
+def _as_one(tracer: Tracer, groups: int, *channels: Tensor) -> None:
+    """Say that channels of a group are one unit."""
+    each = torch.cat([one.view(groups, -1) for one in channels], 1)
+    tracer.labels.unite(each, each[:, :1])
+
+
+def _fixed(entries: int) -> Tensor:
+    return torch.full((entries,), FIXED)
+
+
+LAYERS: dict[str, Rule] = {
+    "linear": _linear,
+    "matmul": _matmul,
+    "mm": _matmul,
+    **{f"conv{n}d": _conv for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": _conv for n in (1, 2, 3)},
+    "batch_norm": _batch_norm,
+    "instance_norm": _batch_norm,
+    "group_norm": _group_norm,
+    "layer_norm": _layer_norm,
+    "rms_norm": _layer_norm,
+    "prelu": _prelu,
+    "embedding": _embedding,
+    "embedding_bag": _embedding,
+}

@@ -1,0 +1,97 @@
+"""Modules with some of their units: the same layers with smaller tensors, which compute less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.coupling.groups import sharing
+from fedsub_core.models.drawing import Builder
+from fedsub_core.models.traced import Trace, traced
+from fedsub_core.placement import Placement
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """A builder of a module with some of its units: of what another builder draws."""
+
+    build: Builder
+    places: Mapping[str, Placement]
+
+    def __call__(self, input_shape: Shape, classes: int) -> nn.Module:
+        """Draw the whole module, whatever the units, and leave out what is not placed."""
+        module = self.build(input_shape, classes)
+        traced(module, input_shape, classes)  # lazy layers get their parameters here
+        return narrowed(module, self.places)
+
+
+def narrowed(module: nn.Module, places: Mapping[str, Placement]) -> nn.Module:
+    """Return a module of its own with the numbers at their places alone; others are kept whole."""
+    small = sharing(module)
+    made: dict[int, Tensor] = {}
+    own = [
+        *module.named_parameters(remove_duplicate=False),
+        *module.named_buffers(remove_duplicate=False),
+    ]
+    for name, tensor in own:
+        parent, _, attribute = name.rpartition(".")
+        if id(tensor) not in made:  # a tied tensor stays one
+            taken = places[name].take(tensor.detach()).clone() if name in places else tensor.clone()
+            if isinstance(tensor, nn.Parameter):
+                taken = nn.Parameter(taken, tensor.requires_grad)
+            made[id(tensor)] = taken
+        setattr(small.get_submodule(parent), attribute, made[id(tensor)])
+    for layer in small.modules():
+        _resize(layer)
+    return small
+
+
+def retraced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
+    """Return the trace of a module with fewer units.
+
+    Raises
+    ------
+    ConfigError
+        If its pass fails now, as where it has sizes written into it.
+    """
+    try:
+        return traced(module, input_shape, classes)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}: so with some of its units. Expected a forward pass that takes sizes from "
+            "its tensors, as x.flatten(1) or x.shape"
+        ) from error
+
+
+def _resize(layer: nn.Module) -> None:
+    """Set the sizes that a layer keeps beside its tensors."""
+    if isinstance(layer, nn.Linear):
+        layer.out_features, layer.in_features = layer.weight.shape
+    elif isinstance(layer, _ConvNd):
+        weight: Tensor = layer.weight
+        made, read = weight.shape[:2][:: -1 if layer.transposed else 1]
+        if layer.groups > 1:
+            layer.groups = layer.groups * made // layer.out_channels
+        layer.out_channels, layer.in_channels = made, read * layer.groups
+    elif isinstance(layer, _NormBase) and layer.affine:
+        layer.num_features = len(layer.weight)
+    elif isinstance(layer, nn.GroupNorm) and layer.affine:
+        channels = len(layer.weight)
+        layer.num_groups = max(1, layer.num_groups * channels // layer.num_channels)
+        layer.num_channels = channels
+    elif isinstance(layer, (nn.LayerNorm, nn.RMSNorm)) and layer.elementwise_affine:
+        layer.normalized_shape = tuple(layer.weight.shape)
+    elif isinstance(layer, (nn.Embedding, nn.EmbeddingBag)):
+        layer.num_embeddings, layer.embedding_dim = layer.weight.shape
+    elif isinstance(layer, (nn.RNNBase, nn.RNNCellBase)):
+        first = "_l0" if isinstance(layer, nn.RNNBase) else ""
+        layer.input_size = layer.get_parameter(f"weight_ih{first}").shape[1]
+        layer.hidden_size = layer.get_parameter(f"weight_hh{first}").shape[1]
+    elif isinstance(layer, nn.PReLU):
+        layer.num_parameters = len(layer.weight)
