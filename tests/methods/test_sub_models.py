@@ -16,12 +16,17 @@ import torch
 from torch import Tensor
 
 from fedsub.engines.simulation import build_strategy
+from fedsub.report.maps import people_scores
+from fedsub.report.reading import read_run
+from fedsub.report.report import write_report
+from fedsub.studies.run import train_methods
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
-from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.capacities import check_capacities
+from fedsub_core.config.run_config import RunConfig, dump_toml
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
@@ -31,6 +36,7 @@ from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
+from fedsub_server.results import summarise_run
 from strategies.parts.sub_models import SubModelStrategy, best
 
 SLICES = ("heterofl", "fedrolex", "feddrop", "fedmp")
@@ -256,3 +262,38 @@ def test_the_model_is_tested_as_the_next_round_sends_it(run_method: RunMethod) -
     (following,) = run.strategy.downloads(state, ["p3"], Turn(4, 3, 0))
     for key in following.tensors:
         np.testing.assert_array_equal(tested.floats(key), following.floats(key))
+
+
+def test_local_trains_what_a_device_can_hold(run_method: RunMethod) -> None:
+    run = run_method("local", capacity=SHARES)
+    assert [len(run.models()[f"p{i}"]["linear1.bias"]) for i in (1, 2, 3)] == [128, 64, 32]
+
+
+def test_results_say_what_people_of_each_capacity_reached(tmp_path: Path) -> None:
+    write_federation(tmp_path / "data", LACKING)
+    keys: dict[str, Any] = {"data": str(tmp_path / "data"), "out": str(tmp_path), "rounds": 2}
+    config = RunConfig(method="heterofl", beside="fedavg", capacity="1,1/2,1/4", threads=1, **keys)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.toml").write_text(dump_toml(config))
+    train_methods(config, LACKING, folder, lambda name, round: None)
+    found = summarise_run(folder)["methods"]
+    for name in ("heterofl", "fedavg"):
+        assert {s: f["people"] for s, f in found[name]["by_capacity"].items()} == {
+            "1": 2,
+            "0.5": 1,
+            "0.25": 1,
+        }
+    scores = people_scores(read_run(folder))
+    by_person = dict(zip(scores[0], scores[1].tolist(), strict=True))
+    assert found["heterofl"]["by_capacity"]["0.25"]["macro_f1"] == by_person["p3"][0]
+    write_report(folder)
+    assert "capacity" in (folder / "report.html").read_text()
+    lines = (folder / "tables" / "capacities.csv").read_text().splitlines()
+    assert len(lines) == 1 + 2 * 3
+
+
+@pytest.mark.parametrize("text", ["1/0", "2/1", "0/4", "1/", "a/4", "1/-4"])
+def test_a_capacity_that_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected a share in \(0, 1\]"):
+        check_capacities(text)
