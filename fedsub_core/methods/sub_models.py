@@ -11,9 +11,12 @@ from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, rows
 
+SEES_SUB_MODELS = (
+    "The server sees each person's part of the model after training; other devices see only means."
+)
 PRIVACY = (
-    "The server sees each person's sub-model after training, and which classes it has samples of, "
-    "unless masked-loss is off. Other devices see only means."
+    "The server sees each person's part of the model after training, and which classes the person "
+    "has samples of, unless masked-loss is off. Other devices see only means."
 )
 #: What the cards of all of these decide alike.
 DECISIONS = (
@@ -56,18 +59,23 @@ def sub_model_card(
     learner: str = "fedsub_client.methods.heterofl:HeteroFLLearner",
     hyperparameters: type[Any] = SubModelHyperparameters,
     decisions: tuple[str, ...] = (),
+    masked: bool = True,
     sends: Callable[[Architecture, Any], Declaration] = sends,
     **own: Any,
 ) -> MethodCard:
-    """Return the card of such a method; by default its device half is HeteroFL's."""
+    """Return the card of such a method; by default its device half is HeteroFL's.
+
+    `masked` : whether it knows the option ``masked-loss``.
+    """
+    rows_alone = ", of the last layer the person's classes" if masked else ""
     return MethodCard(
         learner=learner,
         hyperparameters=hyperparameters,
-        up="the device's part of the model, of the last layer the person's classes",
+        up=f"the device's part of the model{rows_alone}",
         down="the device's part of the model",
         sends=sends,
         narrow="model",
-        privacy=PRIVACY,
-        decisions=(*decisions, *DECISIONS),
+        privacy=PRIVACY if masked else SEES_SUB_MODELS,
+        decisions=(*decisions, *DECISIONS[: None if masked else -1]),
         **own,
     )
