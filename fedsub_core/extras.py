@@ -28,6 +28,7 @@ EXTRAS: Mapping[str, str] = {
     "onnxscript": "export",
     "ray": "ray",
     "dp_accounting": "privacy",
+    "ot": "transport",
     "tensorboard": "tensorboard",
     "pytest": "testing",
     "mlflow": "mlflow",

@@ -22,6 +22,8 @@ GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
 #: Mean F1 of tested classes that a person has not labelled, of those that this person has, and of
 #: those that came with the newest data. With macro_ before it: macro F1 of people who have such.
 UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_new")
+#: Share of the model that a client's device can hold.
+CAPACITY = "capacity"
 #: Which round a client's model is of where the best is chosen, and by what.
 BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
 

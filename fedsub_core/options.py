@@ -183,10 +183,11 @@ def key_values(texts: Iterable[str], where: str, example: str) -> dict[str, str]
 
 
 def read_share(text: str) -> float | None:
-    """Return a share in (0, 1] that is written as a number; None for any other text."""
+    """Return a share in (0, 1] that is written as 0.25 or 1/4; None for any other text."""
+    whole, slash, parts = text.partition("/")
     try:
-        found = float(text)
-    except ValueError:
+        found = float(whole) / float(parts) if slash else float(text)
+    except (ValueError, ZeroDivisionError):
         return None
     return found if 0 < found <= 1 else None
 

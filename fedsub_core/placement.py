@@ -80,6 +80,24 @@ class Placement:
         }
         return cls(rows=first.get("rows"), columns=first.get("columns"))
 
+    def of(self, inner: Placement) -> Placement:
+        """Return where in a whole tensor stands what stands at `inner` in the part that this takes.
+
+        Raises
+        ------
+        ValueError
+            If both are some of a tensor's numbers, and either is single elements.
+        """
+        if inner.everywhere or self.everywhere:
+            return self if inner.everywhere else inner
+        if self.elements is not None or inner.elements is not None:
+            raise ValueError("a part of a part: got single elements, expected rows or columns")
+        rows, columns = (
+            theirs if own is None else own if theirs is None else own[theirs]
+            for own, theirs in ((self.rows, inner.rows), (self.columns, inner.columns))
+        )
+        return Placement(rows, columns)
+
     @property
     def everywhere(self) -> bool:
         """Whether it is the whole tensor, whatever its shape."""

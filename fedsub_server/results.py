@@ -156,6 +156,22 @@ BYTES = (
 )
 
 
+def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
+    """Return the table of macro F1 by capacity; no column where all hold everything."""
+    shares = {s: facts["people"] for one in summaries for s, facts in one.by_capacity.items()}
+
+    def at(share: str) -> Callable[[MethodSummary], str]:
+        def cell(summary: MethodSummary) -> str:
+            facts = summary.by_capacity.get(share)
+            return "-" if facts is None else f"{facts['macro_f1']:.3f}"
+
+        return cell
+
+    titles = sorted(shares.items(), key=lambda one: -float(one[0]))
+    columns = [Column(f"F1 at {share}\n({people:g} people)", at(share)) for share, people in titles]
+    return (METHOD, *columns) if columns else ()
+
+
 #: All that is printed of a run, in its order.
 TABLES = (REACHED, FAIRNESS, BYTES)
 

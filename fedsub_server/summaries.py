@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from fedsub_core.metrics import BEST_ROUND
+from fedsub_core.metrics import BEST_ROUND, CAPACITY
 from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.rundb import RunDatabase
 
@@ -92,6 +92,10 @@ class MethodSummary:
     )
     full_models_evaluation_flower: float | None = _unit(
         f"Flower's messages received to evaluate in full models, {_ROUNDS}"
+    )
+    by_capacity: Mapping[str, Mapping[str, float]] = _unit(
+        f"people of each capacity, and their macro F1, accuracy and loss, {_CLIENTS}; empty where "
+        "all hold everything"
     )
     worse_than_local: float | None = _unit(
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
@@ -193,6 +197,14 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         full_models_down_flower=_ratio(flower_down, full_model),
         full_models_evaluation_sent=_ratio(evaluation, full_model),
         full_models_evaluation_flower=_ratio(flower_evaluation, full_model),
+        by_capacity=_by_capacity(
+            _by_round(db, CAPACITY).get(last, {}),
+            {
+                name: each[last]
+                for name, each in (("macro_f1", macro_f1), ("accuracy", accuracy), ("loss", loss))
+                if last in each
+            },
+        ),
         worse_than_local=(
             None
             if local is None or method == "local"
@@ -201,6 +213,21 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         seconds=db.seconds(),
         memory=db.memory(),
     )
+
+
+def _by_capacity(
+    capacities: Mapping[str, float], reached: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Return how many people have each capacity, the greatest first, and the means they reached."""
+    found: dict[str, dict[str, float]] = {}
+    tested = reached.get("macro_f1", {})
+    for share in sorted({capacities[c] for c in tested if c in capacities}, reverse=True):
+        people = [client for client in tested if capacities.get(client) == share]
+        means = {name: _mean(each[c] for c in people) for name, each in reached.items()}
+        found[f"{share:g}"] = {"people": len(people)} | {
+            name: mean for name, mean in means.items() if mean is not None
+        }
+    return found
 
 
 def _encoding(config: dict[str, Any]) -> str | None:

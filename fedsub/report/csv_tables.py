@@ -23,6 +23,8 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
         asdict(trace.summary) | {"method": trace.method} | dict(trace.bytes)
         for trace in frame.traces
     ]
+    for row in methods:
+        del row["by_capacity"]  # a table of its own
     heads = list(dict.fromkeys(key for row in methods for key in row))
     compared = [(*astuple(pair), pair.better) for pair in pairs]
     files = {
@@ -44,6 +46,14 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     labels, means = class_means(frame)
     by_class = zip(map(frame.class_name, labels), means.tolist(), strict=True)
     files["classes.csv"] = _csv(("class", *frame.methods), ((n, *row) for n, row in by_class))
+    weak = [
+        (trace.seed, trace.method, share, *facts.values())
+        for trace in frame.traces
+        for share, facts in trace.summary.by_capacity.items()
+    ]
+    if weak:
+        head = ("seed", "method", "capacity", "people", "macro_f1", "accuracy", "loss")
+        files["capacities.csv"] = _csv(head, weak)
     if frame.notes.splits:
         head = ("person", *(f.name for f in fields(SplitNote)))
         split = ((name, *astuple(note)) for name, note in frame.notes.splits.items())

@@ -116,7 +116,7 @@ def _sections(
         Section(
             "methods",
             "Methods",
-            tables=[one for one in (rows.reached(frame), local, own) if one],
+            tables=[o for o in (rows.reached(frame), rows.by_capacity(frame), local, own) if o],
             folded=[all_local] if longer and all_local else [],
         ),
         Section("cost", "What it costs", tables=[rows.costs(frame)]),

@@ -52,6 +52,21 @@ def reached(frame: Frame) -> Rows:
     return Rows(caption, head, rows, (9,))
 
 
+def by_capacity(frame: Frame) -> Rows | None:
+    """Return what people of each capacity reached; None where all hold everything."""
+    rows = [
+        (trace.method, share, f"{facts['people']:g}", *(number(facts.get(name)) for name in names))
+        for trace in frame.traces
+        for names in [("macro_f1", "accuracy", "loss")]
+        for share, facts in trace.summary.by_capacity.items()
+    ]
+    head = ("method", "capacity", "people", "macro F1", "accuracy", "loss")
+    caption = (
+        "Means over the people whose devices hold as much of the model, in the last evaluated round"
+    )
+    return Rows(caption, head, rows) if rows else None
+
+
 def against_local(frame: Frame, most: int | None = None) -> Rows | None:
     """Return who is worse off than with local training, `most` of them; None without `local`."""
     rows = []

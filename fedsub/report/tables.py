@@ -9,14 +9,15 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsub_server.remarks import remarks
-from fedsub_server.results import TABLES, Column, encodings, how_chosen
+from fedsub_server.results import TABLES, Column, by_capacity, encodings, how_chosen
 from fedsub_server.summaries import MethodSummary
 
 
 def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:
     """Print what the methods of a run reached, how evenly, and what they sent."""
-    for columns in TABLES:
-        console.print(table(summaries, columns))
+    for columns in (*TABLES, by_capacity(summaries)):
+        if columns:
+            console.print(table(summaries, columns))
     console.print(f"Encoding: {encodings(summaries)}", highlight=False)
     if chosen := how_chosen(summaries):
         console.print(chosen, highlight=False)

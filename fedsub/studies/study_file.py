@@ -45,7 +45,7 @@ _TESTED = frozenset({
 #: In a study's folder.
 STUDY_FILE, ASKED_FILE = "study.toml", "asked.json"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
-_MEASURE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_MEASURE = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
 #: Of a summary words, and what takes a second method in the same run.
 _UNMEASURED = ("method", "tested", "encoding", "worse-than-local")
 #: The other numbers of a summary, as files spell them.

@@ -164,7 +164,8 @@ def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
             **{key: shown(value) for key, value in run.task.cell},
             "seed": run.task.config.seed,
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
-            **{k: v for k, v in asdict(run.summary).items() if k not in _TIMES},
+            **{k: v for k, v in asdict(run.summary).items() if k not in (*_TIMES, "by_capacity")},
+            **{f"macro_f1_at_{s}": f["macro_f1"] for s, f in run.summary.by_capacity.items()},
             **{name: value for name, value in run.measures.items() if name not in SUMMARY},
         }
         for run in runs

@@ -23,11 +23,6 @@ def check_capacities(text: str) -> None:
     _read(text)
 
 
-def all_whole(text: str) -> bool:
-    """Return whether everybody has capacity 1."""
-    return all(share == 1 for _, share in _read(text))
-
-
 def capacities(text: str, clients: Sequence[str]) -> dict[str, float]:
     """Return the capacity of each of `clients`, which are all there are.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import tomli_w
 
-from fedsub_core.config.capacities import all_whole, check_capacities
+from fedsub_core.config.capacities import check_capacities
 from fedsub_core.config.settings import (
     DeviceSettings,
     RobustSettings,
@@ -191,12 +191,6 @@ class RunConfig:
                     f"encoder: got {NONE!r}, expected auto, kernels:N or relu:N: method {name!r} "
                     "solves heads on the features of an encoder, which are whole levels"
                 )
-        if not all_whole(self.capacity) and not any(method(n).narrow for n in self.methods):
-            able = ", ".join(name for name, card in METHODS.items() if card.narrow)
-            raise ConfigError(
-                f"capacity: got {self.capacity!r}, expected 1: with {', '.join(self.methods)} all "
-                f"devices hold the whole model. Weak devices take part in {able}"
-            )
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ SEES_MODELS = (
 )
 
 Tested = Literal["received", "trained"]
+#: What of a run a weak device holds a part of; "": nothing.
+Narrow = Literal["", "encoder", "model"]
 
 
 def tested(default: Tested) -> Any:
@@ -102,8 +104,8 @@ class MethodCard:
         are in all: such a run cannot be given more.
     trains : whether settings of training, such as ``lr``, change anything.
     encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
-    narrow : whether a device of a capacity below 1 takes part with the part of the run's encoder or
-        model that it holds; else all hold all of it, whatever their capacity.
+    narrow : of what a device of a capacity below 1 holds a part: ``encoder``, its first kernels or
+        units; ``model``, some units of each hidden layer; "": all devices hold everything.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
@@ -131,7 +133,7 @@ class MethodCard:
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
     trains: bool = True
     encodes: bool = False
-    narrow: bool = False
+    narrow: Narrow = ""
     model: str = ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()

@@ -157,7 +157,7 @@ CARD = MethodCard(
     check=check,
     trains=False,
     encodes=True,
-    narrow=True,
+    narrow="encoder",
     model="linear",
     choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "
     "without a trace: three rounds in which all take part are enough, and no rate is to be tuned. "

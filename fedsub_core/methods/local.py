@@ -14,8 +14,13 @@ CARD = MethodCard(
     down="nothing",
     sends=nothing,
     receives=nothing,
+    narrow="model",
     choose="Always, beside any other method: it is what a person reaches alone, and a federation "
     "that does not beat it is of no use to that person.",
     privacy="Nothing of a model leaves a device. The server sees what every run shows it: counts "
     "of samples, sums for standardisation, metrics.",
+    decisions=(
+        "A device of a capacity below 1 trains the model that it can hold: the first units of each "
+        "hidden layer.",
+    ),
 )

@@ -10,8 +10,10 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.architecture import Shape
+from fedsub_core.models.chain import require_chain
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Model
+from fedsub_core.models.units import first_units, narrow
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Held:
         settings : of either half of the method: which encoder, and which kind of model.
         seed : of the run.
         shape : of one sample.
-        capacity : share of the encoder's kernels or units that the device computes, in (0, 1].
+        capacity : share of the encoder's kernels, or of each hidden layer's units, that the device
+            holds, in (0, 1].
 
         Raises
         ------
@@ -48,7 +51,11 @@ class Held:
         """
         text = resolve_encoder(settings.encoder, card.encodes, shape)
         encoder = build_encoder(text, seed, shape)
-        if encoder is not None and card.narrow:
+        if encoder is not None and card.narrow == "encoder":
             encoder = encoder.narrow(capacity)
         seen = model_shape(encoder, shape)
-        return cls(encoder, build_model(settings.model, seen, classes, settings.norm, seed))
+        model = build_model(settings.model, seen, classes, settings.norm, seed)
+        if card.narrow == "model" and capacity < 1:
+            # Which units it holds may change from round to round, how many of each layer does not.
+            model, _ = narrow(require_chain(model), first_units(require_chain(model), capacity))
+        return cls(encoder, model)

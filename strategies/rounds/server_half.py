@@ -77,6 +77,13 @@ class ServerHalf(ABC):
         """Raise MessageRefused (:meth:`refuse`) if the method cannot use an upload as declared."""
         return  # what is as the card declares it can be used
 
+    def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
+        """Return what a client sent or was sent, saying where its numbers stand in the run's model.
+
+        `state` is the one before the round. Here a weak device has the first entries of each axis.
+        """
+        return self.transport.placed(client, bundle)
+
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client; here it keeps of nobody."""
         return state

@@ -26,7 +26,7 @@ from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.encoders.standardised import shared_features
 from fedsub_core.errors import ConfigError, cut
-from fedsub_core.metrics import MetricRow
+from fedsub_core.metrics import CAPACITY, MetricRow
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Model
@@ -152,6 +152,7 @@ class PersonalizedStrategy(Verbs):
             MetricRow(round, client, None, "resting", 1)
             for client in self.population.resting(round)
         ]
+        self._rows += self._capacities(round)
         messages = self.configure_train(round, arrays, config, grid)
         self.aggregate_train(round, self._deliver(messages, timeout))
         metrics = None
@@ -199,6 +200,13 @@ class PersonalizedStrategy(Verbs):
                 self.card.name,
                 cut(", ".join(sorted(new))),
             )
+
+    def _capacities(self, round: int) -> list[MetricRow]:
+        """Return everybody's capacity, where some hold less than the whole model."""
+        said = {c: self.population.facts(c).capacity for c in self.population.clients}
+        if all(share == 1 for share in said.values()):
+            return []
+        return [MetricRow(round, client, None, CAPACITY, value) for client, value in said.items()]
 
     def _deliver(self, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
         # Simulated people take turns on one machine, and their results must follow from the seed

@@ -55,20 +55,22 @@ class Transport:
         """Return the tensors that a client sends, and those that it receives."""
         return self.narrow.get(client, (self.sends, self.receives))
 
-    def placed(self, client: str, upload: Bundle) -> Bundle:
-        """Return an upload in which a weak device's tensors say where they stand in the run's.
+    def placed(self, client: str, bundle: Bundle) -> Bundle:
+        """Return a bundle in which a weak device's tensors say where they stand in the run's.
 
-        Such a device has the first entries of each axis.
+        Such a device has the first entries of each axis. Told are tensors that it sends, also where
+        it is sent them.
         """
         if client not in self.narrow:
-            return upload
-        sends, _ = self.declared(client)
-        tensors = dict(upload.tensors)
-        for name, part in upload.tensors.items():
-            own, whole = sends[name].shape, self.sends[name].shape
-            if isinstance(part, Floats) and part.at.everywhere and own != whole:
+            return bundle
+        tensors = dict(bundle.tensors)
+        for name, declared in self.declared(client)[0].items():
+            part, own, whole = tensors.get(name), declared.shape, self.sends[name].shape
+            fits = isinstance(part, Floats) and part.at.everywhere and part.values.shape == own
+            if fits and own != whole:
+                assert isinstance(part, Floats)
                 tensors[name] = Floats(part.values, Placement.leading(own, whole))
-        return replace(upload, tensors=tensors)
+        return replace(bundle, tensors=tensors)
 
     def write(
         self,

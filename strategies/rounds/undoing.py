@@ -7,7 +7,7 @@ The server then goes back to its state before they moved it, and leaves them out
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.config.settings import RobustSettings
-from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
 from strategies.parts.averaging import scales, shares
 
 State = dict[str, Tensor]
@@ -179,14 +179,17 @@ def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> ND
         part, begun = upload.tensors.get(name), received.tensors.get(name)
         whole = np.zeros(declared.shape, np.float32)
         if isinstance(part, Floats):
-            whole = part.at.spread(part.values, declared.shape)
-        move = whole.ravel()[::step]
-        if (
-            isinstance(begun, Floats)
-            and begun.at.everywhere
-            and part is not None
-            and begun.values.size == prod(declared.shape)
-        ):
-            move = move - begun.values.ravel()[::step]
-        pieces.append(move)
+            whole = part.at.spread(_away(part, begun, declared.shape), declared.shape)
+        pieces.append(whole.ravel()[::step])
     return np.concatenate(pieces)
+
+
+def _away(part: Floats, begun: Part | None, shape: Sequence[int]) -> NDArray[np.float32]:
+    """Return the way of an upload's numbers from those that were sent, where these are known."""
+    away = part.values
+    if isinstance(begun, Floats):
+        if begun.at == part.at and begun.values.size == away.size:
+            away = away - begun.values.reshape(away.shape)
+        elif begun.at.everywhere and begun.values.size == prod(shape):
+            away = away - part.at.take(begun.values.reshape(shape))
+    return away

@@ -110,8 +110,11 @@ class Verbs(ServerHalf, Strategy):
         turn, before = self.turn(server_round), self.state
         uploads = dict(sorted(uploads.items()))
         self.state, rows = self.aggregate(before, uploads, turn)
-        placed = {client: self.transport.placed(client, one) for client, one in uploads.items()}
-        self._undoing.note(before, placed, self.delivered, self.transport.sends)
+        placed, sent = (
+            {client: self.placed(before, client, bundles[client], turn) for client in uploads}
+            for bundles in (uploads, self.delivered)
+        )
+        self._undoing.note(before, placed, sent, self.transport.sends)
         self._rows += rows
         return None, None
 

@@ -49,6 +49,7 @@ FEDSUB = MethodSummary(
     full_models_down_flower=28.1,
     full_models_evaluation_sent=7.0,
     full_models_evaluation_flower=7.1,
+    by_capacity={},
     worse_than_local=0.4,
     seconds=3.0,
     memory=250_000_000,
@@ -64,6 +65,7 @@ LOCAL = replace(
     full_models_up_sent=0.0,
     sparsity_weights=None,
     sparsity_all=None,
+    by_capacity={},
     worse_than_local=None,
 )
 NOTHING: dict[str, Any] = {

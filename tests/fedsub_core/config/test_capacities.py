@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fedsub_core.config.capacities import all_whole, capacities, check_capacities
-from fedsub_core.config.run_config import RunConfig, from_flat, read_config
+from fedsub_core.config.capacities import capacities, check_capacities
+from fedsub_core.config.run_config import from_flat, read_config
 from fedsub_core.errors import ConfigError
 
 
@@ -18,7 +18,7 @@ def test_one_share_is_everybodys_and_several_are_taken_in_turn() -> None:
         "d": 0.25,
     }
     assert capacities("b=0.5,a = 1", ["a", "b", "c"]) == {"a": 1, "b": 0.5, "c": 1}
-    assert all_whole("1") and all_whole("a=1,b=1.0") and not all_whole("1,0.5")
+    assert capacities("1/4,1", ["a", "b"]) == {"a": 0.25, "b": 1}
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,8 @@ def test_whom_the_data_do_not_have_is_named() -> None:
         capacities("ana=0.5", ["anna", "ben"])
 
 
-def test_it_is_refused_where_no_method_of_the_run_makes_use_of_it() -> None:
-    why = "capacity: got '0.5', expected 1: with fedavg, local all devices hold the whole model"
-    with pytest.raises(ConfigError, match=why):
-        RunConfig(method="fedavg", beside="local", capacity="0.5")
-    given = {"method": "fedsub-ridge", "capacity": "p1=0.5"}
+def test_a_run_takes_it_as_it_stands_everywhere() -> None:
+    given = {"method": "heterofl", "capacity": "p1=0.5"}
     assert read_config(None, given) == from_flat(given)
     with pytest.raises(ConfigError, match="command line: capacity: client 'p1': got '5', expected"):
         read_config(None, given | {"capacity": "p1=5"})

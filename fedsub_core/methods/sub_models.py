@@ -1,0 +1,81 @@
+"""What the cards of methods have in common whose weak devices hold some units of each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, whole_model
+from fedsub_core.models.architecture import Architecture
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration, rows
+
+SEES_SUB_MODELS = (
+    "The server sees each person's part of the model after training; other devices see only means."
+)
+PRIVACY = (
+    "The server sees each person's part of the model after training, and which classes the person "
+    "has samples of, unless masked-loss is off. Other devices see only means."
+)
+#: What the cards of all of these decide alike.
+DECISIONS = (
+    "A device of capacity c holds max(1, ceil(c * units)) units of each hidden layer: it builds, "
+    "trains, stores and sends that model alone, c * c of the whole one. Inputs and classes are "
+    "never left out.",
+    "The model is tested as it comes: the part that the device is sent for the next round.",
+    "Scaling hidden layers by 1 / c in training (HeteroFL) is left out: a norm that follows "
+    "divides it away, and without one it makes the first logits of a device of c = 1/16 sixteen "
+    "times as large.",
+    "With masked-loss the last layer's rows of classes that a person has no training sample of "
+    "are 0 in training and are not sent: their logits are 0, as in HeteroFL's code, not minus "
+    "infinity. At a test nothing is masked.",
+)
+
+
+@dataclass(frozen=True)
+class SubModelHyperparameters(ReceivedHyperparameters):
+    """Of methods whose weak devices hold some units of each hidden layer."""
+
+    weights: str = choice(
+        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+    )
+    masked_loss: bool = option(
+        True, "whether classes that a person lacks stay out of its loss, and of what it sends"
+    )
+
+
+def sends(model: Architecture, hyper: Any) -> Declaration:
+    """Declare the device's model, of its last layer the rows of the person's classes."""
+    declared = whole_model(model, hyper)
+    if not hyper.masked_loss:
+        return declared
+    last = model.parameters_of(model.layer_names[-1:])
+    return {n: rows(d.shape) if n in last else d for n, d in declared.items()}
+
+
+def sub_model_card(
+    *,
+    learner: str = "fedsub_client.methods.heterofl:HeteroFLLearner",
+    hyperparameters: type[Any] = SubModelHyperparameters,
+    decisions: tuple[str, ...] = (),
+    masked: bool = True,
+    sends: Callable[[Architecture, Any], Declaration] = sends,
+    **own: Any,
+) -> MethodCard:
+    """Return the card of such a method; by default its device half is HeteroFL's.
+
+    `masked` : whether it knows the option ``masked-loss``.
+    """
+    rows_alone = ", of the last layer the person's classes" if masked else ""
+    return MethodCard(
+        learner=learner,
+        hyperparameters=hyperparameters,
+        up=f"the device's part of the model{rows_alone}",
+        down="the device's part of the model",
+        sends=sends,
+        narrow="model",
+        privacy=PRIVACY if masked else SEES_SUB_MODELS,
+        decisions=(*decisions, *DECISIONS[: None if masked else -1]),
+        **own,
+    )

@@ -1,0 +1,33 @@
+"""Federated Dropout, the server half (Caldas et al. 2018, section 3): units drawn by lot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from fedsub_core.models.units import Units
+from fedsub_core.seeds import generator
+from fedsub_core.turn import Turn
+from strategies.parts.averaging import Rule
+from strategies.parts.sub_models import SubModelStrategy
+from strategies.rounds.server_half import State
+
+
+class FedDropStrategy(SubModelStrategy):
+    """The draw follows from the run's seed, the client, the round and the layer."""
+
+    @property
+    def rule(self) -> Rule:
+        """What a number becomes that not all hold."""
+        return "residual" if self.hyper.rule == "residual" else "holders"
+
+    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+        """Return the units that were drawn, ascending."""
+        who = client if self.hyper.per_client else ""
+        drawn = {}
+        for layer, count in counts.items():
+            stream = generator(turn.seed, who, turn.round, f"units of {layer}")
+            order = torch.randperm(self.sizes[layer], generator=stream)
+            drawn[layer] = order[:count].sort().values
+        return drawn

@@ -1,0 +1,20 @@
+"""HeteroFL, the server half (Diao et al. 2021, section 3): the first units of each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from fedsub_core.models.units import Units
+from fedsub_core.turn import Turn
+from strategies.parts.sub_models import SubModelStrategy
+from strategies.rounds.server_half import State
+
+
+class HeteroFLStrategy(SubModelStrategy):
+    """Each smaller sub-model lies in all larger ones."""
+
+    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+        """Return the first units of each layer."""
+        return {layer: torch.arange(count) for layer, count in counts.items()}

@@ -1,0 +1,105 @@
+"""SubFLOT, the server half: sub-models by optimal transport to what each client trained last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fedsub_core.config.settings import ServerSettings
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.units import Units
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.parts.alignment import aligned, check_plan
+from strategies.parts.averaging import robust_mean
+from strategies.parts.sub_models import SubModelStrategy
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import RoundCallback
+
+HISTORY = "history/"
+
+
+class SubFLOTStrategy(SubModelStrategy):
+    """State: the global tensors, and what each client sent last, ``history/<client>/<tensor>``."""
+
+    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+        super().__init__(settings, on_round)
+        check_plan(self.hyper.plan == "exact")
+        #: What follows from a state for each client: what is tested after a round is what the next
+        #: one begins with, and plans take their time.
+        self._made: tuple[State, dict[str, Bundle]] = ({}, {})
+
+    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+        """Return the first units: whose history is not known yet is sent them."""
+        return {layer: torch.arange(count) for layer, count in counts.items()}
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody the global model, its units brought to the client's last ones."""
+        if self._made[0] is not state:
+            self._made = state, {}
+        made = self._made[1]
+        new = [client for client in clients if client not in made]
+        plain = super().downloads(globals_of(state), new, turn)
+        for client, prefix in zip(new, plain, strict=True):
+            made[client] = self._transported(state, client) or prefix
+        return [made[client] for client in clients]
+
+    def _transported(self, state: State, client: str) -> Bundle | None:
+        """Return the client's sub-model, eq. 3 to 6; None if it has no history of this size."""
+        last, held = history(state, client), self.held_by(client)
+        shapes = {name: tuple(tensor.shape) for name, tensor in last.items()}
+        if not self.hyper.otp or shapes != dict(held.parameter_shapes):
+            return None
+        near, share = self._aligned(state, last), self.hyper.alpha
+        return Bundle(tensors=parts({n: share * near[n] + (1 - share) * last[n] for n in near}))
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average the uploads, each brought back to the units of the old global model, eq. 9."""
+        old, robust = globals_of(state), self.settings.robust
+        own = {
+            client: {n: torch.from_numpy(upload.floats(n).copy()) for n in old}
+            for client, upload in uploads.items()
+        }
+        placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
+        if self.hyper.ota:
+            placed = {
+                client: replace(uploads[client], tensors=parts(self._aligned(tensors, old)))
+                for client, tensors in own.items()
+            }
+        after = state | robust_mean(placed, old, robust, rule=self.rule)
+        for client, tensors in own.items():
+            after = self.without(after, client)
+            after |= {f"{HISTORY}{client}/{name}": tensor for name, tensor in tensors.items()}
+        return after, []
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without what the client sent last."""
+        prefix = f"{HISTORY}{client}/"
+        return {name: tensor for name, tensor in state.items() if not name.startswith(prefix)}
+
+    def _aligned(
+        self, source: Mapping[str, Tensor], target: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        exact, keep = self.hyper.plan == "exact", self.hyper.inputs == "sum"
+        return aligned(source, target, self.model.layer_names, keep, exact)
+
+
+def parts(tensors: Mapping[str, Tensor]) -> dict[str, Floats]:
+    """Return whole tensors as parts of a bundle."""
+    return {name: Floats(tensor.numpy()) for name, tensor in tensors.items()}
+
+
+def globals_of(state: State) -> State:
+    """Return the global tensors."""
+    return {name: tensor for name, tensor in state.items() if not name.startswith(HISTORY)}
+
+
+def history(state: State, client: str) -> dict[str, Tensor]:
+    """Return what a client sent last; {} where it sent nothing yet."""
+    prefix = f"{HISTORY}{client}/"
+    return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}

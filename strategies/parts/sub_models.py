@@ -1,0 +1,104 @@
+"""Sub-models: which units of the global model each device holds, and the mean over who holds what.
+
+What a method adds is one pure function, :meth:`SubModelStrategy.units`: what a device was sent is
+worked out again when its upload comes, and nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import require_chain
+from fedsub_core.models.model import Model
+from fedsub_core.models.units import Units, narrow
+from fedsub_core.placement import EVERYWHERE, Placement
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedavg import FedAvgStrategy
+from strategies.parts.averaging import Rule, robust_mean
+from strategies.rounds.server_half import State
+
+Places = Mapping[str, Placement]
+
+
+class SubModelStrategy(FedAvgStrategy):
+    """State: the global tensors, whole."""
+
+    @abstractmethod
+    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+        """Return which units of each hidden layer a client holds in a round.
+
+        Parameters
+        ----------
+        state : before the round.
+        counts : how many of each layer, by its name.
+        """
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many units each hidden layer of the whole model has."""
+        return {layer.name: layer.units for layer in self.model.affine[:-1]}
+
+    @property
+    def rule(self) -> Rule:
+        """What a number becomes that not all hold: see `averaging.py`."""
+        return "holders"
+
+    def init(self, model: Model) -> State:
+        """Return the global tensors before the first round; raises where units are not known."""
+        require_chain(model)
+        return super().init(model)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody its part of the global tensors."""
+        made: dict[tuple[Placement, ...], Bundle] = {}
+        found = []
+        for client in clients:
+            places = self.places(state, client, turn)
+            key = tuple(places.values())
+            if key not in made:
+                made[key] = Bundle(
+                    tensors={n: Floats(places[n].take(t).numpy()) for n, t in state.items()}
+                )
+            found.append(made[key])
+        return found
+
+    def evaluated_downloads(self, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Return what clients are tested with: what they are sent for the next round."""
+        return super().evaluated_downloads(clients, replace(turn, round=turn.round + 1))
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average the round's uploads, each in its place."""
+        placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
+        if self.hyper.weights == "clients":
+            placed = {client: replace(upload, examples=1) for client, upload in placed.items()}
+        return robust_mean(placed, state, self.settings.robust, rule=self.rule), []
+
+    def places(self, state: State, client: str, turn: Turn) -> Places:
+        """Return where the numbers stand that a client holds in a round."""
+        held = self.held_by(client)
+        if held is self.model:
+            return dict.fromkeys(state, EVERYWHERE)
+        counts = {layer.name: layer.units for layer in held.affine[:-1]}
+        return narrow(require_chain(self.model), self.units(state, client, counts, turn))[1]
+
+    def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
+        """Return a bundle that says where its numbers stand in the global tensors."""
+        places = self.places(state, client, turn)
+        tensors = dict(bundle.tensors)
+        for name, part in bundle.tensors.items():
+            assert isinstance(part, Floats)
+            tensors[name] = Floats(part.values, places[name].of(part.at))
+        return replace(bundle, tensors=tensors)
+
+
+def best(scores: Tensor, count: int) -> Tensor:
+    """Return the `count` units of highest `scores` [units], ascending; of equal ones the first."""
+    return scores.sort(descending=True, stable=True).indices[:count].sort().values

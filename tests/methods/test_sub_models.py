@@ -1,0 +1,299 @@
+"""Weak devices that hold some units of each layer: numbers by hand, and what must not differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fedsub.engines.simulation import build_strategy
+from fedsub.report.maps import people_scores
+from fedsub.report.reading import read_run
+from fedsub.report.report import write_report
+from fedsub.studies.run import train_methods
+from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.runs import Run, RunMethod, assert_equal, people
+from fedsub_core.config.capacities import check_capacities
+from fedsub_core.config.run_config import RunConfig, dump_toml
+from fedsub_core.data.federation import write_federation
+from fedsub_core.data.stacks import stack
+from fedsub_core.errors import ConfigError, MessageRefused
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.chain import Chain
+from fedsub_core.models.kinds import mlp
+from fedsub_core.models.units import first_units, narrow
+from fedsub_core.training import TrainingSettings, Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_core.wire.codec import Address, decode_upload, encode_upload
+from fedsub_core.wire.encoding import WireSettings
+from fedsub_core.wire.envelope import Envelope
+from fedsub_server.results import summarise_run
+from strategies.parts.sub_models import SubModelStrategy, best
+
+SLICES = ("heterofl", "fedrolex", "feddrop", "fedmp")
+SHARES = "1,0.5,0.25"
+LACKING = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)))
+
+
+def server(name: str, model: Chain, weak: Mapping[str, float], **hyper: Any) -> SubModelStrategy:
+    """Return a server half that knows its model and what weak clients hold of it."""
+    given = replace(METHODS[name].hyperparameters(), **hyper)
+    strategy = build_strategy(RunConfig(method=name, beside="", hyper={name: given}), name)
+    assert isinstance(strategy, SubModelStrategy)
+    strategy.model = model
+    strategy.narrow = {
+        client: narrow(model, first_units(model, share))[0] for client, share in weak.items()
+    }
+    strategy.transport.sends = strategy.card.sends(model, given)
+    return strategy
+
+
+def units(name: str, sizes: Sequence[int], share: float, turn: Turn, **hyper: Any) -> list[Any]:
+    """Return the units of each hidden layer that a client of capacity `share` holds."""
+    model = mlp(2, 2, tuple(sizes))
+    strategy = server(name, model, {"weak": share}, **hyper)
+    state = {name: t[0] for name, t in model.init(1, 0).items()}
+    counts = {layer.name: layer.units for layer in strategy.narrow["weak"].affine[:-1]}
+    return [held.tolist() for held in strategy.units(state, "weak", counts, turn).values()]
+
+
+def returned(strategy: SubModelStrategy, client: str, value: float, samples: int) -> Bundle:
+    """Return an upload of a client all of whose numbers are `value`."""
+    shapes = strategy.held_by(client).parameter_shapes
+    tensors = {n: Floats(np.full(shape, value, np.float32)) for n, shape in shapes.items()}
+    return Bundle(samples, tensors=tensors)
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "shared", "others"),
+    [
+        ("heterofl", "clients", 2.0, 3.0),
+        ("heterofl", "examples", 2.5, 3.0),
+        ("fedmp", "clients", 2.0, 1.5),
+    ],
+)
+def test_a_number_is_the_mean_over_who_holds_it(
+    name: str, weights: str, shared: float, others: float
+) -> None:
+    """2-4-2 of zeros; who has all returns 3 with 30 samples, who has half 1 with 10."""
+    strategy = server(name, mlp(2, 2, (4,)), {"b": 0.5}, weights=weights)
+    strategy.settings = replace(
+        strategy.settings, robust=replace(strategy.settings.robust, clip=False)
+    )
+    state = {n: torch.zeros(shape) for n, shape in strategy.model.parameter_shapes.items()}
+    uploads = {"a": returned(strategy, "a", 3.0, 30), "b": returned(strategy, "b", 1.0, 10)}
+    after, _ = strategy.aggregate(state, uploads, Turn(1, 9, 0))
+    assert after["linear1.weight"].tolist() == [[shared] * 2] * 2 + [[others] * 2] * 2
+    assert after["linear1.bias"].tolist() == [shared, shared, others, others]
+    assert after["linear2.weight"].tolist() == [[shared, shared, others, others]] * 2
+    assert after["linear2.bias"].tolist() == [shared, shared]
+
+
+def test_half_of_four_units_are_twelve_of_twenty_two_numbers() -> None:
+    strategy = server("heterofl", mlp(2, 2, (4,)), {"b": 0.5, "c": 0.5})
+    state = {n: t[0] for n, t in strategy.model.init(1, 0).items()}
+    whole, part, same = strategy.downloads(state, ["a", "b", "c"], Turn(1, 9, 0))
+    sizes = [sum(p.values.size for p in one.tensors.values()) for one in (whole, part)]
+    assert sizes == [22, 12] and same is part, "who holds the same is sent the very same"
+    np.testing.assert_array_equal(part.floats("linear2.weight"), state["linear2.weight"][:, :2])
+    # What nobody holds stays as it was, to the bit.
+    uploads = {client: returned(strategy, client, 5.0, 10) for client in ("b", "c")}
+    after, _ = strategy.aggregate(state, uploads, Turn(1, 9, 0))
+    assert torch.equal(after["linear1.weight"][2:], state["linear1.weight"][2:])
+    assert torch.equal(after["linear2.weight"][:, 2:], state["linear2.weight"][:, 2:])
+    assert not torch.equal(after["linear1.weight"][:2], state["linear1.weight"][:2])
+
+
+def test_fedrolex_moves_its_window_by_one_unit_a_round() -> None:
+    windows = [units("fedrolex", [4], 0.5, Turn(r, 9, 0))[0] for r in range(1, 6)]
+    assert windows == [[0, 1], [1, 2], [2, 3], [0, 3], [0, 1]]
+    assert set(Counter(chain.from_iterable(windows[:4])).values()) == {2}
+    assert units("fedrolex", [4], 0.5, Turn(2, 9, 0), step=2) == [[2, 3]]
+
+
+def test_fedrolex_reaches_few_units_of_wide_layers_in_few_rounds() -> None:
+    seen: list[set[int]] = [set(), set()]
+    for round in range(1, 61):
+        for layer, window in zip(
+            seen, units("fedrolex", [128, 512], 1 / 16, Turn(round, 60, 0)), strict=True
+        ):
+            layer |= set(window)
+    assert [len(layer) for layer in seen] == [8 + 59, 32 + 59]
+
+
+def test_feddrop_draws_every_unit_alike_often() -> None:
+    drawn = [units("feddrop", [4], 0.5, Turn(r, 400, 1))[0] for r in range(1, 401)]
+    counts = Counter(chain.from_iterable(drawn))
+    assert all(abs(counts[unit] - 200) <= 40 for unit in range(4)), counts
+    assert drawn[:3] == [units("feddrop", [4], 0.5, Turn(r, 400, 1))[0] for r in range(1, 4)]
+
+
+def test_feddrop_draws_for_each_client_or_for_all() -> None:
+    model, clients = mlp(2, 2, (16,)), [f"c{i}" for i in range(6)]
+    for each in (True, False):
+        strategy = server("feddrop", model, dict.fromkeys(clients, 0.5), per_client=each)
+        sets = {
+            tuple(strategy.units({}, c, {"linear1": 8}, Turn(1, 9, 0))["linear1"].tolist())
+            for c in clients
+        }
+        assert (len(sets) > 1) == each
+
+
+def test_fedmp_keeps_the_units_of_largest_norm() -> None:
+    strategy = server("fedmp", mlp(2, 2, (4,)), {"weak": 0.5})
+    weight = torch.tensor([[3.0, 0.0], [0.0, 1.0], [2.0, -2.0], [0.5, 0.5]])
+    for count, kept in ((2, [0, 2]), (3, [0, 1, 2])):
+        found = strategy.units(
+            {"linear1.weight": weight}, "weak", {"linear1": count}, Turn(1, 9, 0)
+        )
+        assert found["linear1"].tolist() == kept
+    assert best(torch.tensor([1.0, 5.0, 1.0]), 2).tolist() == [0, 1], "of equal ones the first"
+
+
+def learner(name: str, model: Chain, **hyper: Any) -> Any:
+    card = METHODS[name]
+    given = replace(card.hyperparameters(), **hyper)
+    settings = TrainingSettings(lr=1.0, momentum=0.0, batch_size=1)
+    return card.load_learner()(model, settings, given, card.sends(model, given))
+
+
+def test_with_a_masked_loss_a_lacking_class_has_logit_0() -> None:
+    """Logits (2, 1, 5) of who lacks the third class: softmax of (2, 1, 0) is .665, .245, .090."""
+    model = mlp(1, 3, ())
+    device = learner("heterofl", model)
+    bias = torch.tensor([[2.0, 1.0, 5.0]])
+    state = device.put({"linear1.weight": torch.zeros(1, 3, 1), "linear1.bias": bias}, "model")
+    # Class 0 alone would lack class 1, too: a sample of each, one step on the first.
+    data = stack(["a"], [np.zeros((2, 1), np.float32)], [np.array([0, 1])])
+    after, (upload,), _ = device.fit(state, [Bundle()], data, Turn(1, 1, 0))
+    share = torch.tensor([2.0, 1.0, 0.0]).softmax(0)
+    np.testing.assert_allclose(share, [0.665, 0.245, 0.090], atol=5e-4)
+    trained = device.get(after, "model")["linear1.bias"][0]
+    assert trained[2] == 5.0, "what it lacks stays as it came"
+    part = upload.part("linear1.bias")
+    assert part.at.rows is not None and part.at.rows.tolist() == [0, 1]
+    np.testing.assert_array_equal(part.values, trained[:2])
+    # Two steps at rate 1, of one sample each: by hand.
+    expected = by_hand(torch.tensor([2.0, 1.0, 0.0]), trained)
+    torch.testing.assert_close(trained[:2], expected)
+
+
+def by_hand(start: Tensor, like: Tensor) -> Tensor:
+    """Return the two biases after a step on either sample, in the order that was drawn."""
+    ends = []
+    for order in ((0, 1), (1, 0)):
+        logits = start.clone()
+        for y in order:
+            gradient = logits.softmax(0) - torch.eye(3)[y]
+            gradient[2] = 0.0
+            logits -= gradient
+        ends.append(logits[:2])
+    return min(ends, key=lambda one: float((one - like[:2]).abs().sum()))
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_where_all_hold_all_it_is_fedavg(name: str, run_method: RunMethod) -> None:
+    ours = run_method(name, LACKING, hyper={"weights": "examples", "masked_loss": False})
+    theirs = run_method("fedavg", LACKING)
+    for state, expected in zip(ours.states, theirs.states, strict=True):
+        for key, tensor in expected.items():
+            torch.testing.assert_close(state[key], tensor, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_a_weak_device_holds_trains_and_sends_its_part_alone(
+    name: str, run_method: RunMethod
+) -> None:
+    run = run_method(name, capacity=SHARES)
+    whole = sum(prod(shape) for shape in run.strategy.model.parameter_shapes.values())
+    sent = run.metric("bytes_up_sent")
+    for client, share in (("p1", 1.0), ("p2", 0.5), ("p3", 0.25)):
+        kept = sum(t.numel() for n, t in run.client_state(client).items() if "linear" in n)
+        assert kept / whole == pytest.approx(share**2, abs=0.02)
+        assert sent[3, client] / sent[3, "p1"] == pytest.approx(share**2, abs=0.03)
+        assert len(run.models()[client]["linear1.bias"]) == 128 * share
+    assert not run.metric("refused_replies")
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_each_on_a_device_of_its_own_they_train_as_in_one_process(
+    name: str, run_method: RunMethod, tmp_path: Path
+) -> None:
+    write_federation(tmp_path / "data", LACKING)
+    keys: dict[str, Any] = {"capacity": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
+    keys |= {"lr": 0.05, "batch_size": 16}
+    stacked = run_method(name, LACKING, **keys)
+    config = RunConfig(method=name, beside="", device="cpu", threads=1, **keys)
+    grid, strategy = DeviceGrid(config, len(LACKING.clients)), build_strategy(config, name)
+    strategy.start(grid)
+    assert not strategy.transport.refusals and strategy.state is not None
+    assert_equal(strategy.state, stacked.states[-1])
+    saved = grid.saved(2).model
+    assert saved is not None and saved.params["linear1.weight"].shape == (32, 4)
+
+
+def test_an_upload_that_does_not_fit_the_capacity_that_was_said_is_refused(
+    run_method: RunMethod,
+) -> None:
+    run = run_method("heterofl", hyper={"masked_loss": False}, capacity=SHARES)
+    strategy = run.strategy
+    assert isinstance(strategy, SubModelStrategy)
+    sends, _ = strategy.transport.declared("p2")
+    large = returned(strategy, "p1", 1.0, 9)
+    wire = WireSettings()
+    payload = encode_upload(large, Address("p2", 4), strategy.transport.sends, wire.upload)
+    with pytest.raises(MessageRefused, match=r"client 'p2', round 4: size: got .* expected"):
+        decode_upload(payload, Envelope("p2", 4, sends, None, wire.limit, wire.largest))
+
+
+def test_the_model_is_tested_as_the_next_round_sends_it(run_method: RunMethod) -> None:
+    run: Run = run_method("fedrolex", capacity=SHARES)
+    state, turn = run.states[-1], Turn(3, 3, 0)
+    tested = run.strategy.evaluated_downloads(["p3"], turn)[0]
+    (following,) = run.strategy.downloads(state, ["p3"], Turn(4, 3, 0))
+    for key in following.tensors:
+        np.testing.assert_array_equal(tested.floats(key), following.floats(key))
+
+
+def test_local_trains_what_a_device_can_hold(run_method: RunMethod) -> None:
+    run = run_method("local", capacity=SHARES)
+    assert [len(run.models()[f"p{i}"]["linear1.bias"]) for i in (1, 2, 3)] == [128, 64, 32]
+
+
+def test_results_say_what_people_of_each_capacity_reached(tmp_path: Path) -> None:
+    write_federation(tmp_path / "data", LACKING)
+    keys: dict[str, Any] = {"data": str(tmp_path / "data"), "out": str(tmp_path), "rounds": 2}
+    config = RunConfig(method="heterofl", beside="fedavg", capacity="1,1/2,1/4", threads=1, **keys)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.toml").write_text(dump_toml(config))
+    train_methods(config, LACKING, folder, lambda name, round: None)
+    found = summarise_run(folder)["methods"]
+    for name in ("heterofl", "fedavg"):
+        assert {s: f["people"] for s, f in found[name]["by_capacity"].items()} == {
+            "1": 2,
+            "0.5": 1,
+            "0.25": 1,
+        }
+    scores = people_scores(read_run(folder))
+    by_person = dict(zip(scores[0], scores[1].tolist(), strict=True))
+    assert found["heterofl"]["by_capacity"]["0.25"]["macro_f1"] == by_person["p3"][0]
+    write_report(folder)
+    assert "capacity" in (folder / "report.html").read_text()
+    lines = (folder / "tables" / "capacities.csv").read_text().splitlines()
+    assert len(lines) == 1 + 2 * 3
+
+
+@pytest.mark.parametrize("text", ["1/0", "2/1", "0/4", "1/", "a/4", "1/-4"])
+def test_a_capacity_that_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected a share in \(0, 1\]"):
+        check_capacities(text)
