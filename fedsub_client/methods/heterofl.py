@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
+from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
 from fedsub_core.training.objectives import Masked
 from fedsub_core.turn import Turn
@@ -17,6 +18,16 @@ from fedsub_core.wire.bundles import BoolArray, Bundle, Floats
 
 class HeteroFLLearner(Learner):
     """Its model is the part that it received last, trained."""
+
+    def check(self) -> None:
+        """Refuse a masked loss where the last layer has not a unit a class."""
+        shapes, classes = self.model.parameter_shapes, self.model.classes
+        if self.hyper.masked_loss and any(shapes[name][0] != classes for name in self._last):
+            raise ConfigError(
+                f"masked-loss: got true with a model whose last layer is {self._last[0]} "
+                f"{shapes[self._last[0]]}, expected a Linear layer of {classes} classes at its "
+                "end, or masked-loss = false"
+            )
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Adopt what is sent, train it, send back what was trained."""

@@ -10,10 +10,9 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.chain import require_chain
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Model
-from fedsub_core.models.units import first_units, narrow
+from fedsub_core.models.units import first_units
 
 
 @dataclass(frozen=True)
@@ -57,5 +56,5 @@ class Held:
         model = build_model(settings.model, seen, classes, settings.norm, seed)
         if card.narrow == "model" and capacity < 1:
             # Which units it holds may change from round to round, how many of each layer does not.
-            model, _ = narrow(require_chain(model), first_units(require_chain(model), capacity))
+            model, _ = model.narrow(first_units(model, capacity))
         return cls(encoder, model)

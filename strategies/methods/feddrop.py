@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 from fedsub_core.models.units import Units
@@ -15,7 +16,7 @@ from strategies.rounds.server_half import State
 
 
 class FedDropStrategy(SubModelStrategy):
-    """The draw follows from the run's seed, the client, the round and the layer."""
+    """The draw follows from the run's seed, the client, the round and the group."""
 
     @property
     def rule(self) -> Rule:
@@ -26,8 +27,8 @@ class FedDropStrategy(SubModelStrategy):
         """Return the units that were drawn, ascending."""
         who = client if self.hyper.per_client else ""
         drawn = {}
-        for layer, count in counts.items():
-            stream = generator(turn.seed, who, turn.round, f"units of {layer}")
-            order = torch.randperm(self.sizes[layer], generator=stream)
-            drawn[layer] = order[:count].sort().values
+        for group, count in counts.items():
+            stream = generator(turn.seed, who, turn.round, f"units of {group}")
+            order = torch.randperm(self.sizes[group], generator=stream)
+            drawn[group] = np.sort(order[:count].numpy())
         return drawn

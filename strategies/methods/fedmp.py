@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedsub_core.models.units import Units
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.models.units import UnitGroup, Units
 from fedsub_core.turn import Turn
 from strategies.parts.averaging import Rule
 from strategies.parts.sub_models import SubModelStrategy, best
@@ -21,7 +24,17 @@ class FedMPStrategy(SubModelStrategy):
 
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
         """Return the units of largest L1 norm."""
-        return {
-            layer: best(state[f"{layer}.weight"].abs().flatten(1).sum(1), count)
-            for layer, count in counts.items()
-        }
+        groups = {group.name: group for group in self.model.unit_groups}
+        return {name: best(norms(groups[name], state), count) for name, count in counts.items()}
+
+
+def norms(group: UnitGroup, state: State) -> NDArray[np.float64]:
+    """Return of each unit the sum of the absolute weights into it, over all layers that make it."""
+    found = np.zeros(group.size)
+    for member in group.members:
+        # Vectors are biases and norms.
+        if member.tensor in state and not member.reads and state[member.tensor].ndim > 1:
+            rows = state[member.tensor].abs().movedim(member.axis, 0).flatten(1).sum(1).numpy()
+            known = member.owners >= 0
+            found += np.bincount(member.owners[known], rows[known], group.size)
+    return found

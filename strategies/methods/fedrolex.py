@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
+import numpy as np
 
 from fedsub_core.models.units import Units
 from fedsub_core.turn import Turn
@@ -19,6 +19,6 @@ class FedRolexStrategy(SubModelStrategy):
         """Return the window's units, ascending."""
         first, sizes = (turn.round - 1) * self.hyper.step, self.sizes
         return {
-            layer: ((first + torch.arange(count)) % sizes[layer]).sort().values
-            for layer, count in counts.items()
+            group: np.sort((first + np.arange(count)) % sizes[group])
+            for group, count in counts.items()
         }

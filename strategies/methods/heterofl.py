@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
+import numpy as np
 
 from fedsub_core.models.units import Units
 from fedsub_core.turn import Turn
@@ -16,5 +16,5 @@ class HeteroFLStrategy(SubModelStrategy):
     """Each smaller sub-model lies in all larger ones."""
 
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
-        """Return the first units of each layer."""
-        return {layer: torch.arange(count) for layer, count in counts.items()}
+        """Return the first units of each group."""
+        return {group: np.arange(count) for group, count in counts.items()}

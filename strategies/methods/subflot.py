@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import require_chain
+from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -32,9 +35,14 @@ class SubFLOTStrategy(SubModelStrategy):
         #: one begins with, and plans take their time.
         self._made: tuple[State, dict[str, Bundle]] = ({}, {})
 
+    def init(self, model: Model) -> State:
+        """Return the global tensors before the first round."""
+        require_chain(model)  # layers are brought to others from input to output
+        return super().init(model)
+
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
         """Return the first units: whose history is not known yet is sent them."""
-        return {layer: torch.arange(count) for layer, count in counts.items()}
+        return {group: np.arange(count) for group, count in counts.items()}
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody the global model, its units brought to the client's last ones."""

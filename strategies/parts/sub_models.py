@@ -10,12 +10,12 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import require_chain
 from fedsub_core.models.model import Model
-from fedsub_core.models.units import Units, narrow
+from fedsub_core.models.units import Units, placements, units_of
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -31,18 +31,18 @@ class SubModelStrategy(FedAvgStrategy):
 
     @abstractmethod
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
-        """Return which units of each hidden layer a client holds in a round.
+        """Return which units of each group a client holds in a round, ascending.
 
         Parameters
         ----------
         state : before the round.
-        counts : how many of each layer, by its name.
+        counts : how many of each group, by its name.
         """
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many units each hidden layer of the whole model has."""
-        return {layer.name: layer.units for layer in self.model.affine[:-1]}
+        """How many units each group of the whole model has."""
+        return {group.name: group.size for group in self.model.unit_groups}
 
     @property
     def rule(self) -> Rule:
@@ -51,7 +51,7 @@ class SubModelStrategy(FedAvgStrategy):
 
     def init(self, model: Model) -> State:
         """Return the global tensors before the first round; raises where units are not known."""
-        require_chain(model)
+        _ = model.unit_groups
         return super().init(model)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
@@ -86,8 +86,10 @@ class SubModelStrategy(FedAvgStrategy):
         held = self.held_by(client)
         if held is self.model:
             return dict.fromkeys(state, EVERYWHERE)
-        counts = {layer.name: layer.units for layer in held.affine[:-1]}
-        return narrow(require_chain(self.model), self.units(state, client, counts, turn))[1]
+        groups = self.model.unit_groups
+        counts = {name: len(own) for name, own in units_of(groups, held.tensor_shapes).items()}
+        units = self.units(state, client, counts, turn)
+        return placements(groups, self.model.parameter_shapes, units)
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
         """Return a bundle that says where its numbers stand in the global tensors."""
@@ -99,6 +101,6 @@ class SubModelStrategy(FedAvgStrategy):
         return replace(bundle, tensors=tensors)
 
 
-def best(scores: Tensor, count: int) -> Tensor:
+def best(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Return the `count` units of highest `scores` [units], ascending; of equal ones the first."""
-    return scores.sort(descending=True, stable=True).indices[:count].sort().values
+    return np.sort(np.argsort(-scores, kind="stable")[:count])
