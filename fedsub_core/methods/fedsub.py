@@ -87,7 +87,7 @@ def sends(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
         PROTOTYPES: rows((model.classes, prototype_size(model, hyper)), optional=True),
     }
     for layer in model.affine[: hyper.depth or None]:
-        declared[layer.name] = rows((layer.units, layer.fan_in + 1))
+        declared |= {own.name: rows((layer.units, own.width)) for own in layer.rows}
         declared[layer.name + MASKS] = bits((model.classes, layer.units))
     return declared
 
@@ -95,8 +95,9 @@ def sends(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
 def receives(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
     """Return what the server sends: rows to replace, of layers that have some."""
     return {
-        layer.name: rows((layer.units, layer.fan_in + 1), optional=True)
+        own.name: rows((layer.units, own.width), optional=True)
         for layer in model.affine[: hyper.depth or None]
+        for own in layer.rows
     }
 
 
