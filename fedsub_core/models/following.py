@@ -21,10 +21,11 @@ GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 #: Norms, and the axis of what they normalise that their weights go by.
 NORMS = {"batch_norm": 1, "instance_norm": 1, "group_norm": 1, "layer_norm": -1}
 #: Functions of each number by itself.
-ACTIVATIONS = frozenset(
-    "relu relu6 hardtanh leaky_relu elu selu celu gelu silu mish softplus sigmoid hardsigmoid "
-    "hardswish logsigmoid log_sigmoid tanh prelu".split()
-)
+ACTIVATIONS = frozenset({
+    "relu", "relu6", "hardtanh", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish",
+    "softplus", "sigmoid", "hardsigmoid", "hardswish", "logsigmoid", "log_sigmoid", "tanh",
+    "prelu",
+})  # fmt: skip
 Function = Callable[..., Any]
 
 

@@ -79,9 +79,7 @@ def module_layers(
         width = sum(prod(exchanged[name]) for name in mine) // units
         # By the tensor, not the layer: a method's own tensors have plain names, such as `classes`.
         rows = [UnitRows(mine[0], tuple(mine), width, gates)]
-        rows += [
-            UnitRows(name, (name,), 1) for name in norm if exchanged.get(name, ()) == (units,)
-        ]
+        rows += [UnitRows(name, (name,), 1) for name in norm if exchanged.get(name, ()) == (units,)]
         layers.append(ModuleLayer(layer, units, shape, tuple(rows)))
     return tuple(layers)
 

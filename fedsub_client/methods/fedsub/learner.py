@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, Report, State, reported
+from fedsub_client.methods.fedsub.module_lrp import require_rules
 from fedsub_client.methods.fedsub.noise import (
     RELEASES,
     SECRET,
@@ -16,7 +17,6 @@ from fedsub_client.methods.fedsub.noise import (
     release,
     spent_epsilon,
 )
-from fedsub_client.methods.fedsub.module_lrp import require_rules
 from fedsub_client.methods.fedsub.prototypes import (
     content_hash,
     prototype_features,
@@ -138,8 +138,8 @@ class FedSubLearner(Learner):
             # The server says which version it holds, so a lost upload heals itself.
             if not 0 < version == known[i]:
                 tensors[PROTOTYPES] = Floats.rows(holds[i], means[i, holds[i]])
-            for name, mask in chosen.items():
-                tensors[name], tensors[name + MASKS] = rows[i][name], Bits(mask[i])
+            tensors |= rows[i]
+            tensors |= {name + MASKS: Bits(mask[i]) for name, mask in chosen.items()}
             tensors |= {name: Floats(array[i]) for name, array in beside.items()}
             uploads.append(Bundle(count, version, tensors))
         return uploads

@@ -26,20 +26,23 @@ from fedsub_core.models.following import ACTIVATIONS, AFFINE, GATES, Following, 
 from fedsub_core.models.torch_model import TorchModel
 
 #: Of two numbers and more one: each gets a share.
-SHARED = frozenset(
-    "add __add__ __radd__ sum mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
-    "adaptive_avg_pool2d adaptive_avg_pool3d".split()
-)
+SHARED = frozenset({
+    "add", "__add__", "__radd__", "sum", "mean", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+})  # fmt: skip
 #: By a number that does not depend on the sample.
-SCALED = frozenset("mul __mul__ __rmul__ div __truediv__ true_divide".split())
+SCALED = frozenset({
+    "mul", "__mul__", "__rmul__", "div", "__truediv__", "true_divide",
+})  # fmt: skip
 #: What moves numbers about, chooses among them or leaves them out; the gradient does the same.
-MOVED = frozenset(
-    "flatten unflatten view view_as reshape transpose swapaxes permute movedim moveaxis squeeze "
-    "unsqueeze contiguous clone to __getitem__ select narrow chunk split unbind cat concat "
-    "concatenate stack pad flip roll expand dropout dropout1d dropout2d dropout3d alpha_dropout "
-    "feature_alpha_dropout max_pool1d max_pool2d max_pool3d adaptive_max_pool1d "
-    "adaptive_max_pool2d adaptive_max_pool3d max amax".split()
-)
+MOVED = frozenset({
+    "flatten", "unflatten", "view", "view_as", "reshape", "transpose", "swapaxes", "permute",
+    "movedim", "moveaxis", "squeeze", "unsqueeze", "contiguous", "clone", "to", "__getitem__",
+    "select", "narrow", "chunk", "split", "unbind", "cat", "concat", "concatenate", "stack",
+    "pad", "flip", "roll", "expand", "dropout", "dropout1d", "dropout2d", "dropout3d",
+    "alpha_dropout", "feature_alpha_dropout", "max_pool1d", "max_pool2d", "max_pool3d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "max", "amax",
+})  # fmt: skip
 _Operation = Callable[..., Tensor]
 
 
@@ -158,7 +161,7 @@ class _Weighted(Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
         of, x, weight, bias = ctx.layer
         bias = weight.new_zeros(len(weight)) if bias is None else bias
         x = x.detach()
@@ -193,7 +196,7 @@ class _Shared(Function):
         return of(*seen)
 
     @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
         with torch.enable_grad():
             leaves = [one.detach().requires_grad_() for one in ctx.saved_tensors]
             out = ctx.of(*leaves)
@@ -210,7 +213,7 @@ class _Same(Function):
         return of(x)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, relevance: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: FunctionCtx, relevance: Tensor) -> tuple[Any, ...]:
         return None, relevance
 
 

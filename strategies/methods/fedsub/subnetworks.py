@@ -62,8 +62,8 @@ class SubnetworkStrategy(PersonalizedStrategy):
             raise self.refuse(client, "scores", scores.tolist(), expected)
         for layer in self.model.affine[: self.hyper.depth or None]:
             masks = upload.bits(layer.name + MASKS)
-            sent = [upload.part(rows.name).at.held(masks.shape[1:]) for rows in layer.rows]
-            if masks[~held].any() or any((masks.any(0) & ~rows).any() for rows in sent):
+            came = [upload.part(rows.name).at.held(masks.shape[1:]) for rows in layer.rows]
+            if masks[~held].any() or any((masks.any(0) & ~rows).any() for rows in came):
                 expected = "of classes held, a subset of the layer's rows"
                 raise self.refuse(client, f"masks of layer {layer.name}", "other units", expected)
         sent = np.zeros_like(held)
@@ -111,7 +111,11 @@ class SubnetworkStrategy(PersonalizedStrategy):
                     apart.append(MetricRow(turn.round, "", y, name, value))
         new = cache.state() | usual | {"clusters": clusters, "clustered": prototypes}
         layers = model.affine[: self.hyper.depth or None]
-        rows = [*_size_rows(layers, uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
+        rows = [
+            *_size_rows(layers, uploads, turn.round),
+            *_cluster_rows(clusters, turn.round),
+            *apart,
+        ]
         if self.settings.rounds.evaluated(turn.round):
             rows += _member_rows(cache.roster, clusters, turn.round)
         return new, rows

@@ -105,4 +105,9 @@ class ResidualCNN(nn.Module):
         return logits
 
 
-MODULES = {"normalised": normalised, "recurrent": Recurrent, "residual": residual}
+MODULES = {
+    "normalised": normalised,
+    "recurrent": Recurrent,
+    "residual": residual,
+    "convolved": ResidualCNN,
+}

@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,10 +37,10 @@ from zennit.canonizers import (  # noqa: E402
     SequentialMergeBatchNorm,
 )
 from zennit.composites import LayerMapComposite  # noqa: E402
+from zennit.layer import Sum  # noqa: E402
 from zennit.rules import AlphaBeta as ZennitAlphaBeta  # noqa: E402
 from zennit.rules import Norm, Pass  # noqa: E402
 from zennit.types import Activation, AvgPool, Linear  # noqa: E402
-from zennit.layer import Sum  # noqa: E402
 
 Shape = tuple[int, ...]
 ALL_RULES = ["naive", "lrp-a1b0", "lrp-a2b1"]
@@ -79,7 +80,7 @@ def test_a_chain_as_a_module_has_the_chains_relevance(name: str, rule: str, star
         assert (mine - theirs).abs().max() <= 2e-6 * theirs.abs().max()
 
 
-class Summed(AttributeCanonizer):
+class Summed(AttributeCanonizer):  # type: ignore[misc]
     """What zennit's canonizer of torchvision's ResNets does, for our blocks."""
 
     def __init__(self) -> None:
@@ -92,7 +93,7 @@ class Summed(AttributeCanonizer):
         return {"forward": cls.forward.__get__(module), "canonizer_sum": Sum()}
 
     @staticmethod
-    def forward(self: nn.Module, x: Tensor) -> Tensor:
+    def forward(self: Any, x: Tensor) -> Any:
         made = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         return self.relu(self.canonizer_sum(torch.stack([self.shortcut(x), made], dim=-1)))
 
@@ -154,7 +155,8 @@ def test_functions_and_modules_are_followed_alike() -> None:
             way = _norm(self.norm3, self.second(F.relu(_norm(self.norm2, self.first(x)))))
             way += x
             way = F.relu(way, inplace=True)
-            return self.last(way.mean(-1))
+            logits: Tensor = self.last(way.mean(-1))
+            return logits
 
     params = trained(module_model(ResidualCNN, (3, 40)))
     data = random_stack((3, 40), (30,))
@@ -174,7 +176,7 @@ def _norm(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
 def test_naive_is_what_comes_of_the_norm_and_the_activation_right_behind() -> None:
     model = module_model(ResidualCNN, (3, 40))
     params = trained(model)
-    net = model.as_module({name: tensor[0] for name, tensor in params.items()})
+    net: Any = model.as_module({name: tensor[0] for name, tensor in params.items()})
     data = random_stack((3, 40), (30,))
     got, logits = unit_relevance(model, params, data, "naive", "logits")
     x = data.x[0]
@@ -210,9 +212,9 @@ def test_a_stack_equals_each_client_alone_and_padding_never_counts(rule: str) ->
 class Deep(nn.Module):
     """Two recurrent layers; the last state is the embedding."""
 
-    def __init__(self, kind: type[nn.RNNBase], shape: Shape, classes: int) -> None:
+    def __init__(self, kind: Any, shape: Shape, classes: int) -> None:
         super().__init__()
-        self.body = kind(shape[0], 6, num_layers=2, batch_first=True)  # type: ignore[call-arg]
+        self.body = kind(shape[0], 6, num_layers=2, batch_first=True)
         self.last = nn.Linear(6, classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -224,7 +226,7 @@ class Deep(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_hidden_units_of_recurrent_layers(kind: type[nn.RNNBase]) -> None:
+def test_hidden_units_of_recurrent_layers(kind: Any) -> None:
     """Their states over time; of the lower layer those of that layer alone."""
     model = module_model(lambda shape, classes: Deep(kind, shape, classes), (3, 40))
     assert [layer.name for layer in model.affine] == ["body.l0", "body.l1", "last"]
@@ -232,8 +234,8 @@ def test_hidden_units_of_recurrent_layers(kind: type[nn.RNNBase]) -> None:
     data = random_stack((3, 40), (20,))
     got, logits = unit_relevance(model, params, data, "naive", "logits")
     torch.testing.assert_close(logits, model.forward(params, data.x), rtol=1e-5, atol=1e-6)
-    net = model.as_module({name: tensor[0] for name, tensor in params.items()})
-    below = kind(3, 6, batch_first=True)  # type: ignore[call-arg]
+    net: Any = model.as_module({name: tensor[0] for name, tensor in params.items()})
+    below = kind(3, 6, batch_first=True)
     own = {name: t for name, t in net.body.state_dict().items() if name.endswith("l0")}
     below.load_state_dict(own)
     with torch.no_grad():
@@ -251,9 +253,9 @@ def test_relevance_reaches_the_units_of_a_first_recurrent_layer(rule: str) -> No
     require_rules(model, RULES[rule])
     params, data = model.init(1, 0), random_stack((3, 40), (20,))
     got, _ = unit_relevance(model, params, data, rule, "logits")
-    lstm = model.as_module({name: tensor[0] for name, tensor in params.items()}).lstm
+    net: Any = model.as_module({name: tensor[0] for name, tensor in params.items()})
     with torch.no_grad():
-        states = lstm(data.x[0].transpose(1, 2))[0][:, -1]
+        states = net.lstm(data.x[0].transpose(1, 2))[0][:, -1]
     head = module_model(lambda *_: nn.Sequential(nn.Linear(10, 10), nn.Linear(10, CLASSES)), (10,))
     through = {"0.weight": torch.eye(10)[None], "0.bias": torch.zeros(1, 10)}
     through |= {f"1.{part}": params[f"last.{part}"] for part in ("weight", "bias")}
@@ -297,7 +299,7 @@ class InPlace(nn.Module):
         (Gated, "got mul in the module itself, for which there is no rule"),
         (
             lambda shape, classes: nn.Sequential(
-                nn.Linear(*shape, 6), nn.Sequential(nn.LayerNorm(6)), nn.Linear(6, classes)
+                nn.Linear(shape[0], 6), nn.Sequential(nn.LayerNorm(6)), nn.Linear(6, classes)
             ),
             r"got layer_norm in layer 1.0 \(LayerNorm\), .* relevance = naive takes any layer",
         ),
