@@ -141,7 +141,7 @@ CARD = MethodCard(
         "All classes of a person share one set of rows: their union travels once, with a mask for "
         "each class. The papers send each class's rows apart; both sizes stand in a run's metrics.",
         "In a torch module a unit owns its numbers in the norm right behind its layer, too; LRP "
-        "sees both as one layer, folded. What no unit owns, as attention and norms elsewhere, stays "
+        "sees both as one layer, folded. Attention, norms elsewhere and all else stay "
         "at home. LRP refuses layers without a rule; naive takes any (docs/models.md).",
         "A fused 0 means: keep your own. The > 0 of eq. 10 is read as: is selected, as weights may "
         "be negative.",
