@@ -26,7 +26,7 @@ from fedsub_client.device import Device
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig, from_flat
 from fedsub_core.data.federation import write_federation
-from fedsub_core.errors import RunError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import METHODS
 from fedsub_server.results import DATABASE_FILE, MODELS
 from fedsub_server.resuming import SERVER
@@ -56,6 +56,61 @@ def test_every_method_trains_a_module(name: str, module: str, run_method: RunMet
     if not METHODS[name].model:
         for model in run.models().values():
             assert any(tensor.endswith("running_var") for tensor in model)
+
+
+@pytest.mark.parametrize("fusion", ["overlapping-any", "overlapping-additive", "avg", "leadership"])
+@pytest.mark.parametrize("encoding", ["float32", "delta,top-k:0.5,int8,zstd"])
+def test_units_of_a_module_are_mixed_with_their_norms(
+    fusion: str, encoding: str, run_method: RunMethod
+) -> None:
+    """Whoever gets a row gets its norm's; a variance stays one, however it travels."""
+    hyper = {"k_selection": "fixed:1", "fusion": fusion}
+    wire = {"upload_encoding": encoding, "download_encoding": encoding.split(",top")[0]}
+    robust = "clip" if encoding == "float32" else "none"
+    keys = {"model": place("convolved"), "robust": robust, **wire}
+    run = run_method("fedsub", hyper=hyper, rounds=2, **keys)
+    assert not [row for row in run.rows if row.metric == "refused_replies"]
+    strategy, clients = run.strategy, list(run.models())
+    assert strategy.state is not None
+    downloads = strategy.downloads(strategy.state, clients, strategy.turn(3))
+    some = {name for bundle in downloads for name in bundle.tensors}
+    assert some >= {"first.weight", "norm2.weight", "norm2.running_mean", "norm2.running_var"}
+    for model in run.models().values():
+        assert all(torch.isfinite(tensor).all() for tensor in model.values())
+        assert all(t.min() > 0 for name, t in model.items() if name.endswith("running_var"))
+
+
+def test_units_of_an_lstm_are_mixed(run_method: RunMethod) -> None:
+    hyper = {"k_selection": "fixed:1", "fusion": "overlapping-any", "relevance": "naive"}
+    run = run_method("fedsub", hyper=hyper, rounds=2, model=place("recurrent"))
+    upload = run.uploads[-1]["p1"]
+    assert upload.part("lstm.weight_ih_l0").values.shape[1] == 4 * (4 + 10 + 2)
+    strategy = run.strategy
+    assert strategy.state is not None
+    (download,) = strategy.downloads(strategy.state, ["p1"], strategy.turn(3))
+    assert "lstm.weight_ih_l0" in download.tensors
+
+
+@pytest.mark.parametrize("name", OF_UNITS)
+def test_layers_without_a_rule_are_refused_before_the_first_round(
+    name: str, run_method: RunMethod
+) -> None:
+    hyper = {"relevance": "lrp-a2b1"}
+    with pytest.raises(ConfigError, match=r"got layer_norm in layer blocks.0.norm \(LayerNorm\)"):
+        run_method(name, hyper=hyper, model=place("residual"))
+    run_method(name, hyper={"relevance": "naive"}, rounds=1, model=place("residual"))
+
+
+def test_the_gate_needs_a_bias_of_the_last_layer(tmp_path: Path, run_method: RunMethod) -> None:
+    file = tmp_path / "plain.py"
+    file.write_text(
+        "from torch import nn\n\n\ndef plain(shape, classes):\n"
+        "    first = nn.Linear(shape[0], 5)\n"
+        "    return nn.Sequential(first, nn.Tanh(), nn.Linear(5, classes, bias=False))\n"
+    )
+    run_method("fedsub", rounds=1, model=f"{file}:plain")
+    with pytest.raises(ConfigError, match="fedsub-gated: layer 2: got no bias that is trained"):
+        run_method("fedsub-gated", rounds=1, model=f"{file}:plain")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -207,6 +208,21 @@ def test_a_stack_equals_each_client_alone_and_padding_never_counts(rule: str) ->
         assert torch.equal(logits[i, :count], own[0]) and not logits[i, count:].any()
         for name, relevance in together.items():
             assert torch.equal(relevance[i], alone[name][0])
+
+
+def test_threads_follow_modules_of_their_own() -> None:
+    model = module_model(ResidualCNN, (3, 40))
+    params, data = trained(model), random_stack((3, 40), (60,))
+
+    def relevance(rule: str) -> dict[str, Tensor]:
+        return unit_relevance(model, params, data, rule, "logits")[0]
+
+    rules = ALL_RULES * 4
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(relevance, rules))
+    for rule, found in zip(rules, together, strict=True):
+        alone = relevance(rule)
+        assert all(torch.equal(found[name], alone[name]) for name in alone)
 
 
 class Deep(nn.Module):
