@@ -86,7 +86,7 @@ class Following(TorchFunctionMode, ABC):
             return self._recurrent(kind, func, args, kwargs)
         out = self.compute(kind, func, args, kwargs)
         if kind in AFFINE:
-            weight, _ = named(args, kwargs, "input", "weight", "bias")[1:]
+            _, weight = named(args, kwargs, "input", "weight")
             name = self._names.get(id(weight), "")
             if name.endswith(".weight"):
                 layer = name.removesuffix(".weight")
@@ -98,7 +98,7 @@ class Following(TorchFunctionMode, ABC):
         elif before is not None and kind in ACTIVATIONS:
             self._last.pop(id(out), None)  # in place it is the same one
             self.made(before._replace(out=out), (), False)
-        elif kind.endswith("_"):
+        elif kind == "__setitem__" or (kind.endswith("_") and not kind.endswith("__")):
             self._last.pop(id(x), None)  # it is another's now
         return out
 

@@ -72,8 +72,8 @@ def module_layers(
             )
         units = made.out.shape[made.axis]
         mine = [name for name in tensors if name in exchanged]
-        if not mine:
-            continue
+        if f"{layer}.weight" not in mine and mine != list(tensors):
+            continue  # frozen, in whole or in part
         first = exchanged[mine[0]]
         shape = (units, *first[1:-1], first[-1] * gates) if len(first) > 1 else (units,)
         width = sum(prod(exchanged[name]) for name in mine) // units

@@ -2,9 +2,10 @@
 
 Functions of PyTorch are replaced, as a module calls them, by ones whose gradient is relevance: a
 gradient of the outputs with respect to what a layer made is then the layer's relevance. The rules
-are those of zennit's composites: alpha-beta for layers with weights, with a BatchNorm right behind
-one folded into it (zennit's canonizer); sums and averages share in proportion to what they add up;
-maxima give all to the largest; activations, and BatchNorm elsewhere, pass relevance on.
+(:mod:`.module_rules`) are those of zennit's composites: alpha-beta for layers with weights, with a
+BatchNorm right behind one folded into it (zennit's canonizer); sums and averages share in
+proportion to what they add up; maxima give all to the largest; activations, and BatchNorm
+elsewhere, pass relevance on.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import FunctionCtx
 from torch.utils.hooks import RemovableHandle
 
-from fedsub_client.methods.fedsub.lrp import STABILISER, AlphaBeta
+from fedsub_client.methods.fedsub.lrp import AlphaBeta
+from fedsub_client.methods.fedsub.module_rules import Layer, Same, Shared, Weighted
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.following import ACTIVATIONS, AFFINE, GATES, Following, Made, named
 from fedsub_core.models.torch_model import TorchModel
@@ -43,16 +43,6 @@ MOVED = frozenset({
     "alpha_dropout", "feature_alpha_dropout", "max_pool1d", "max_pool2d", "max_pool3d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "max", "amax",
 })  # fmt: skip
-_Operation = Callable[..., Tensor]
-
-
-class _Layer(NamedTuple):
-    """A layer's function of ``(x, weight, bias)``, and what it was called with."""
-
-    of: _Operation
-    x: Tensor
-    weight: Tensor
-    bias: Tensor | None
 
 
 class Propagation(Following):
@@ -64,7 +54,7 @@ class Propagation(Following):
         self.calls: dict[str, list[Made]] = {}
         #: Name and class of the module that computes, for messages.
         self.inside = "the module itself"
-        self._layers: dict[int, tuple[Tensor, _Layer]] = {}
+        self._layers: dict[int, tuple[Tensor, Layer]] = {}
 
     def made(self, made: Made, tensors: Sequence[str], new: bool, gates: int = 1) -> None:
         """Keep what a layer made, with its norm; relevance is the same behind an activation."""
@@ -91,13 +81,13 @@ class Propagation(Following):
         if kind == "batch_norm" and not named(args, kwargs, *["_"] * 5, "training")[5]:
             return self._normed(func, args, kwargs)
         if kind in ACTIVATIONS:
-            return _Same.apply(lambda x: func(x.clone(), *args[1:], **kwargs), args[0])  # type: ignore[no-untyped-call]
+            return Same.apply(lambda x: func(x.clone(), *args[1:], **kwargs), args[0])  # type: ignore[no-untyped-call]
         if kind in SHARED or kind == "add_":
             return self._shared(torch.add if kind == "add_" else func, args, kwargs)
         if kind in SCALED and _depends(args[:1]) + _depends(args[1:]) == 1:
             (place,) = [i for i, one in enumerate(args) if _depends((one,))]
             seen = args[place]
-            out = _Same.apply(lambda x: func(*args[:place], x, *args[place + 1 :]), seen)  # type: ignore[no-untyped-call]
+            out = Same.apply(lambda x: func(*args[:place], x, *args[place + 1 :]), seen)  # type: ignore[no-untyped-call]
             if out.shape == seen.shape:
                 return out
         elif kind in MOVED:
@@ -117,8 +107,8 @@ class Propagation(Following):
         rest = {n: v for n, v in kwargs.items() if n not in ("input", "weight", "bias")}
         if not x.requires_grad:
             x = x.detach().requires_grad_()  # here relevance ends
-        layer = _Layer(lambda *of: func(*of, *args[3:], **rest), x, weight, bias)
-        out: Tensor = _Weighted.apply(layer, self.rule, layer.of(x.detach(), weight, bias), x)  # type: ignore[no-untyped-call]
+        layer = Layer(lambda *of: func(*of, *args[3:], **rest), x, weight, bias)
+        out: Tensor = Weighted.apply(layer, self.rule, layer.of(x.detach(), weight, bias), x)  # type: ignore[no-untyped-call]
         self._layers[id(out)] = out, layer
         return out
 
@@ -126,8 +116,10 @@ class Propagation(Following):
         """BatchNorm by its statistics: a part of the layer right before it."""
         names = "input", "running_mean", "running_var", "weight", "bias", "training", "_", "eps"
         x, mean, var, weight, bias, *_, eps = named(args, kwargs, *names)
-        if (found := self._layers.get(id(x))) is None:
-            return _Same.apply(lambda x: func(x, *args[1:], **kwargs), x)  # type: ignore[no-untyped-call, no-any-return]
+        found = self._layers.get(id(x))
+        # The channels of a Linear layer that sees series are time.
+        if found is None or (found[1].weight.ndim == 2 and x.ndim > 2):
+            return Same.apply(lambda x: func(x, *args[1:], **kwargs), x)  # type: ignore[no-untyped-call, no-any-return]
         before = found[1]
         scale = (var + (1e-5 if eps is None else eps)).rsqrt()
         scale = scale if weight is None else scale * weight
@@ -137,7 +129,7 @@ class Propagation(Following):
         layer = before._replace(weight=before.weight * by_unit, bias=folded)
         with torch.no_grad():
             out = func(x, *args[1:], **kwargs)
-        return _Weighted.apply(layer, self.rule, out, layer.x)  # type: ignore[no-untyped-call, no-any-return]
+        return Weighted.apply(layer, self.rule, out, layer.x)  # type: ignore[no-untyped-call, no-any-return]
 
     def _shared(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         places = [i for i, one in enumerate(args) if _depends((one,))]
@@ -149,72 +141,7 @@ class Propagation(Following):
             out: Tensor = func(*new, **kwargs)
             return out
 
-        return _Shared.apply(of, *[args[place] for place in places])  # type: ignore[no-untyped-call, no-any-return]
-
-
-class _Weighted(Function):
-    """What a layer made of its input, which is given; relevance by alpha-beta."""
-
-    @staticmethod
-    def forward(ctx: Any, layer: _Layer, rule: AlphaBeta, out: Tensor, x: Tensor) -> Tensor:
-        ctx.layer, ctx.rule = layer, rule
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
-        of, x, weight, bias = ctx.layer
-        bias = weight.new_zeros(len(weight)) if bias is None else bias
-        x = x.detach()
-        signed = bool((x < 0).any())
-        found = torch.zeros_like(x)
-        up, down = weight.clamp(min=0), weight.clamp(max=0)
-        sides = (ctx.rule.alpha, (up, down), bias.clamp(min=0) + STABILISER)
-        others = (-ctx.rule.beta, (down, up), bias.clamp(max=0) - STABILISER)
-        for factor, weights, floor in (sides, others):
-            if not factor:
-                continue
-            seen = [x.clamp(min=0), x.clamp(max=0)] if signed else [x.clone()]
-            with torch.enable_grad():
-                leaves = [one.requires_grad_() for one in seen]
-                biases = floor, None
-                parts = zip(leaves, weights, biases, strict=False)
-                z = sum(of(leaf, one, floor) for leaf, one, floor in parts)
-            assert isinstance(z, Tensor)
-            gradients = torch.autograd.grad(z, leaves, factor * relevance / z)
-            for leaf, gradient in zip(leaves, gradients, strict=True):
-                found += leaf.detach() * gradient
-        return None, None, None, found
-
-
-class _Shared(Function):
-    """A sum or a mean: what is added up gets relevance in proportion."""
-
-    @staticmethod
-    def forward(ctx: Any, of: _Operation, *seen: Tensor) -> Tensor:
-        ctx.of = of
-        ctx.save_for_backward(*seen)
-        return of(*seen)
-
-    @staticmethod
-    def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
-        with torch.enable_grad():
-            leaves = [one.detach().requires_grad_() for one in ctx.saved_tensors]
-            out = ctx.of(*leaves)
-        stable = out.detach() + torch.where(out.detach() < 0, -STABILISER, STABILISER)
-        gradients = torch.autograd.grad(out, leaves, relevance / stable)
-        return None, *[one.detach() * g for one, g in zip(leaves, gradients, strict=True)]
-
-
-class _Same(Function):
-    """Of each number another: relevance passes."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, of: _Operation, x: Tensor) -> Tensor:
-        return of(x)
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, relevance: Tensor) -> tuple[Any, ...]:
-        return None, relevance
+        return Shared.apply(of, *[args[place] for place in places])  # type: ignore[no-untyped-call, no-any-return]
 
 
 def _depends(values: Any) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
+from fedsub_client.methods.fedsub.relevance import unit_relevance
 from fedsub_client.methods.fedsub.subnetworks import integrate, union_rows, unit_rows
+from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.kinds import mlp
@@ -73,10 +76,18 @@ def test_what_is_frozen_is_no_units() -> None:
         module.stem.requires_grad_(False)
         module.norm1.requires_grad_(False)
         module.norm2.requires_grad_(False)
+        module.second = nn.Conv1d(8, 8, 3, padding=1)
+        module.second.weight.requires_grad_(False)
         return module
 
     model = TorchModel.of(build, (3, 40), CLASSES)
-    assert [layer.name for layer in model.affine] == ["first", "second", "last"]
+    # Of `second` the bias alone is trained: it stays at home.
+    assert [layer.name for layer in model.affine] == ["first", "last"]
+    data = stack(["one"], [np.ones((4, 3, 40), np.float32)], [np.arange(4)])
+    params = model.init(1, 0)
+    for rule in ("naive", "lrp-a2b1"):
+        relevance, _ = unit_relevance(model, params, data, rule, "logits")
+        assert list(relevance) == ["first", "last"]
     found = rows(model, "first")
     assert found.keys() == {"first.weight", "norm2.running_mean", "norm2.running_var"}
 

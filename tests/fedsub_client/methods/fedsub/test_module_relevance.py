@@ -192,6 +192,45 @@ def test_naive_is_what_comes_of_the_norm_and_the_activation_right_behind() -> No
     torch.testing.assert_close(got["last"][0, 0], logits[0][data.y[0] == 0].mean(0))
 
 
+class Series(nn.Module):
+    """A Linear layer over each moment, as many units as moments, and BatchNorm of moments."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__()
+        self.each, self.norm = nn.Linear(shape[0], 5), nn.BatchNorm1d(5)
+        self.last = nn.Linear(25, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits of ``x [batch, channels, 5 moments]``."""
+        seen = self.each(x.transpose(1, 2))
+        seen[:, 0]  # to look at it changes nothing
+        logits: Tensor = self.last(self.norm(seen).relu().flatten(1))
+        return logits
+
+
+def test_a_norm_of_moments_is_no_units() -> None:
+    model = module_model(Series, (3, 5))
+    assert [row.name for row in model.affine[0].rows] == ["each.weight"]
+    params, data = trained(model), random_stack((3, 5), (20,))
+    net: Any = model.as_module({name: tensor[0] for name, tensor in params.items()})
+    with torch.no_grad():
+        made = net.each(data.x[0].transpose(1, 2))
+    naive, logits = unit_relevance(model, params, data, "naive", "logits")
+    expected = made[data.y[0] == 2].mean((0, 1))
+    torch.testing.assert_close(naive["each"][0, 2], expected, rtol=1e-5, atol=1e-6)
+    # The norm passes relevance on, so it is what the last layer gives of its input.
+    head = module_model(lambda *_: nn.Sequential(nn.Linear(25, 25), nn.Linear(25, CLASSES)), (25,))
+    own = {"0.weight": torch.eye(25)[None], "0.bias": torch.zeros(1, 25)}
+    own |= {f"1.{part}": params[f"last.{part}"] for part in ("weight", "bias")}
+    with torch.no_grad():
+        seen = stack(["c0"], [net.norm(made).relu().flatten(1).numpy()], [data.y[0].numpy()])
+    through, same = unit_relevance(head, own, seen, "lrp-a2b1", "logits")
+    torch.testing.assert_close(same, logits, rtol=1e-5, atol=1e-5)
+    found = unit_relevance(model, params, data, "lrp-a2b1", "logits")[0]["each"]
+    by_unit = through["0"].view(1, CLASSES, 5, 5).sum(2)
+    torch.testing.assert_close(found, by_unit, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("rule", ALL_RULES)
 def test_a_stack_equals_each_client_alone_and_padding_never_counts(rule: str) -> None:
     model = module_model(ResidualCNN, (3, 40))
