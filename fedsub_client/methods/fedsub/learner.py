@@ -138,8 +138,9 @@ class FedSubLearner(Learner):
             # The server says which version it holds, so a lost upload heals itself.
             if not 0 < version == known[i]:
                 tensors[PROTOTYPES] = Floats.rows(holds[i], means[i, holds[i]])
-            tensors |= rows[i]
-            tensors |= {name + MASKS: Bits(mask[i]) for name, mask in chosen.items()}
+            for layer in model.affine[: hyper.depth or None]:
+                tensors |= {own.name: rows[i][own.name] for own in layer.rows}
+                tensors[layer.name + MASKS] = Bits(chosen[layer.name][i])
             tensors |= {name: Floats(array[i]) for name, array in beside.items()}
             uploads.append(Bundle(count, version, tensors))
         return uploads
