@@ -35,7 +35,6 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.stacks import Stack
-from fedsub_core.models.chain import require_chain
 from fedsub_core.training.loop import train
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -130,7 +129,7 @@ def parts(grid: CohortGrid) -> dict[str, Callable[[], None]]:
     def relevance(rule: str) -> Callable[[], None]:
         def work(cohort: Cohort, data: Stack) -> object:
             params = learner.get(cohort.state, "model")
-            return unit_relevance(require_chain(model), params, data, rule, "logits")
+            return unit_relevance(model, params, data, rule, "logits")
 
         return everywhere(work)
 

@@ -87,7 +87,7 @@ def sends(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
         PROTOTYPES: rows((model.classes, prototype_size(model, hyper)), optional=True),
     }
     for layer in model.affine[: hyper.depth or None]:
-        declared[layer.name] = rows((layer.units, layer.fan_in + 1))
+        declared |= {own.name: rows((layer.units, own.width)) for own in layer.rows}
         declared[layer.name + MASKS] = bits((model.classes, layer.units))
     return declared
 
@@ -95,8 +95,9 @@ def sends(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
 def receives(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
     """Return what the server sends: rows to replace, of layers that have some."""
     return {
-        layer.name: rows((layer.units, layer.fan_in + 1), optional=True)
+        own.name: rows((layer.units, own.width), optional=True)
         for layer in model.affine[: hyper.depth or None]
+        for own in layer.rows
     }
 
 
@@ -139,6 +140,9 @@ CARD = MethodCard(
         "first layer uses both signs of a product.",
         "All classes of a person share one set of rows: their union travels once, with a mask for "
         "each class. The papers send each class's rows apart; both sizes stand in a run's metrics.",
+        "In a torch module a unit owns its numbers in the norm right behind its layer, too; LRP "
+        "sees both as one layer, folded. Attention, norms elsewhere and all else stay "
+        "at home. LRP refuses layers without a rule; naive takes any (docs/models.md).",
         "A fused 0 means: keep your own. The > 0 of eq. 10 is read as: is selected, as weights may "
         "be negative.",
         "overlapping-any is ours: the mean over those of a person's clusters that hold the unit. "

@@ -17,6 +17,24 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class UnitRows:
+    """Tensors that go by a layer's units: side by side they hold a row for each unit.
+
+    Parameters
+    ----------
+    name : of the rows, where they travel.
+    tensors : names of the tensors.
+    width : numbers of a row.
+    gates : how often the units follow each other on the first axis of each tensor.
+    """
+
+    name: str
+    tensors: tuple[str, ...]
+    width: int
+    gates: int = 1
+
+
+@dataclass(frozen=True)
 class LayerWithUnits(ABC):
     """A layer that has parameters: weights and a bias for each of its units."""
 
@@ -32,6 +50,12 @@ class LayerWithUnits(ABC):
     def fan_in(self) -> int:
         """Weights of one unit."""
         return prod(self.weight_shape[1:])
+
+    @property
+    def rows(self) -> tuple[UnitRows, ...]:
+        """All that a unit owns: here its weights and its bias, side by side."""
+        tensors = f"{self.name}.weight", f"{self.name}.bias"
+        return (UnitRows(self.name, tensors, self.fan_in + 1),)
 
 
 @dataclass(frozen=True)

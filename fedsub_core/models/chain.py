@@ -41,10 +41,7 @@ def require_chain(model: Model) -> Chain:
         If it is another kind of model.
     """
     if not isinstance(model, Chain):
-        raise ConfigError(
-            f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: what units "
-            "matter is found layer by layer"
-        )
+        raise ConfigError(f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d")
     return model
 
 

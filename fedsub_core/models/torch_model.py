@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import LayerWithUnits, Shape
@@ -27,6 +28,7 @@ from fedsub_core.models.coupling.groups import unit_groups
 from fedsub_core.models.drawing import Builder, drawing, drawn
 from fedsub_core.models.layers import Linear
 from fedsub_core.models.model import Model, Params, Pass
+from fedsub_core.models.module_layers import module_layers
 from fedsub_core.models.narrowing import Narrowed, narrowed, retraced
 from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
 from fedsub_core.models.traced import Trace
@@ -116,14 +118,24 @@ class TorchModel(Model):
         """Names of the tensors that gradients move."""
         return tuple(name for name in self.tensor_shapes if name not in self._statistics)
 
-    @property
+    @cached_property
     def affine(self) -> tuple[LayerWithUnits, ...]:
-        """Refuse: units of a module are not known."""
-        raise ConfigError(
-            f"model {type(self.module).__name__}: a torch module, whose units are not known; "
-            "expected a chain such as mlp or cnn1d, or a method that needs no units (fedavg, "
-            "ditto, fedrep and others)"
-        )
+        """The layers that have units: :mod:`fedsub_core.models.module_layers`.
+
+        Raises
+        ------
+        ConfigError
+            If the last one is no Linear layer with weights of its own, or samples are not on the
+            first axis everywhere.
+        """
+        last = self.trace.require_last()
+        layers = module_layers(self.module, self.input_shape, self.parameter_shapes)
+        if not layers or layers[-1].name != last.name:
+            raise ConfigError(
+                f"model {self.trace.name}, layer {last.name}: got weights that are computed, "
+                "expected a parameter: a unit owns its row of it"
+            )
+        return layers
 
     @cached_property
     def unit_groups(self) -> tuple[UnitGroup, ...]:
@@ -199,6 +211,15 @@ class TorchModel(Model):
         module = self._copy(x.device, training=False)
         each = [self._call(module, own, x[i]) for i, own in enumerate(_each(params))]
         return torch.stack(each)
+
+    def followed(self, own: Params, x: Tensor, by: TorchFunctionMode) -> Tensor:
+        """Return logits ``[samples, classes]`` of one client's ``x [samples, *features]``.
+
+        `by` sees each function that the module calls, with the very tensors of `own`.
+        """
+        module = self._copy(x.device, training=False)
+        with by:
+            return self._call(module, own, x)
 
     def training_pass(
         self,

@@ -28,7 +28,7 @@ class Unbuilt:
     kind : its name, or its builder's place.
     input_shape : of one sample.
     classes : logits of a sample.
-    shapes : of one client's tensors.
+    shapes : of one client's tensors: of one model, or of a mixture's.
     constants : numbers of the module that are the same for everybody.
     norm : where its running statistics went.
     """
@@ -67,7 +67,7 @@ class Unbuilt:
         own: dict[str, Any] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         got = {name: tuple(t.shape) for name, t in self.constants.items()}
         expected = {name: tuple(t.shape) for name, t in made.constants.items()}
-        if got != expected or dict(self.shapes) != made.tensor_shapes:
+        if got != expected or not self._holds(made.tensor_shapes):
             raise ConfigError(
                 f"model {self.kind!r}: got tensors {dict(self.shapes)} and constants {got} in the "
                 f"file, its builder makes {made.tensor_shapes} and {expected}: its code changed"
@@ -87,4 +87,15 @@ class Unbuilt:
         return all(
             len(own) == len(all_) and all(n <= most for n, most in zip(own, all_, strict=True))
             for own, all_ in pairs
+        )
+
+    def _holds(self, expected: Mapping[str, Shape]) -> bool:
+        """Return whether the file holds such a model, or one behind a name, as a mixture does."""
+        if dict(self.shapes) == expected:
+            return True
+        first = next(iter(expected), "")
+        behind = [name.removesuffix(first) for name in self.shapes if name.endswith(f".{first}")]
+        return any(
+            all(self.shapes.get(model + name) == shape for name, shape in expected.items())
+            for model in behind
         )

@@ -43,7 +43,7 @@ from ..fedsub_core.models.modules import MODULES
 RunMethod = Callable[..., Run]
 FILE = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
 #: What they need of a model is found layer by layer.
-OF_UNITS = {"fedsub", "fedsub-gated"}
+OF_UNITS = ("fedsub", "fedsub-gated")
 STATISTICS = {"1.running_mean", "1.running_var"}
 NORM = STATISTICS | {"1.weight", "1.bias"}
 
@@ -52,19 +52,71 @@ def place(name: str) -> str:
     return f"{FILE}:{MODULES[name].__name__}"
 
 
+@pytest.mark.parametrize("module", ["normalised", "convolved"])
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_trains_a_module(name: str, run_method: RunMethod) -> None:
-    if name in OF_UNITS:
-        with pytest.raises(ConfigError, match="a torch module, whose units are not known"):
-            run_method(name, rounds=2, model=place("normalised"))
-        return
-    run = run_method(name, rounds=2, model=place("normalised"))
+def test_every_method_trains_a_module(name: str, module: str, run_method: RunMethod) -> None:
+    run = run_method(name, rounds=2, model=place(module))
     losses = run.metric("loss")
     assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
     assert not [row for row in run.rows if row.metric == "refused_replies"]
     if not METHODS[name].model:
         for model in run.models().values():
-            assert model.keys() >= STATISTICS
+            assert any(tensor.endswith("running_var") for tensor in model)
+
+
+@pytest.mark.parametrize("fusion", ["overlapping-any", "overlapping-additive", "avg", "leadership"])
+@pytest.mark.parametrize("encoding", ["float32", "delta,top-k:0.5,int8,zstd"])
+def test_units_of_a_module_are_mixed_with_their_norms(
+    fusion: str, encoding: str, run_method: RunMethod
+) -> None:
+    """Whoever gets a row gets its norm's; a variance stays one, however it travels."""
+    hyper = {"k_selection": "fixed:1", "fusion": fusion}
+    wire = {"upload_encoding": encoding, "download_encoding": encoding.split(",top")[0]}
+    robust = "clip" if encoding == "float32" else "none"
+    keys = {"model": place("convolved"), "robust": robust, **wire}
+    run = run_method("fedsub", hyper=hyper, rounds=2, **keys)
+    assert not [row for row in run.rows if row.metric == "refused_replies"]
+    strategy, clients = run.strategy, list(run.models())
+    assert strategy.state is not None
+    downloads = strategy.downloads(strategy.state, clients, strategy.turn(3))
+    some = {name for bundle in downloads for name in bundle.tensors}
+    assert some >= {"first.weight", "norm2.weight", "norm2.running_mean", "norm2.running_var"}
+    for model in run.models().values():
+        assert all(torch.isfinite(tensor).all() for tensor in model.values())
+        assert all(t.min() > 0 for name, t in model.items() if name.endswith("running_var"))
+
+
+def test_units_of_an_lstm_are_mixed(run_method: RunMethod) -> None:
+    hyper = {"k_selection": "fixed:1", "fusion": "overlapping-any", "relevance": "naive"}
+    run = run_method("fedsub", hyper=hyper, rounds=2, model=place("recurrent"))
+    upload = run.uploads[-1]["p1"]
+    assert upload.part("lstm.weight_ih_l0").values.shape[1] == 4 * (4 + 10 + 2)
+    strategy = run.strategy
+    assert strategy.state is not None
+    (download,) = strategy.downloads(strategy.state, ["p1"], strategy.turn(3))
+    assert "lstm.weight_ih_l0" in download.tensors
+
+
+@pytest.mark.parametrize("name", OF_UNITS)
+def test_layers_without_a_rule_are_refused_before_the_first_round(
+    name: str, run_method: RunMethod
+) -> None:
+    hyper = {"relevance": "lrp-a2b1"}
+    with pytest.raises(ConfigError, match=r"got layer_norm in layer blocks.0.norm \(LayerNorm\)"):
+        run_method(name, hyper=hyper, model=place("residual"))
+    run_method(name, hyper={"relevance": "naive"}, rounds=1, model=place("residual"))
+
+
+def test_the_gate_needs_a_bias_of_the_last_layer(tmp_path: Path, run_method: RunMethod) -> None:
+    file = tmp_path / "plain.py"
+    file.write_text(
+        "from torch import nn\n\n\ndef plain(shape, classes):\n"
+        "    first = nn.Linear(shape[0], 5)\n"
+        "    return nn.Sequential(first, nn.Tanh(), nn.Linear(5, classes, bias=False))\n"
+    )
+    run_method("fedsub", rounds=1, model=f"{file}:plain")
+    with pytest.raises(ConfigError, match="fedsub-gated: layer 2: got no bias that is trained"):
+        run_method("fedsub-gated", rounds=1, model=f"{file}:plain")
 
 
 @pytest.mark.parametrize(
@@ -91,16 +143,19 @@ def test_a_resumed_run_ends_in_the_same_bits(run_method: RunMethod) -> None:
         assert_equal(rest.client_state(client), whole.client_state(client))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [*(("ditto", module) for module in MODULES), *((name, "convolved") for name in OF_UNITS)],
+)
 def test_devices_train_what_one_process_does(
-    module: str, run_method: RunMethod, tmp_path: Path
+    name: str, module: str, run_method: RunMethod, tmp_path: Path
 ) -> None:
     federation = people()
     write_federation(tmp_path / "data", federation)
     keys = {"data": str(tmp_path / "data"), "model": place(module), "lr": 0.05, "rounds": 2}
-    run = run_method("ditto", federation, **keys)
-    config = RunConfig(method="ditto", beside="", batch_size=16, **keys)  # type: ignore[arg-type]
-    strategy, grid = build_strategy(config, "ditto"), DeviceGrid(config, 4)
+    run = run_method(name, federation, **keys)
+    config = RunConfig(method=name, beside="", batch_size=16, **keys)  # type: ignore[arg-type]
+    strategy, grid = build_strategy(config, name), DeviceGrid(config, 4)
     strategy.run_name = "one run"
     strategy.start(grid)
     assert strategy.state is not None
@@ -113,11 +168,14 @@ def test_devices_train_what_one_process_does(
             torch.testing.assert_close(saved.model.params[key], tensor, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_models_file_is_used_with_its_builder(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [*(("fedavg", module) for module in MODULES), *((name, "convolved") for name in OF_UNITS)],
+)
+def test_a_models_file_is_used_with_its_builder(name: str, module: str, tmp_path: Path) -> None:
     federation = people()
-    config = RunConfig(method="fedavg", beside="", model=place(module), rounds=1, lr=0.05)
-    train_method(config, "fedavg", federation, tmp_path, lambda round: None)
+    config = RunConfig(method=name, beside="", model=place(module), rounds=1, lr=0.05)
+    train_method(config, name, federation, tmp_path, lambda round: None)
     file = tmp_path / MODELS / "p1.safetensors"
     with pytest.raises(RunError, match=r"got no --model, expected --model .*, if you trust"):
         load_model(file)
@@ -171,20 +229,36 @@ def test_a_device_runs_no_code_that_its_owner_did_not_name(tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [by_ray, by_deployment], ids=["ray", "deployed"])
-def test_a_module_is_equal_in_every_engine(engine: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("main", "beside", "module", "norm"),
+    [
+        ("ditto", ("fedavg",), "normalised", "local"),
+        ("fedsub-gated", ("fedsub", "fedrep", "fedproto", "caafp"), "convolved", "averaged"),
+    ],
+    ids=["normalised", "convolved"],
+)
+def test_a_module_is_equal_in_every_engine(
+    engine: Callable[..., Path],
+    main: str,
+    beside: tuple[str, ...],
+    module: str,
+    norm: str,
+    tmp_path: Path,
+) -> None:
     federation = two_people(tmp_path / "data")
     keys = {
         "data": str(tmp_path / "data"),
-        "method": "ditto",
-        "beside": "fedavg",
-        "model": place("normalised"),
-        "norm": "local",
+        "method": main,
+        "beside": ",".join(beside),
+        "model": place(module),
+        "norm": norm,
         "rounds": ROUNDS,
         "evaluate-every": ROUNDS,
         "lr": 0.05,
+        "set": "caafp.k-selection=fixed:2" if "caafp" in beside else "",
     }
     folder = engine(keys, tmp_path / "engine")
-    for name in ("ditto", "fedavg"):
+    for name in (main, *beside):
         train_method(from_flat(keys), name, federation, tmp_path / name, lambda round: None)
         with RunDatabase(folder / name / DATABASE_FILE) as one:
             round, theirs = one.load()
@@ -193,11 +267,11 @@ def test_a_module_is_equal_in_every_engine(engine: Callable[..., Path], tmp_path
         assert round == ROUNDS
         for key, tensor in ours[SERVER].items():
             torch.testing.assert_close(theirs[SERVER][key], tensor, atol=1e-6, rtol=0)
-        found = engine_models(folder, name, "ditto", place("normalised"))
+        found = engine_models(folder, name, main, place(module))
         assert len(found) == CLIENTS
         for client, model in found.items():
             file = tmp_path / name / MODELS / f"{client}.safetensors"
-            expected = load_model(file, place("normalised")).params
-            assert set(expected) >= NORM
+            expected = load_model(file, place(module)).params
+            assert [tensor for tensor in expected if tensor.endswith("running_var")]
             for key, tensor in expected.items():
                 torch.testing.assert_close(model[key], tensor, atol=1e-6, rtol=0)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, Report, State, reported
+from fedsub_client.methods.fedsub.module_lrp import require_rules
 from fedsub_client.methods.fedsub.noise import (
     RELEASES,
     SECRET,
@@ -22,13 +23,14 @@ from fedsub_client.methods.fedsub.prototypes import (
     prototypes,
 )
 from fedsub_client.methods.fedsub.relevance import representatives, unit_relevance
+from fedsub_client.methods.fedsub.relevance_pass import RULES
 from fedsub_client.methods.fedsub.scores import class_scores
 from fedsub_client.methods.fedsub.subnetworks import Masks, integrate, union_rows, unit_masks
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
-from fedsub_core.models.chain import require_chain
 from fedsub_core.models.model import Params
+from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
 
@@ -43,13 +45,15 @@ class FedSubLearner(Learner):
     method = "fedsub"
 
     def check(self) -> None:
-        """Refuse a depth beyond the model, and noise that is half configured."""
+        """Refuse a depth beyond the model, layers without a rule, noise half configured."""
         hyper, model = self.hyper, self.model
         if hyper.depth > len(model.affine):
             raise ConfigError(
                 f"{self.method}.depth: got {hyper.depth}, expected at most {len(model.affine)}, "
                 "the model's layers with units; 0 means all"
             )
+        if isinstance(model, TorchModel) and hyper.relevance in RULES:
+            require_rules(model, RULES[hyper.relevance])
         self.noise: PrototypeNoise | None = None
         if hyper.prototype_noise != "none":
             self.noise = PrototypeNoise(
@@ -119,7 +123,7 @@ class FedSubLearner(Learner):
         held: Tensor,
         versions: Sequence[int],
     ) -> list[Bundle]:
-        hyper, model = self.hyper, require_chain(self.model)
+        hyper, model = self.hyper, self.model
         judged = representatives(data, hyper.relevance_samples)
         relevance, logits = unit_relevance(model, params, judged, hyper.relevance, hyper.lrp_start)
         masks = self.masks(relevance, held)
@@ -134,8 +138,9 @@ class FedSubLearner(Learner):
             # The server says which version it holds, so a lost upload heals itself.
             if not 0 < version == known[i]:
                 tensors[PROTOTYPES] = Floats.rows(holds[i], means[i, holds[i]])
-            for name, mask in chosen.items():
-                tensors[name], tensors[name + MASKS] = rows[i][name], Bits(mask[i])
+            for layer in model.affine[: hyper.depth or None]:
+                tensors |= {own.name: rows[i][own.name] for own in layer.rows}
+                tensors[layer.name + MASKS] = Bits(chosen[layer.name][i])
             tensors |= {name: Floats(array[i]) for name, array in beside.items()}
             uploads.append(Bundle(count, version, tensors))
         return uploads

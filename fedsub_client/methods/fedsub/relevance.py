@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fedsub_client.methods.fedsub.lrp import require_support, signed_parts
+from fedsub_client.methods.fedsub.module_relevance import module_sums
 from fedsub_client.methods.fedsub.relevance_pass import RULES, class_sums
 from fedsub_core.cores import each
 from fedsub_core.data.stacks import Stack
@@ -22,7 +23,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.kernels.chains import relevance_sums
 from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.model import Params
+from fedsub_core.models.model import Model, Params
 
 # float32 values of a block's widest layer: 384 samples of the papers' model. Smaller blocks pay
 # for calls, larger ones for leaving the cache; below LEAST_SAMPLES calls are what costs more.
@@ -34,7 +35,7 @@ _Sums = tuple[list[Tensor], Tensor]
 
 
 def unit_relevance(
-    model: Chain, params: Params, data: Stack, rule: str, start: str
+    model: Model, params: Params, data: Stack, rule: str, start: str
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Return each unit's relevance for each class, and the logits it came from.
 
@@ -54,10 +55,13 @@ def unit_relevance(
     for value, known in ((rule, RELEVANCE_RULES), (start, LRP_STARTS)):
         if value not in known:
             raise ConfigError(f"relevance: got {value!r}, expected one of {', '.join(known)}")
-    require_support(model)
+    if isinstance(model, Chain):
+        require_support(model)
     of_class = data.of_class(model.classes).to(data.x.dtype)
     with torch.no_grad():
-        if (found := _compiled(model, params, data, rule, start)) is not None:
+        if not isinstance(model, Chain):
+            sums, logits = _in_blocks(model, params, data, of_class, rule, start)
+        elif (found := _compiled(model, params, data, rule, start)) is not None:
             sums, logits = found
         else:
             parts = params if rule == "naive" else signed_parts(model, params)
@@ -86,7 +90,7 @@ def representatives(data: Stack, most: int) -> Stack:
     return data.part(data.valid & ((place + 1) * few // count > place * few // count))
 
 
-def block_samples(model: Chain) -> int:
+def block_samples(model: Model) -> int:
     """Return how many samples a block holds: few enough for the cache, enough to be worth calls."""
     return max(LEAST_SAMPLES, BLOCK_VALUES // model.widest)
 
@@ -122,7 +126,7 @@ def _compiled(model: Chain, params: Params, data: Stack, rule: str, start: str) 
 
 
 def _in_blocks(
-    model: Chain,
+    model: Model,
     parts: Params,
     data: Stack,
     of_class: Tensor,
@@ -130,6 +134,7 @@ def _in_blocks(
     start: str,
 ) -> tuple[list[Tensor], Tensor]:
     """:func:`class_sums`, client by client and block by block, padding left out."""
+    sums_of = class_sums if isinstance(model, Chain) else module_sums
     size = block_samples(model)
     clients, samples = data.y.shape
     sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
@@ -140,7 +145,7 @@ def _in_blocks(
         def block(part: slice, c: int = c, one: Params = one) -> list[Tensor]:
             x, of = data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0)
             with torch.no_grad():  # of its thread alone
-                more, out = class_sums(model, one, x, of, rule, start)
+                more, out = sums_of(model, one, x, of, rule, start)  # type: ignore[arg-type]
             logits[c, part] = out[0]
             return more
 

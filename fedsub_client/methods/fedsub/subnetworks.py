@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.models.architecture import LayerWithUnits
+from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.model import Model, Params
 from fedsub_core.wire.bundles import Bundle, Floats
 
@@ -34,10 +34,16 @@ def unit_masks(relevance: Mapping[str, Tensor], held: Tensor, depth: int) -> Mas
     return {name: (r > 0) & held.unsqueeze(2) for name, r in layers}
 
 
-def layer_rows(params: Params, layer: LayerWithUnits) -> Tensor:
-    """Return every unit's weights, flattened, and its bias: ``[clients, units, fan_in + 1]``."""
-    weight, bias = params[f"{layer.name}.weight"], params[f"{layer.name}.bias"]
-    return torch.cat((weight.flatten(2), bias.unsqueeze(2)), 2)
+def unit_rows(params: Params, rows: UnitRows) -> Tensor:
+    """Return what every unit has of some tensors, side by side: ``[clients, units, width]``."""
+    parts = [_by_unit(params[name], rows.gates).flatten(2) for name in rows.tensors]
+    return torch.cat(parts, 2)
+
+
+def _by_unit(tensor: Tensor, gates: int) -> Tensor:
+    """View a tensor ``[clients, gates * units, ...]`` as ``[clients, units, gates, numbers]``."""
+    clients, entries = tensor.shape[:2]
+    return tensor.view(clients, gates, entries // gates, -1).transpose(1, 2)
 
 
 def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Floats]]:
@@ -49,10 +55,11 @@ def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Flo
             continue
         union = masks[layer.name].any(1)
         units = union.cpu().numpy()
-        selected = layer_rows(params, layer)[union].cpu().numpy()
         ends = np.cumsum(units.sum(1))[:-1]
-        for upload, mask, rows in zip(uploads, units, np.split(selected, ends), strict=True):
-            upload[layer.name] = Floats.rows(mask, rows)
+        for rows in layer.rows:
+            selected = unit_rows(params, rows)[union].cpu().numpy()
+            for upload, mask, own in zip(uploads, units, np.split(selected, ends), strict=True):
+                upload[rows.name] = Floats.rows(mask, own)
     return uploads
 
 
@@ -63,16 +70,18 @@ def integrate(model: Model, params: Params, received: Sequence[Bundle]) -> Param
     """
     updated = dict(params)
     for layer in model.affine:
-        named = [b.part(layer.name) if layer.name in b.tensors else NO_ROWS for b in received]
-        units = [part.at.held((layer.units,)) for part in named]
-        rows = [part.values for part in named if part is not NO_ROWS]
-        if not rows:
-            continue
-        weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
-        where = torch.from_numpy(np.stack(units)).to(params[weight].device)
-        new = torch.from_numpy(np.concatenate(rows)).to(params[weight])
-        updated[weight] = params[weight].clone()
-        updated[weight].flatten(2)[where] = new[:, :-1]
-        updated[bias] = params[bias].clone()
-        updated[bias][where] = new[:, -1]
+        for rows in layer.rows:
+            named = [b.part(rows.name) if rows.name in b.tensors else NO_ROWS for b in received]
+            units = [part.at.held((layer.units,)) for part in named]
+            sent = [part.values for part in named if part is not NO_ROWS]
+            if not sent:
+                continue
+            like = params[rows.tensors[0]]
+            where = torch.from_numpy(np.stack(units)).to(like.device)
+            new = torch.from_numpy(np.concatenate(sent)).to(like)
+            for name in rows.tensors:
+                updated[name] = params[name].clone()
+                place = _by_unit(updated[name], rows.gates)
+                mine, new = new.tensor_split([place[0, 0].numel()], 1)
+                place[where] = mine.view(-1, *place.shape[2:])
     return updated

@@ -71,6 +71,12 @@ class FedSubGatedLearner(ExpertsLearner):
                 f"{self.method}.open-classes: got 'on' with depth {self.hyper.depth}, expected "
                 "depth 0: output rows of classes that a person lacks come from others"
             )
+        last = self.model.affine[-1].name
+        if f"{last}.bias" not in self.model.tensor_shapes:
+            raise ConfigError(
+                f"{self.method}: layer {last}: got no bias that is trained, expected one: classes "
+                "that a person lacks are taken out of the softmax by it"
+            )
         self.models = ("model", *self.predictor.models)
 
     @cached_property

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES
 from fedsub_core.models.model import Model
-from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.roster import Roster
 
 State = dict[str, Tensor]
@@ -31,7 +31,8 @@ class Cache:
     roster : the clients, ascending.
     tensors :
         ``shares.<layer>`` float32 [n, classes, units], where a method sends them;
-        ``rows.<layer>`` float32 [n, units, fan_in + 1], zero where no class selected the unit;
+        ``rows.<rows>`` float32 [n, units, width], zero where no class selected the unit: those of
+        each layer, and where it is a module's, of the norm right behind it;
         ``masks.<layer>`` bool [n, classes, units];
         ``holds`` bool [n, classes], classes whose subnetwork the client contributes;
         ``omega`` float32 [n, classes];
@@ -55,7 +56,8 @@ class Cache:
             "versions": torch.zeros(n, dtype=torch.int64),
         }
         for layer in model.affine:
-            tensors[f"rows.{layer.name}"] = torch.zeros(n, layer.units, layer.fan_in + 1)
+            for rows in layer.rows:
+                tensors[f"rows.{rows.name}"] = torch.zeros(n, layer.units, rows.width)
             tensors[f"masks.{layer.name}"] = torch.zeros(n, classes, layer.units, dtype=torch.bool)
             if layer.name in shares:
                 tensors[f"shares.{layer.name}"] = torch.zeros(n, classes, layer.units)
@@ -107,8 +109,10 @@ class Cache:
             own["versions"][()] = upload.version
             sent.at.put(own["prototypes"], sent.values)
         for name in [n.removesuffix(MASKS) for n in upload.tensors if n.endswith(MASKS)]:
-            layer, rows = upload.part(name), own[f"rows.{name}"]
-            rows[:] = layer.at.spread(layer.values, rows.shape)
             own[f"masks.{name}"][:] = upload.bits(name + MASKS)
             if f"shares.{name}" in own:
                 own[f"shares.{name}"][:] = upload.floats(name + SHARES)
+        for name in [n for n in own if n.startswith("rows.")]:
+            if (part := upload.tensors.get(name.removeprefix("rows."))) is not None:
+                assert isinstance(part, Floats)
+                own[name][:] = part.at.spread(part.values, own[name].shape)

@@ -59,17 +59,18 @@ class FedSubStrategy(SubnetworkStrategy):
             self.hyper.fusion_reading,
         )
         layers = self.model.affine[: self.hyper.depth or None]
-        everybodys = [cache.tensors[f"rows.{layer.name}"] for layer in layers]
+        names = [(rows.name, layer.name) for layer in layers for rows in layer.rows]
+        everybodys = [cache.tensors[f"rows.{name}"] for name, _ in names]
         weights = without_outliers(weights, everybodys, self.settings.robust)
         mean = row_mean(self.settings.robust)
-        for layer, rows in zip(layers, everybodys, strict=True):
-            fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer.name}"], mean)
+        for (name, layer), rows in zip(names, everybodys, strict=True):
+            fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer}"], mean)
             # Where nothing was mixed in, a client gets its own rows back: it has them already.
             replaced &= (fused != rows).any(-1)
             for client, i in places.items():
                 units = replaced[i]
                 if units.any():
-                    found[client][layer.name] = Floats.rows(units.numpy(), fused[i, units].numpy())
+                    found[client][name] = Floats.rows(units.numpy(), fused[i, units].numpy())
         return found
 
 

@@ -5,7 +5,7 @@ What is fused of them is a method's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
 from fedsub_core.metrics import MetricRow
+from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.models.model import Model
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
@@ -59,12 +60,12 @@ class SubnetworkStrategy(PersonalizedStrategy):
         if not ((scores >= 0) & (scores <= 1.01 * most)).all() or scores[~held].any():
             expected = f"0 to {most}, and 0 for classes without a subnetwork"
             raise self.refuse(client, "scores", scores.tolist(), expected)
-        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
-            layer, masks = name.removesuffix(MASKS), upload.bits(name)
-            sent = upload.part(layer).at.held(masks.shape[1:])
-            if masks[~held].any() or (masks.any(0) & ~sent).any():
+        for layer in self.model.affine[: self.hyper.depth or None]:
+            masks = upload.bits(layer.name + MASKS)
+            came = [upload.part(rows.name).at.held(masks.shape[1:]) for rows in layer.rows]
+            if masks[~held].any() or any((masks.any(0) & ~rows).any() for rows in came):
                 expected = "of classes held, a subset of the layer's rows"
-                raise self.refuse(client, f"masks of layer {layer}", "other units", expected)
+                raise self.refuse(client, f"masks of layer {layer.name}", "other units", expected)
         sent = np.zeros_like(held)
         if PROTOTYPES in upload.tensors:
             sent = upload.part(PROTOTYPES).at.held(held.shape)
@@ -109,7 +110,12 @@ class SubnetworkStrategy(PersonalizedStrategy):
                 for name, value in quality(points[y], labels).items():
                     apart.append(MetricRow(turn.round, "", y, name, value))
         new = cache.state() | usual | {"clusters": clusters, "clustered": prototypes}
-        rows = [*_size_rows(uploads, turn.round), *_cluster_rows(clusters, turn.round), *apart]
+        layers = model.affine[: self.hyper.depth or None]
+        rows = [
+            *_size_rows(layers, uploads, turn.round),
+            *_cluster_rows(clusters, turn.round),
+            *apart,
+        ]
         if self.settings.rounds.evaluated(turn.round):
             rows += _member_rows(cache.roster, clusters, turn.round)
         return new, rows
@@ -142,17 +148,19 @@ class SubnetworkStrategy(PersonalizedStrategy):
         return bool((state["holds"][i].numpy() == upload.bits(CLASSES)).all())
 
 
-def _size_rows(uploads: Mapping[str, Bundle], round: int) -> Iterator[MetricRow]:
+def _size_rows(
+    layers: Sequence[LayerWithUnits], uploads: Mapping[str, Bundle], round: int
+) -> Iterator[MetricRow]:
     """Yield what plain float32 would take: the papers' encoding, and the union of the rows.
 
     The papers send every class's subnetwork on its own; the union has each selected row once.
     """
     for client, upload in uploads.items():
         papers = union = 0
-        for name in [n for n in upload.tensors if n.endswith(MASKS)]:
-            rows = upload.floats(name.removesuffix(MASKS))
-            papers += 4 * int(upload.bits(name).sum()) * rows.shape[1]
-            union += 4 * rows.size
+        for layer in layers:
+            chosen = int(upload.bits(layer.name + MASKS).sum())
+            papers += 4 * chosen * sum(rows.width for rows in layer.rows)
+            union += 4 * sum(upload.floats(rows.name).size for rows in layer.rows)
         yield MetricRow(round, client, None, "bytes_up_papers", papers)
         yield MetricRow(round, client, None, "bytes_up_union", union)
 

@@ -102,13 +102,14 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             "overlapping-any", clusters.numpy(), cache.tensors["holds"].numpy(), omega.numpy()
         )
         layers = self.model.affine[: self.hyper.depth or None]
-        sent = [cache.tensors[f"rows.{layer.name}"] for layer in layers]
+        of = [(rows.name, layer.name) for layer in layers for rows in layer.rows]
+        sent = [cache.tensors[f"rows.{name}"] for name, _ in of]
         weights = without_outliers(weights, sent, self.settings.robust)
         mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
         mean = row_mean(self.settings.robust)
-        for name, rows in zip((layer.name for layer in layers), sent, strict=True):
-            masks = cache.tensors[f"masks.{name}"]
-            shares = cache.tensors.get(f"shares.{name}")
+        for (name, layer), rows in zip(of, sent, strict=True):
+            masks = cache.tensors[f"masks.{layer}"]
+            shares = cache.tensors.get(f"shares.{layer}")
             common = everybodys(weights, rows, masks, omega, mean)
             fused, replaced = fuse_layer(weights, rows, masks, shares, common, mix, mean)
             replaced &= (fused != rows).any(-1)

@@ -559,7 +559,7 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     text = file.read_text()
     named = re.findall(r'"([a-z-]+)"', " ".join(re.findall(r"\ndata = (.*)", text)))
     for name in {*named} - {"watch"}:
-        raw = name == "hard-clusters" or name.endswith("-windows")
+        raw = name == "hard-clusters" or name.endswith("-windows") or "cnn1d" in text
         write_federation(tmp_path / name, Federation(card, windows) if raw else tiny)
     rounds = 12 if "cluster-round" in text else 2 if "-before" in text else 1
     study = shortened(read_study(file, tmp_path), "0", rounds)

@@ -83,4 +83,31 @@ def residual(shape: Shape, classes: int) -> nn.Module:
     return made
 
 
-MODULES = {"normalised": normalised, "recurrent": Recurrent, "residual": residual}
+class ResidualCNN(nn.Module):
+    """Convolutions with BatchNorm, two of them with a way around; of vectors, as one channel."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__()
+        channels = shape[0] if len(shape) == 2 else 1
+        self.stem = nn.Conv1d(channels, 8, 5, padding=2, bias=False)
+        self.first = nn.Conv1d(8, 8, 3, padding=1, bias=False)
+        self.second = nn.Conv1d(8, 8, 3, padding=1, bias=False)
+        self.norm1, self.norm2, self.norm3 = (nn.BatchNorm1d(8) for _ in range(3))
+        self.pool = nn.AdaptiveAvgPool1d(1)
+        self.last = nn.Linear(8, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits of windows ``x [batch, channels, time]``."""
+        x = x[:, None] if x.ndim == 2 else x
+        x = self.norm1(self.stem(x)).relu()
+        x = (x + self.norm3(self.second(self.norm2(self.first(x)).relu()))).relu()
+        logits: Tensor = self.last(self.pool(x).flatten(1))
+        return logits
+
+
+MODULES = {
+    "normalised": normalised,
+    "recurrent": Recurrent,
+    "residual": residual,
+    "convolved": ResidualCNN,
+}

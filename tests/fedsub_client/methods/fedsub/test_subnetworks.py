@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fedsub_client.methods.fedsub.subnetworks import (
     integrate,
-    layer_rows,
     union_rows,
     unit_masks,
+    unit_rows,
 )
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
@@ -60,13 +60,13 @@ def test_masks_and_uploads(case: tuple[Chain, int, int, int]) -> None:
                 got = upload[layer.name]
                 sent = masks[layer.name][u].any(0).numpy()
                 assert np.array_equal(got.at.held(sent.shape), sent)
-                own = layer_rows(params, layer)[u].numpy()
+                own = unit_rows(params, layer.rows[0])[u].numpy()
                 assert np.array_equal(got.values, own[sent])
 
 
-def test_layer_rows_put_the_bias_last() -> None:
+def test_unit_rows_put_the_bias_last() -> None:
     params = CNN.init(2, 0)
-    rows = layer_rows(params, CNN.affine[0])
+    rows = unit_rows(params, CNN.affine[0].rows[0])
     assert rows.shape == (2, 6, 7)
     assert torch.equal(rows[1, 4, :-1], params["conv1.weight"][1, 4].flatten())
     assert rows[1, 4, -1] == params["conv1.bias"][1, 4]
@@ -87,7 +87,7 @@ def test_integration_replaces_the_named_rows_and_nothing_else(
     after = integrate(model, params, downloads)
     assert list(after) == list(params)
     for layer in model.affine:
-        mine, theirs, now = (layer_rows(p, layer) for p in (before, other, after))
+        mine, theirs, now = (unit_rows(p, layer.rows[0]) for p in (before, other, after))
         for u, download in enumerate(downloads):
             units = torch.zeros(layer.units, dtype=torch.bool)
             if layer.name in download.tensors:
