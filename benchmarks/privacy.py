@@ -78,7 +78,7 @@ def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrateg
         scaled, y = part.x[i : i + 1, : part.counts[i]], part.y[i : i + 1, : part.counts[i]]
         with torch.no_grad():
             learner = cohort.learner
-            # The server gets one model, even where a person has several.
+            # The server gets one model, even where a person's predictor has more.
             whole = one.keys() == learner.predictor.tensor_shapes.keys()
             logits = (learner.predictor if whole else learner.model).forward(one, scaled)
         found.append(cross_entropy(logits, y)[0])

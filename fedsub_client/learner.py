@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_client.predictor import Predictor
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.models.mixture import Mixture
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Step, each_batch
 from fedsub_core.training.loop import Trained, train
@@ -41,6 +42,7 @@ class Learner(ABC):
     settings : local training.
     hyper : the method's hyperparameters (``fedsub_core.methods``).
     sends : the tensors that the method's card says a device sends.
+    predictor : what the card says computes with :meth:`personal`'s tensors.
     """
 
     #: The models that a client keeps. What the server sends goes into the first; the last is the
@@ -50,9 +52,15 @@ class Learner(ABC):
     loss: Term | Objective = CE
 
     def __init__(
-        self, model: Model, settings: TrainingSettings, hyper: Any, sends: Declaration
+        self,
+        model: Model,
+        settings: TrainingSettings,
+        hyper: Any,
+        sends: Declaration,
+        predictor: type[Predictor] = Predictor,
     ) -> None:
         self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
+        self.predictor = predictor.of(model, hyper)
         self.check()
 
     # What a method defines.
@@ -111,27 +119,21 @@ class Learner(ABC):
         With static norms these are statistics of the personal model, put into every model, so that
         a method that mixes models finds them in the mix.
         """
-        found = self.model.settled(self.personal(state), data.x, data.counts)
+        own = {n: t for n, t in self.personal(state).items() if n in self.model.tensor_shapes}
+        found = self.model.settled(own, data.x, data.counts)
         return {f"{name}.{key}": t for name in self.models for key, t in found.items()}
 
     def personal(self, state: State) -> Params:
-        """Return the parameters of the clients' own models."""
+        """Return what the predictor goes by: the parameters of the clients' own models."""
         return self.get(state, self.models[-1])
 
     def predict(self, state: State, x: Tensor) -> Tensor:
-        """Return the personal models' logits ``[clients, samples, classes]``.
+        """Return the predictor's logits ``[clients, samples, classes]``.
 
         `x [clients, samples, *features]`, standardised.
         """
         with torch.no_grad():
             return self.predictor.forward(self.personal(state), x)
-
-    def not_kept(self) -> str:
-        """Return what :meth:`predict` goes by beside the predictor and its parameters; "": nothing.
-
-        A model without it would answer otherwise than it was tested: it is not used.
-        """
-        return ""
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
         """Return logits of the models that clients have without others; None: it trains none.
@@ -139,16 +141,6 @@ class Learner(ABC):
         What a method gives them is held against these on the same samples.
         """
         return None
-
-    @property
-    def predictor(self) -> Model | Mixture:
-        """What computes with :meth:`personal`'s parameters: a model, or several that are mixed."""
-        return self.model
-
-    @property
-    def experts(self) -> tuple[str, ...]:
-        """Names of what the predictor mixes; () where it is one model."""
-        return self.predictor.experts if isinstance(self.predictor, Mixture) else ()
 
     # What methods are made of.
 
@@ -186,6 +178,13 @@ class Learner(ABC):
             Bundle(count, tensors={name: Floats(array[i]) for name, array in arrays.items()})
             for i, count in enumerate(data.counts)
         ]
+
+
+def make_learner(card: MethodCard, model: Model, settings: TrainingSettings, hyper: Any) -> Learner:
+    """Return the device half of a method, with the predictor that its card names."""
+    sends, predictor = card.sends(model, hyper), card.load_predictor()
+    made: Learner = card.load_learner()(model, settings, hyper, sends, predictor)
+    return made
 
 
 def reported(**values: Tensor) -> list[Report]:

@@ -23,6 +23,7 @@ from fedsub_client.methods.fedsub_gated.gate import (
     trust,
 )
 from fedsub_client.methods.fedsub_gated.own_classes import class_means, enough
+from fedsub_client.methods.fedsub_gated.probabilities import HELD, MEANS, OPEN, SPREAD, WEIGHTS
 from fedsub_client.methods.fedsub_gated.smoothing import MEAN, smoothed
 from fedsub_client.parts.validation import share_held_back
 from fedsub_core.data.stacks import Stack, per_client
@@ -30,7 +31,10 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
     CURVES,
+    FUSED,
     GATE,
+    HEAD,
+    LOCAL,
     TEMPERATURE,
     TEMPERATURES,
     WEIGHT,
@@ -39,8 +43,6 @@ from fedsub_core.methods.fedsub_gated import (
     names,
     trained,
 )
-from fedsub_core.models.experts import FUSED, HEAD, LOCAL
-from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, WEIGHTS
 from fedsub_core.models.model import Params
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Floats
@@ -56,9 +58,9 @@ class FedSubGatedLearner(ExpertsLearner):
     """Keeps the fused model as it was received and as it was trained on, and experts beside it.
 
     State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
-    has one; of all these but the first ``mean.``, over the last rounds, which predict; what
-    :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common``, ``gate.judged``,
-    ``gate.explained`` and ``gate.trust`` [experts].
+    has one; of all these but the first ``mean.``, over the last rounds, which predict; what the
+    :class:`fedsub_client.methods.fedsub_gated.mixture.Mixture` needs; ``gate.common``,
+    ``gate.judged``, ``gate.explained`` and ``gate.trust`` [experts].
     """
 
     method = "fedsub-gated"
@@ -201,7 +203,7 @@ class FedSubGatedLearner(ExpertsLearner):
 
     def _own_classes(self, state: State, data: Stack) -> State:
         """Return where the person's classes lie in the embedding that is tested."""
-        fused = self.predictor.of(self.personal(state), FUSED)
+        fused = self.predictor.expert(self.personal(state), FUSED)
         means, spread = class_means(self.model, fused, data)
         return {MEANS: means, SPREAD: spread}
 
