@@ -111,7 +111,7 @@ def sent(cohort: Cohort) -> Params:
 
 def personal(cohort: Cohort) -> Params:
     """Return the models that stay on devices."""
-    return cohort.learner.personal(cohort.state)
+    return cohort.learner.predicted_by(cohort.state)
 
 
 def fused(strategy: PersonalizedStrategy) -> Models:
@@ -122,7 +122,7 @@ def fused(strategy: PersonalizedStrategy) -> Models:
         names = [client.client for client in cohort.clients]
         downloads = strategy.evaluated_downloads(names, turn)
         state = cohort.personalised(turn, scaling, range(len(names)), downloads)
-        return cohort.learner.personal(state)
+        return cohort.learner.predicted_by(state)
 
     return received
 

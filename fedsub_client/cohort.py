@@ -232,7 +232,7 @@ class Cohort:
         everybody = len(index) == len(self.clients)
         before = self.state if everybody else select_params(self.state, index)
         some = train if everybody else train.select(index)
-        after, uploads, reports = self.learner.fit(before, received, some, turn)
+        after, uploads, reports = self.learner.work(before, received, some, turn)
         after = after | best_tensors(before)  # of which a learner knows nothing
         broken = [i for i, one in enumerate(uploads) if not one.within(self.wire.largest)]
         if broken:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.options import choice
+from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
 
 #: What most methods show.
@@ -35,11 +35,23 @@ def tested(default: Tested) -> Any:
     )
 
 
+def smooth(default: float) -> Any:
+    """Return the hyperparameter that says whether means over rounds predict, and of how many."""
+    return option(
+        default,
+        "how much of the past each round leaves in the models that predict, which are means over a "
+        "person's rounds; 0: they are the round's",
+        minimum=0,
+        below=1,
+    )
+
+
 @dataclass(frozen=True)
 class Hyperparameters:
     """What every method has; a method's own dataclass adds to it."""
 
     tested: str = tested("trained")
+    smooth: float = smooth(0.0)
 
 
 @dataclass(frozen=True)

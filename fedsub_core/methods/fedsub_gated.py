@@ -7,7 +7,7 @@ from typing import Any
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import fedsub
-from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card import Cost, MethodCard, smooth
 from fedsub_core.methods.fedsub import SHARES, SubnetworkHyperparameters
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
@@ -78,13 +78,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     head_pull: float = option(
         0.002, "weight of the pull of the head of `head` to the fused model's", minimum=0
     )
-    smooth: float = option(
-        0.8,
-        "how much of the past each round leaves in the models that predict, which are means over "
-        "rounds; 0: they are what the round trained",
-        minimum=0,
-        below=1,
-    )
+    smooth: float = smooth(0.8)
     gate_share: float = option(
         0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
     )
