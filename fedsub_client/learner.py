@@ -135,11 +135,16 @@ class Learner(ABC):
         """Return what follows from the clients' own training samples once they are tested.
 
         With static norms these are statistics of the personal model, put into every model, so that
-        a method that mixes models finds them in the mix.
+        a method that mixes models finds them in the mix; where several predict, of each its own.
         """
-        own = {n: t for n, t in self.predicted_by(state).items() if n in self.model.tensor_shapes}
-        found = self.model.settled(own, data.x, data.counts)
-        new = {f"{name}.{key}": t for name in self.models for key, t in found.items()}
+        shapes = self.model.tensor_shapes
+        own = {n: t for n, t in self.predicted_by(state).items() if n in shapes}
+        if own.keys() == shapes.keys():
+            each = dict.fromkeys(self.models, self.model.settled(own, data.x, data.counts))
+        else:
+            kept = [(name, self.get(with_means(state), name)) for name in self.models]
+            each = {name: self.model.settled(one, data.x, data.counts) for name, one in kept}
+        new = {f"{name}.{key}": t for name, found in each.items() for key, t in found.items()}
         return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
     def personal(self, state: State) -> Params:

@@ -26,6 +26,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 
+from ..fedsub_core.models.modules import MODULES
+
 TestEveryMethod = battery(*METHODS, parts=(MeanTests,))
 
 #: One that adapts what it receives, one that keeps two models, one that mixes two.
@@ -148,6 +150,26 @@ def test_what_is_adapted_is_the_mean_and_what_is_adapted_answers() -> None:
     assert answer(learner, state) == [10.0], "as it was received"
     tested = learner.personalise(state, [came(20.0)], samples(3), turn)
     assert answer(learner, tested) == pytest.approx([0.4 * 10 + 0.6 * 20 - 2])
+
+
+def test_static_norms_use_statistics_of_the_mean_model(run_method: RunMethod) -> None:
+    file = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
+    module = f"{file}:{MODULES['normalised'].__name__}"
+    keys: dict[str, Any] = {"rounds": 3, "model": module, "norm": "static"}
+    run = run_method("ditto", hyper={"smooth": 0.8}, **keys)
+    tested, strategy = run.models(), run.strategy
+    (cohort,) = run.grid.cohorts
+    turn, scaling = strategy.turn(3), strategy.population.agreed.scaling
+    train, _ = cohort.data.at(3, scaling)
+    state = cohort.personalised(turn, scaling, range(4), [Bundle()] * 4)
+    learner = cohort.learner
+    mean, last = learner.predicted_by(state), learner.personal(cohort.state)
+    ours, others = (learner.model.settled(own, train.x, train.counts) for own in (mean, last))
+    assert ours.keys() == {"1.running_mean", "1.running_var"}
+    for name, statistic in ours.items():
+        assert torch.equal(mean[name], statistic) and not torch.equal(statistic, others[name])
+        for i, client in enumerate(cohort.clients):
+            torch.testing.assert_close(tested[client.client][name], statistic[i])
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from fedsub.testing.prediction_tests import FEDERATION, assert_predicts_what_was
 from fedsub.testing.runs import RunMethod
 from fedsub_client.learner import Fitted, Received, State
 from fedsub_client.loaded_model import load_model
+from fedsub_client.methods.ditto import DittoLearner
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.stacks import Stack
@@ -28,7 +29,10 @@ from fedsub_core.models.model import Model, Params
 from fedsub_core.models.to_torch import to_torch
 from fedsub_core.turn import Turn
 
+from ..fedsub_core.models.modules import MODULES
+
 HEAT = "heat"
+MODULES_FILE = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,53 @@ class SoftenedLearner(FedAvgLearner):
     def personal(self, state: State) -> Params:
         """Return the model and the heat."""
         return super().personal(state) | {HEAT: state[HEAT]}
+
+
+@dataclass(frozen=True)
+class Both(Predictor):
+    """The mean of two models' probabilities."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return which."""
+        return {"models": DittoLearner.models}
+
+    @property
+    def tensor_shapes(self) -> Mapping[str, Shape]:
+        """Either's, behind its name."""
+        shapes = self.model.tensor_shapes.items()
+        return {f"{of}.{name}": shape for of in DittoLearner.models for name, shape in shapes}
+
+    def forward(self, params: Params, x: Tensor) -> Tensor:
+        """Return log probabilities ``[clients, samples, classes]``."""
+        names = self.model.tensor_shapes
+        each = [{n: params[f"{of}.{n}"] for n in names} for of in DittoLearner.models]
+        return torch.stack([self.model.forward(one, x).softmax(2) for one in each]).mean(0).log()
+
+
+class BothLearner(DittoLearner):
+    """Ditto's, of which both models predict."""
+
+    predict_by = DittoLearner.models
+
+    def personal(self, state: State) -> Params:
+        """Return both."""
+        return {name: state[name] for name in self.predictor.tensor_shapes}
+
+
+def test_each_of_several_models_has_its_own_statistics(
+    run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module with static norms; with means over rounds, too."""
+    card = replace(METHODS["ditto"], name="both", learner=f"{__name__}:BothLearner")
+    monkeypatch.setitem(METHODS, "both", replace(card, predictor=f"{__name__}:Both"))
+    module = f"{MODULES_FILE}:{MODULES['normalised'].__name__}"
+    for smooth in (0.0, 0.8):
+        keys: dict[str, Any] = {"model": module, "norm": "static", "hyper": {"smooth": smooth}}
+        run = run_method("both", rounds=2, **keys)
+        for model in run.models().values():
+            for name in ("1.running_mean", "1.running_var"):
+                assert not torch.equal(model[f"global.{name}"], model[f"personal.{name}"])
+        assert all(np.isfinite(loss) for loss in run.metric("loss").values())
 
 
 @pytest.fixture
