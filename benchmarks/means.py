@@ -2,8 +2,8 @@
 
     python benchmarks/means.py [--method ditto --set ditto.lam=0.3] [--validation] [--seeds 0 1 2]
 
-Macro F1 and loss of people's models as they end, and of means over about five rounds, as
-fedsub-gated's ``smooth`` makes them. Of fedsub-gated itself what judges and trains is as without.
+Macro F1 and loss of people's models as they end, and of means over about five rounds, which
+``smooth`` makes; what trains is as without. For methods whose trained models are tested.
 With --validation on the part of the training data that studies choose values on.
 """
 
@@ -16,17 +16,14 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import torch
-from torch import Tensor
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.studies.tuning import tuning_run
-from fedsub_client.methods.fedsub_gated.smoothing import MEAN, smoothed
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.table import METHODS
-from fedsub_core.metrics import MetricRow, evaluate
-from strategies.rounds.server_half import State
+from fedsub_core.metrics import evaluate
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 #: Federation, share of the labels, rate that the robust study chooses.
@@ -44,23 +41,17 @@ def last_and_mean(config: RunConfig, federation: Federation) -> list[tuple[float
         build_grid(config, config.method, federation),
         build_strategy(config, config.method),
     )
-    means: list[dict[str, Tensor]] = [{} for _ in grid.cohorts]
-
-    def note(round: int, state: State, rows: Sequence[MetricRow]) -> None:
-        for cohort, kept in zip(grid.cohorts, means, strict=True):
-            floats = {n: t for n, t in cohort.state.items() if not n.startswith("gate.")}
-            before = kept or {MEAN + name: tensor for name, tensor in floats.items()}
-            kept |= smoothed(floats | before, list(floats), KEPT, round)
-
-    strategy.on_round = note
     strategy.start(grid)
     found = []
     for mean in (False, True):
         results: list[tuple[float, float]] = []
-        for cohort, kept in zip(grid.cohorts, means, strict=True):
-            state = {n: kept.get(MEAN + n, t) if mean else t for n, t in cohort.state.items()}
+        for cohort in grid.cohorts:
+            learner = cohort.learner
+            params = (learner.predicted_by if mean else learner.personal)(cohort.state)
             test = cohort.data.at(config.rounds, strategy.population.agreed.scaling)[1]
-            measured = evaluate(cohort.learner.predict(state, test.x), test.y, test.valid)
+            with torch.no_grad():
+                logits = learner.predictor.forward(params, test.x)
+            measured = evaluate(logits, test.y, test.valid)
             results += zip(measured.macro_f1.tolist(), measured.loss.tolist(), strict=True)
         found.append((fmean(f1 for f1, _ in results), fmean(loss for _, loss in results)))
     grid.close()
@@ -88,8 +79,7 @@ def run(given: argparse.Namespace, table: Sequence[str | float], seed: int) -> l
         "train-share": share, "device": "cpu", "threads": 1, "standardise": "federation",
     }  # fmt: skip
     said = {key: float(value) for key, _, value in (one.partition("=") for one in given.set)}
-    if given.method == "fedsub-gated":
-        said["fedsub-gated.smooth"] = 0.0
+    said[f"{given.method}.smooth"] = KEPT
     config = read_config(None, {**keys, **said})
     federation = load_federation(config.data)
     if given.validation:

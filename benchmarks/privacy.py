@@ -78,7 +78,7 @@ def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrateg
         scaled, y = part.x[i : i + 1, : part.counts[i]], part.y[i : i + 1, : part.counts[i]]
         with torch.no_grad():
             learner = cohort.learner
-            # The server gets one model, even where a person has several.
+            # The server gets one model, even where a person's predictor has more.
             whole = one.keys() == learner.predictor.tensor_shapes.keys()
             logits = (learner.predictor if whole else learner.model).forward(one, scaled)
         found.append(cross_entropy(logits, y)[0])
@@ -111,7 +111,7 @@ def sent(cohort: Cohort) -> Params:
 
 def personal(cohort: Cohort) -> Params:
     """Return the models that stay on devices."""
-    return cohort.learner.personal(cohort.state)
+    return cohort.learner.predicted_by(cohort.state)
 
 
 def fused(strategy: PersonalizedStrategy) -> Models:
@@ -122,7 +122,7 @@ def fused(strategy: PersonalizedStrategy) -> Models:
         names = [client.client for client in cohort.clients]
         downloads = strategy.evaluated_downloads(names, turn)
         state = cohort.personalised(turn, scaling, range(len(names)), downloads)
-        return cohort.learner.personal(state)
+        return cohort.learner.predicted_by(state)
 
     return received
 

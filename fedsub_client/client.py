@@ -37,7 +37,7 @@ class FedSubClient(NumPyClient):
         self.cohort = cohort
         #: The personal model's parameters as last evaluated or trained, or of the best round so
         #: far where that is chosen, ``[1, ...]``.
-        self.model: Params = cohort.learner.personal(used(cohort.state))
+        self.model: Params = cohort.learner.predicted_by(used(cohort.state))
         #: What the last round of training reported.
         self.report: Report = {}
 
@@ -61,7 +61,7 @@ class FedSubClient(NumPyClient):
         self.report = reports[0]
         payload = self.cohort.encode(0, uploads[0], received, told.turn.round)
         state = self.cohort.in_use(told.turn, told.scaling)
-        self.model = self.cohort.learner.personal(state)
+        self.model = self.cohort.learner.predicted_by(state)
         values = dict(exchange.metrics_record(self.assess(told))) if told.also_evaluate else {}
         return [np.frombuffer(payload, np.uint8)], uploads[0].examples, values
 
@@ -78,7 +78,7 @@ class FedSubClient(NumPyClient):
         """Return the personal model's metrics on this person's test part; note its parameters."""
         cohort = self.cohort
         state = cohort.personalised(told.turn, told.scaling, [0], [received])
-        self.model = cohort.learner.personal(state)
+        self.model = cohort.learner.predicted_by(state)
         return cohort.evaluate(told.turn, told.scaling, [0], state).clients()[0]
 
 

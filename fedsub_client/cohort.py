@@ -18,7 +18,7 @@ from fedsub_client.best_so_far import (
     used,
     used_round,
 )
-from fedsub_client.learner import Learner, Report, State
+from fedsub_client.learner import Learner, Report, State, make_learner
 from fedsub_client.own_gains import own_gains
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
@@ -176,8 +176,7 @@ class Cohort:
             resolve_kind(self.model, self.learner.model.input_shape),
             self.card,
             self.data.scaling(i, round, shared),
-            self.learner.experts,
-            self.learner.not_kept(),
+            self.learner.predictor.describe(),
             self.encoder,
         )
 
@@ -233,7 +232,7 @@ class Cohort:
         everybody = len(index) == len(self.clients)
         before = self.state if everybody else select_params(self.state, index)
         some = train if everybody else train.select(index)
-        after, uploads, reports = self.learner.fit(before, received, some, turn)
+        after, uploads, reports = self.learner.work(before, received, some, turn)
         after = after | best_tensors(before)  # of which a learner knows nothing
         broken = [i for i, one in enumerate(uploads) if not one.within(self.wire.largest)]
         if broken:
@@ -342,7 +341,7 @@ def make_cohort(
         raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
     held = Held.of(of, settings, seed, shape, len(card.classes), clients[0].capacity)
     model = held.model
-    learner = of.load_learner()(model, settings.training, hyper, of.sends(model, hyper))
+    learner = make_learner(of, model, settings.training, hyper)
     return Cohort(
         learner,
         of.receives(model, hyper),

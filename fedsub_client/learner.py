@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_client.mean_models import KNOWN, MEAN, begun_anew, smoothed, with_means
+from fedsub_client.predictor import Predictor
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.models.mixture import Mixture
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Step, each_batch
 from fedsub_core.training.loop import Trained, train
@@ -41,18 +44,29 @@ class Learner(ABC):
     settings : local training.
     hyper : the method's hyperparameters (``fedsub_core.methods``).
     sends : the tensors that the method's card says a device sends.
+    predictor : what the card says computes with :meth:`personal`'s tensors.
     """
 
     #: The models that a client keeps. What the server sends goes into the first; the last is the
     #: client's own, which is evaluated, exported and used.
     models: tuple[str, ...] = ("model",)
+    #: Of these, the models that predictions go by, of which means may be kept; (): the last alone.
+    predict_by: tuple[str, ...] = ()
+    #: Where the state says which classes a client had when its means were last made.
+    classes_known: str = KNOWN
     #: What training minimises, before a method adds to it.
     loss: Term | Objective = CE
 
     def __init__(
-        self, model: Model, settings: TrainingSettings, hyper: Any, sends: Declaration
+        self,
+        model: Model,
+        settings: TrainingSettings,
+        hyper: Any,
+        sends: Declaration,
+        predictor: type[Predictor] = Predictor,
     ) -> None:
         self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
+        self.predictor = predictor.of(model, hyper)
         self.check()
 
     # What a method defines.
@@ -76,7 +90,12 @@ class Learner(ABC):
         state = {
             f"{name}.{key}": tensor.clone() for name in self.models for key, tensor in start.items()
         }
-        return state | ({"met": torch.zeros(clients)} if len(self.models) > 1 else {})
+        if len(self.models) > 1:
+            state["met"] = torch.zeros(clients)
+        if self.averaged:
+            state |= {MEAN + name: state[name].clone() for name in self.averaged if name in state}
+            state[self.classes_known] = torch.zeros(clients, self.model.classes)
+        return state
 
     def own_secrets(self) -> State:
         """Return the state of one real device that is drawn from its system's randomness."""
@@ -98,40 +117,50 @@ class Learner(ABC):
             state["met"] = torch.ones_like(state["met"])
         return state
 
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
-        """Return the state in which the clients' models are tested; nothing of it is kept.
+    def arrived(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Return the state with what was received before a test; `data` are training samples.
 
-        `data` are training samples. For methods that adapt a model before it is used.
+        For methods that make a model of it by their own samples.
         """
         return self.receive(state, received)
+
+    def adapt(self, state: State, data: Stack, turn: Turn) -> State:
+        """Return the state with models that were trained on before they are used; nobody keeps it.
+
+        For methods that adapt a model to each person.
+        """
+        return state
 
     def settled(self, state: State, data: Stack) -> State:
         """Return what follows from the clients' own training samples once they are tested.
 
         With static norms these are statistics of the personal model, put into every model, so that
-        a method that mixes models finds them in the mix.
+        a method that mixes models finds them in the mix; where several predict, of each its own.
         """
-        found = self.model.settled(self.personal(state), data.x, data.counts)
-        return {f"{name}.{key}": t for name in self.models for key, t in found.items()}
+        shapes = self.model.tensor_shapes
+        own = {n: t for n, t in self.predicted_by(state).items() if n in shapes}
+        if own.keys() == shapes.keys():
+            each = dict.fromkeys(self.models, self.model.settled(own, data.x, data.counts))
+        else:
+            kept = [(name, self.get(with_means(state), name)) for name in self.models]
+            each = {name: self.model.settled(one, data.x, data.counts) for name, one in kept}
+        new = {f"{name}.{key}": t for name, found in each.items() for key, t in found.items()}
+        return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
     def personal(self, state: State) -> Params:
-        """Return the parameters of the clients' own models."""
+        """Return what the predictor goes by: the parameters of the clients' own models.
+
+        As the `state` has them; :meth:`predicted_by` says which predict.
+        """
         return self.get(state, self.models[-1])
 
     def predict(self, state: State, x: Tensor) -> Tensor:
-        """Return the personal models' logits ``[clients, samples, classes]``.
+        """Return the predictor's logits ``[clients, samples, classes]``.
 
         `x [clients, samples, *features]`, standardised.
         """
         with torch.no_grad():
-            return self.predictor.forward(self.personal(state), x)
-
-    def not_kept(self) -> str:
-        """Return what :meth:`predict` goes by beside the predictor and its parameters; "": nothing.
-
-        A model without it would answer otherwise than it was tested: it is not used.
-        """
-        return ""
+            return self.predictor.forward(self.predicted_by(state), x)
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
         """Return logits of the models that clients have without others; None: it trains none.
@@ -140,15 +169,57 @@ class Learner(ABC):
         """
         return None
 
-    @property
-    def predictor(self) -> Model | Mixture:
-        """What computes with :meth:`personal`'s parameters: a model, or several that are mixed."""
-        return self.model
+    # What holds for every method.
 
-    @property
-    def experts(self) -> tuple[str, ...]:
-        """Names of what the predictor mixes; () where it is one model."""
-        return self.predictor.experts if isinstance(self.predictor, Mixture) else ()
+    @cached_property
+    def averaged(self) -> tuple[str, ...]:
+        """Names in the state of the tensors of which means over rounds predict; mostly ()."""
+        if not self.hyper.smooth:
+            return ()
+        models = self.predict_by or self.models[-1:]
+        return tuple(f"{model}.{key}" for model in models for key in self.model.tensor_shapes)
+
+    def work(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Do :meth:`fit`'s round, and count the models that are tested in the means over rounds.
+
+        These are the trained ones, or those that were received at the round's start.
+        """
+        new, uploads, reports = self.fit(state, received, data, turn)
+        if self.averaged:
+            trained = self.hyper.tested == "trained"
+            tested = new if trained else self.arrived(state, received, data, turn)
+            new = new | self.means(tested, data, turn)
+        return new, uploads, reports
+
+    def means(self, state: State, data: Stack, turn: Turn) -> State:
+        """Return the means after a round in which a `state`'s models are tested.
+
+        Those of who got a class, or has none yet, begin anew: the past knows nothing of it.
+        """
+        held = data.holds(self.model.classes)
+        came = (held > state[self.classes_known].bool()).any(1)
+        means = smoothed(state, self.averaged, self.hyper.smooth, turn.round)
+        return begun_anew(state, means, came) | {self.classes_known: held.float()}
+
+    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+        """Return the state in which the clients' models are tested; nothing of it is kept.
+
+        `data` are training samples. Where means predict, these are adapted.
+        """
+        state = self.arrived(state, received, data, turn)
+        if not self.averaged:
+            return self.adapt(state, data, turn)
+        if self.hyper.tested == "received":
+            state = state | self.means(state, data, turn)
+        else:  # who trained is tested with its means as they are, others with what they begin with
+            kept = {MEAN + name: state[MEAN + name] for name in self.averaged}
+            state = state | begun_anew(state, kept, ~state[self.classes_known].bool().any(1))
+        state = self.adapt(with_means(state), data, turn)
+        return state | {MEAN + name: state[name] for name in self.averaged}
+
+    def predicted_by(self, state: State) -> Params:
+        """Return what predictions go by: :meth:`personal`, of means where these predict."""
+        return self.personal(with_means(state) if self.averaged else state)
 
     # What methods are made of.
 
@@ -186,6 +257,13 @@ class Learner(ABC):
             Bundle(count, tensors={name: Floats(array[i]) for name, array in arrays.items()})
             for i, count in enumerate(data.counts)
         ]
+
+
+def make_learner(card: MethodCard, model: Model, settings: TrainingSettings, hyper: Any) -> Learner:
+    """Return the device half of a method, with the predictor that its card names."""
+    sends, predictor = card.sends(model, hyper), card.load_predictor()
+    made: Learner = card.load_learner()(model, settings, hyper, sends, predictor)
+    return made
 
 
 def reported(**values: Tensor) -> list[Report]:

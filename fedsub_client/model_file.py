@@ -28,16 +28,15 @@ from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.described import describe, described
-from fedsub_core.models.mixture import Mixture
 from fedsub_core.models.model import Model
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.unbuilt import Unbuilt
 
-#: Without an encoder, and with one, whose numbers a reader draws from the seed; of a module, which
-#: its builder makes; and where an encoder's features are standardised, of any model.
-FORMAT, ENCODED, OF_MODULE = "fedsub-model 2", "fedsub-model 3", "fedsub-model 4"
-SCALED = "fedsub-model 5"
-FORMATS = FORMAT, ENCODED, OF_MODULE, SCALED
+#: What is written, and what is read. Before 6, which says what a method's own predictor said of
+#: itself, a number stood for what a file has: nothing more than layers, an encoder, a module, an
+#: encoder's features that are standardised.
+FORMAT = "fedsub-model 6"
+FORMATS = *(f"fedsub-model {number}" for number in range(2, 6)), FORMAT
 #: What goes before the name of a number that a module has for everybody.
 CONSTANT = "constant."
 MEAN, STD = "standardise.mean", "standardise.std"
@@ -45,33 +44,18 @@ FEATURE_MEAN, FEATURE_STD = "standardise.features.mean", "standardise.features.s
 #: Under which the facts are kept in a file's metadata.
 FACTS = "fedsub"
 
-COMPUTES = (
-    f"probabilities = softmax(layers((x - {MEAN}) / {STD})), x [batch, *shape] in units; mean and "
-    "std along the second axis of x"
-)
-#: What a mixture computes; the formulas stand with ``fedsub_core.models.mixture.Mixture``.
-MIXED = (
-    f"each expert's probabilities are softmax(layers((x - {MEAN}) / {STD})) with its parameters "
-    "<expert>.<layer>, of head with fused's but for the last layer, of nearest by the distances "
-    "of fused's embedding from nearest.means, each dimension by its nearest.spread; to the power "
-    "1 / gate.temperature, over their sum, gate.weights mix them; gate.open says how much "
-    "fused counts for classes that gate.held lacks; "
-    "x [batch, *shape] in units, mean and std along its second axis"
-)
-
 
 def computes(model: PersonalModel) -> str:
     """Return in words what a reader computes with the tensors."""
-    said = MIXED if model.experts else COMPUTES
-    if model.encoder is None:
-        return said
-    plain = f"(x - {MEAN}) / {STD}"
-    seen = f"encode({plain})"
+    seen, more = f"(x - {MEAN}) / {STD}", ""
+    if model.encoder is not None:
+        seen = f"encode({seen})"
+        more = "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, "
+        more += "Encoders"
     if feature_tensors(model):
         seen = f"({seen} - {FEATURE_MEAN}) / {FEATURE_STD}"
-    return said.replace(plain, seen) + (
-        "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, Encoders"
-    )
+    said = model.predicts.computes.format(seen=seen)
+    return f"{said}; x [batch, *shape] in units, mean and std along its second axis{more}"
 
 
 def facts(model: PersonalModel) -> dict[str, Any]:
@@ -79,7 +63,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
     encoder = model.encoder
     encoded = {} if encoder is None else {"encoder": encoder.text, "encoder_seed": encoder.seed}
     return {
-        "format": _format(model),
+        "format": FORMAT,
         "client": model.client,
         "method": model.method,
         "round": model.round,
@@ -88,19 +72,10 @@ def facts(model: PersonalModel) -> dict[str, Any]:
         **encoded,
         "kind": model.kind,
         **_architecture(model.architecture),
-        "experts": model.experts,
+        "predictor": model.described,
         "standardised": model.scaling is not None,
-        "lacks": model.lacks,
         "computes": computes(model),
     }
-
-
-def _format(model: PersonalModel) -> str:
-    if feature_tensors(model):
-        return SCALED
-    if not isinstance(model.architecture, Chain):
-        return OF_MODULE
-    return FORMAT if model.encoder is None else ENCODED
 
 
 def _architecture(model: Model | Unbuilt) -> dict[str, Any]:
@@ -172,7 +147,7 @@ def model_of(data: bytes) -> PersonalModel:
         if "encoder" in of:
             encoder = build_encoder(of["encoder"], of["encoder_seed"], shape)
         scaling = _scaling(tensors, MEAN, STD)
-        if of["format"] == SCALED:
+        if FEATURE_MEAN in tensors:
             features = _scaling(tensors, FEATURE_MEAN, FEATURE_STD)
             scaling = replace(scaling, features=features)
         seen = model_shape(encoder, shape)
@@ -190,14 +165,26 @@ def model_of(data: bytes) -> PersonalModel:
             of["kind"],
             parse_card(card, Path("the model's file")),
             scaling if of["standardised"] else None,
-            tuple(of["experts"]),
-            of["lacks"],
+            _described(of),
             encoder,
         )
     except RunError:
         raise
     except Exception as error:  # safetensors has errors of its own for each kind of damage
         raise RunError(f"damaged ({type(error).__name__}: {error})") from error
+
+
+def _described(of: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what a file says of the method's own predictor; None: the model predicts alone.
+
+    Before format 6 it was what a mixture mixes, or what a model lacks without which it answers
+    otherwise than it was tested: its predictor finds its tensors missing.
+    """
+    if "predictor" in of:
+        said: Mapping[str, Any] | None = of["predictor"]
+        return said
+    older = {key: of[key] for key in ("experts", "lacks") if of[key]}
+    return older or None
 
 
 def _unbuilt(of: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor]) -> Unbuilt:
@@ -218,18 +205,11 @@ def built(model: PersonalModel, named: str = "") -> PersonalModel:
 def check_usable(model: PersonalModel, where: str) -> None:
     """Refuse parameters of another architecture than the file says, or that diverged.
 
-    So is a model that was tested with something beside it.
-
     Raises
     ------
     RunError
         It begins with `where`.
     """
-    if model.lacks:
-        raise RunError(
-            f"{where}: got a model without {model.lacks}, expected all that it was tested with: it "
-            "would answer otherwise. Train with another setting"
-        )
     try:
         expected = dict(model.predictor.tensor_shapes)
     except FedSubError as error:
@@ -246,8 +226,7 @@ def check_usable(model: PersonalModel, where: str) -> None:
             "saved it"
         )
     broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-    if isinstance(model.predictor, Mixture):
-        broken = model.predictor.fatal(model.params, broken)
+    broken = model.predictor.fatal(model.params, broken)
     if broken:
         raise RunError(
             f"{where}: {broken[0]}: got numbers that are not finite, expected a trained model: "

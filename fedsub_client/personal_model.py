@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,12 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from fedsub_client.new_samples import check_distances, check_samples
+from fedsub_client.predictor import Predictor
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.standardised import seen
 from fedsub_core.errors import DataError, RunError
-from fedsub_core.models.mixture import Mixture
+from fedsub_core.methods.table import method
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.unbuilt import Unbuilt
 
@@ -36,14 +38,13 @@ class PersonalModel:
     client, method : whose it is, and how it was trained.
     round : the last one that it was trained in.
     params : without a client axis, by their names in the architecture.
-    architecture : of the model, or of each of a mixture's; it sees what the encoder makes of a
-        sample. What was read from a file and is not built yet computes nothing.
+    architecture : of the model, or of each where the predictor has several; it sees what the
+        encoder makes of a sample. What was read from a file and is not built yet computes nothing.
     kind : what that architecture is called; never ``auto``.
     card : classes, features and units of the data it was trained on.
     scaling : what samples, and an encoder's features, are standardised with; None where they are
         not.
-    experts : of a mixture (:class:`fedsub_core.models.mixture.Mixture`); () is one model.
-    lacks : what it was tested with beside all this; such a model is not used.
+    described : what the method's own predictor said of itself; None: the model predicts alone.
     encoder : what makes features of standardised samples; None: the architecture sees these.
     """
 
@@ -55,8 +56,7 @@ class PersonalModel:
     kind: str
     card: Card
     scaling: Scaling | None
-    experts: tuple[str, ...] = ()
-    lacks: str = ""
+    described: Mapping[str, Any] | None = None
     encoder: Encoder | None = None
 
     @property
@@ -66,12 +66,26 @@ class PersonalModel:
             return self.encoder.input_shape
         return self.architecture.input_shape
 
+    @property
+    def predicts(self) -> type[Predictor]:
+        """The kind of predictor that the parameters belong to.
+
+        Raises
+        ------
+        ConfigError
+            Where it is a method's own, which is not installed here.
+        """
+        if self.described is None:
+            return Predictor
+        found: type[Predictor] = method(self.method).load_predictor()
+        return found
+
     @cached_property
-    def predictor(self) -> Model | Mixture:
-        """What the parameters belong to, and computes with them."""
+    def predictor(self) -> Predictor:
+        """What computes with the parameters."""
         if isinstance(self.architecture, Unbuilt):
             raise RunError(f"client {self.client!r}: its model {self.kind!r} is not built yet")
-        return Mixture(self.architecture, self.experts) if self.experts else self.architecture
+        return self.predicts.described(self.architecture, self.described or {})
 
     def probabilities(self, x: NDArray[Any], source: str = "x") -> NDArray[np.float32]:
         """Return the probability of every class, ``[n, classes]``; each row sums to 1.

@@ -118,7 +118,7 @@ class CohortGrid(SimulationGrid):
             clients = [c.client for c in cohort.clients]
             bundles = [received[client] for client in clients]
             state = cohort.personalised(turn, scaling, range(len(clients)), bundles)
-            params = cohort.learner.personal(state)
+            params = cohort.learner.predicted_by(state)
             cohort.data.forget()
             for i in range(len(clients)):
                 yield cohort.personal_model(i, params, turn.round, scaling)

@@ -7,10 +7,6 @@ from torch import Tensor, nn
 from fedsub.export.encoder_module import encoder_module
 from fedsub_client.model_file import feature_tensors, scaling_tensors
 from fedsub_client.personal_model import PersonalModel
-from fedsub_core.models.experts import HEAD
-from fedsub_core.models.mixture import Common, Mixture, finite, of_held, unit_length
-from fedsub_core.models.model import Params
-from fedsub_core.models.to_torch import to_torch
 
 
 class PersonalModule(nn.Module):
@@ -36,12 +32,7 @@ class PersonalModule(nn.Module):
         self.encoder = nn.Identity() if model.encoder is None else encoder_module(model.encoder)
         of_features = feature_tensors(model)
         self.features = Standardised(*of_features.values()) if of_features else nn.Identity()
-        predictor, params = model.predictor, model.params
-        self.layers: nn.Module
-        if isinstance(predictor, Mixture):
-            self.layers = MixtureModule(predictor, params)
-        else:
-            self.layers = to_torch(predictor, params)
+        self.layers = model.predictor.to_torch(model.params)
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,38 +60,3 @@ class Standardised(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Return them standardised."""
         return (features - self.mean) / self.std
-
-
-class MixtureModule(nn.Module):
-    """``x [batch, *features]``, standardised, to a mixture's log probabilities.
-
-    Parameters
-    ----------
-    mixture : which experts.
-    params : without a client axis; they are copied.
-    """
-
-    def __init__(self, mixture: Mixture, params: Params) -> None:
-        super().__init__()
-        self.mixture = mixture
-        common, *others = mixture.models
-        self.body = to_torch(mixture.body, mixture.of(params, common))
-        self.head = to_torch(mixture.head, mixture.of(params, common))
-        if HEAD in mixture.experts:
-            self.own_head = to_torch(mixture.head, mixture.head_of(params, HEAD))
-        models = {name: to_torch(mixture.model, mixture.of(params, name)) for name in others}
-        self.models = nn.ModuleDict(models)
-        for name in mixture.gate_shapes:
-            self.register_buffer(name.replace(".", "_"), params[name].clone()[None])
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the log probability of every class."""
-        gate = {n: self.get_buffer(n.replace(".", "_")) for n in self.mixture.gate_shapes}
-        seen = self.body(x)
-        word = finite(self.head(seen).softmax(1))[None]
-        common = Common(word, unit_length(seen.flatten(1)[None]))
-        own = {name: finite(model(x).softmax(1))[None] for name, model in self.models.items()}
-        if HEAD in self.mixture.experts:
-            own[HEAD] = finite(of_held(gate, self.own_head(seen)[None]).softmax(2))
-        each = self.mixture.stacked(gate, common, own)
-        return self.mixture.mixed(gate, common, each)[0]

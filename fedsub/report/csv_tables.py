@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsub.report.comparing import Pair, gains
 from fedsub.report.frame import Frame, Trace
-from fedsub.report.maps import class_means, experts, last_f1, people_scores
+from fedsub.report.maps import class_means, last_f1, people_scores, shares
 from fedsub.report.recovery import Recovery
 from fedsub_server.data_notes import SplitNote
 
@@ -58,9 +58,9 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
         head = ("person", *(f.name for f in fields(SplitNote)))
         split = ((name, *astuple(note)) for name, note in frame.notes.splits.items())
         files["splits.csv"] = _csv(head, split)
-    believed = list(_experts(frame))
-    if believed:
-        files["experts.csv"] = _csv(("seed", "method", "person", "expert", "weight"), believed)
+    owed = list(_shares(frame))
+    if owed:
+        files["shares.csv"] = _csv(("seed", "method", "person", "of", "share"), owed)
     with_whom = list(_clusters(frame))
     if with_whom:
         files["clusters.csv"] = _csv(
@@ -87,11 +87,11 @@ def _rounds(frame: Frame) -> Iterator[Sequence[object]]:
                 yield trace.seed, trace.method, round, metric, mean, n
 
 
-def _experts(frame: Frame) -> Iterator[Sequence[object]]:
+def _shares(frame: Frame) -> Iterator[Sequence[object]]:
     for trace in frame.traces:
-        people, names, values = experts(trace)
-        for (row, column), weight in np.ndenumerate(values):
-            yield trace.seed, trace.method, people[row], names[column], float(weight)
+        people, names, values = shares(trace)
+        for (row, column), share in np.ndenumerate(values):
+            yield trace.seed, trace.method, people[row], names[column], float(share)
 
 
 def _clusters(frame: Frame) -> Iterator[Sequence[object]]:

@@ -1,4 +1,4 @@
-"""Heat maps: people, classes, both of each method; whom each person's models believe."""
+"""Heat maps: people, classes, both of each method; what each person's prediction owes to what."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from fedsub.report.frame import Floats, Frame, Trace
 from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
-from fedsub_core.methods.fedsub_gated import WEIGHT
+from fedsub_core.methods.table import METHODS
 from fedsub_data.inspection.drawing import LACKING, ROW_INCHES, short_name
 
 _MOST_NUMBERED = 10  # columns whose cells have room for a number
@@ -95,13 +95,14 @@ def person_class_maps(frame: Frame) -> Iterator[Drawn]:
             yield _share_map(f"people_classes_{place + 1}", title, people, classes, values)
 
 
-def experts(trace: Trace) -> tuple[list[str], list[str], Floats]:
-    """Return people, experts and how much each is believed, [people, experts], at the end.
+def shares(trace: Trace) -> tuple[list[str], list[str], Floats]:
+    """Return people, what their reports are shares of, and these, [people, of], at the end.
 
-    Of methods with a gate: devices report ``weight_<expert>``. Empty where there are none.
+    Of methods whose card says so (``shares``). Empty where there are none.
     """
-    grids = {n.removeprefix(WEIGHT): g for n, g in trace.people.items() if n.startswith(WEIGHT)}
-    if len(grids) < 2:
+    names = {name: of for card in METHODS.values() for name, of in card.shares.items()}
+    grids = {of: trace.people[name] for name, of in names.items() if name in trace.people}
+    if not grids:
         return [], [], np.zeros((0, 0))
     last = {name: grid.at(grid.rounds[-1]) for name, grid in grids.items()}
     people = sorted(set().union(*last.values()))
@@ -109,15 +110,16 @@ def experts(trace: Trace) -> tuple[list[str], list[str], Floats]:
     return people, list(last), np.array(values)
 
 
-def gate_maps(frame: Frame) -> Iterator[Drawn]:
-    """Draw people x experts, where a method's devices have several models. Of the first seed."""
+def prediction_maps(frame: Frame) -> Iterator[Drawn]:
+    """Draw people x shares, where a method's devices report some. Of the first seed."""
     for place, name in enumerate(frame.methods):
-        people, names, values = experts(frame.of(name)[0])
+        people, names, values = shares(frame.of(name)[0])
         if people:
-            dropped = [one for one, column in zip(names, values.T, strict=True) if not column.any()]
-            said = f"Dropped: {', '.join(dropped)}." if dropped else "None was dropped."
-            title = f"{name}: how much each person's models are believed{frame.of_seed}"
-            yield _share_map(f"{frame.key}gate_{place + 1}", title, people, names, values, said)
+            unused = [one for one, column in zip(names, values.T, strict=True) if not column.any()]
+            said = f"Of use to nobody: {', '.join(unused)}." if unused else "Each is of use."
+            title = f"{name}: what each person's predictions owe to what{frame.of_seed}"
+            figure = f"{frame.key}shares_{place + 1}"
+            yield _share_map(figure, title, people, names, values, said)
 
 
 def _share_map(

@@ -42,6 +42,13 @@ _OPENING = (
     "in a round, in epochs of plain training on its own data, and after the + what an evaluation "
     "adds. **tested**: the model as last received, or as last trained at home. All of it with "
     "default hyperparameters.",
+    "Any method can predict with means of each person's models over its rounds: `--set "
+    "NAME.smooth=0.8` leaves four fifths of the past in each, so that about five rounds count. "
+    "Means are of the models that are tested: as received at the start of each round that a "
+    "device takes part in, or as trained in it. Methods that adapt a model to a person adapt the "
+    "mean. What trains and what travels is as without; who gets a class begins anew. Of a sparse "
+    "model a mean has all weights that some of its rounds had. By default it is off, as no paper "
+    "has it; a method of this project's own says otherwise in its table.",
 )
 
 

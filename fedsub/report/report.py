@@ -12,7 +12,7 @@ from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import group_maps
-from fedsub.report.maps import gate_maps, person_class_maps, score_maps
+from fedsub.report.maps import person_class_maps, prediction_maps, score_maps
 from fedsub.report.page import Section, how_compared, lead, page
 from fedsub.report.protocol import protocol
 from fedsub.report.reading import read_run, run_config
@@ -107,7 +107,7 @@ def _sections(
     strip = gain_strip(frame)
     scores = {one.name: one for one in score_maps(frame)}
     both, groups = list(person_class_maps(frame)), list(group_maps(frame))
-    gates = list(gate_maps(frame))
+    owed = list(prediction_maps(frame))
 
     def text(there: Sequence[object] | Drawn | None, *texts: str) -> tuple[str, ...]:
         return texts if there else ()
@@ -155,11 +155,11 @@ def _sections(
         ),
         Section("groups", "Clusters and groups", figures=groups),
         Section(
-            "experts",
-            "Which models a person's mixture believes",
-            text(gates, "A row is a person: the weights of its models, which sum to 1. What nobody "
-                 "believes is no longer trained."),
-            figures=gates,
+            "shares",
+            "What a person's predictions are made of",
+            text(owed, "A row is a person: how much its predictions owe to each of several models, "
+                 "in shares that sum to 1."),
+            figures=owed,
         ),
         Section(
             "data-came",

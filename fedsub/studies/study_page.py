@@ -14,7 +14,7 @@ from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import group_maps
-from fedsub.report.maps import gate_maps, score_maps
+from fedsub.report.maps import prediction_maps, score_maps
 from fedsub.report.page import Section, how_compared, page
 from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
@@ -144,7 +144,7 @@ def _part(
     strip = gain_strip(frame)
     texts = [curves_explained(frame, any(printed.values()))] if any(drawn) else []
     texts += [STRIP_EXPLAINED] if strip else []
-    drawn += [strip, *score_maps(frame), *group_maps(frame), *gate_maps(frame)]
+    drawn += [strip, *score_maps(frame), *group_maps(frame), *prediction_maps(frame)]
     worse, everybody = rows.against_local(frame, _NAMED), rows.against_local(frame)
     came = [one for name in frame.methods for one in recoveries(frame.of(name)[0])]
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 
-from fedsub_client.learner import Learner
+from fedsub_client.learner import Learner, make_learner
+from fedsub_client.predictor import Predictor
 from fedsub_core.methods.card import Hyperparameters
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.options import describe
+from fedsub_core.training import TrainingSettings
 from strategies.rounds.strategy import PersonalizedStrategy
 
 #: What the server itself measures: no device may report it.
@@ -27,6 +30,8 @@ class CardTests:
         assert card.choose and card.privacy, "what a person needs who chooses a method"
         assert issubclass(card.load_learner(), Learner)
         assert issubclass(card.load_strategy(), PersonalizedStrategy)
+        assert issubclass(card.load_predictor(), Predictor)
+        assert card.shares.keys() <= set(card.reports)
         hyper = card.hyperparameters()
         assert isinstance(hyper, Hyperparameters) and hyper.tested in ("received", "trained")
         assert all(option.doc for option in describe(card.hyperparameters))
@@ -37,3 +42,17 @@ class CardTests:
         assert card.cost(hyper, 3).round >= card.cost(hyper, 1).round > 0
         assert all(re.fullmatch(r"[a-z0-9_]+", report) for report in card.reports)
         assert not any(MEASURED.fullmatch(report) for report in card.reports)
+
+    def test_what_predicts_is_told_by_a_file_and_goes_by_a_persons_tensors(self, name: str) -> None:
+        card, model = METHODS[name], mlp(3, 6)
+        learner = make_learner(card, model, TrainingSettings(lr=0.001), card.agreed())
+        predictor = learner.predictor
+        facts = predictor.describe()
+        if facts is None:
+            assert type(predictor) is Predictor, "a file would be read as the model's alone"
+        else:
+            told = json.loads(json.dumps(facts))
+            assert card.load_predictor().described(model, told) == predictor
+        personal = learner.personal(learner.init(2, 0))
+        shapes = {name: tuple(tensor.shape) for name, tensor in personal.items()}
+        assert shapes == {name: (2, *shape) for name, shape in predictor.tensor_shapes.items()}

@@ -87,8 +87,11 @@ def metrics(path: Path) -> dict[tuple[object, ...], float]:
         return {tuple(row[:4]): row.value for row in database.metrics()}
 
 
-def check_engine(engine: Engine, names: Sequence[str], folder: Path) -> None:
-    """Train methods in an engine and in one process; check that all they leave is equal."""
+def check_engine(engine: Engine, names: Sequence[str], folder: Path, *given: str) -> None:
+    """Train methods in an engine and in one process; check that all they leave is equal.
+
+    `given` are hyperparameters, as ``fedsub.fusion=avg``.
+    """
     federation, main = two_people(folder / "data"), names[0]
     # Two people fall into two groups at most.
     two_groups = [
@@ -105,7 +108,7 @@ def check_engine(engine: Engine, names: Sequence[str], folder: Path) -> None:
         # A deployment starts a process for every message: one evaluation is enough.
         "evaluate-every": ROUNDS,
         "lr": 0.05,
-        "set": " ".join([*two_groups, *agreed]),
+        "set": " ".join([*two_groups, *agreed, *given]),
     }
     found_in = engine(keys, folder / "engine")
     assert (found_in / SUMMARY_FILE).is_file()

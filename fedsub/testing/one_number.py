@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_client.learner import Learner
+from fedsub_client.learner import Learner, make_learner
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.methods.table import method
 from fedsub_core.models.chain import Chain
@@ -67,7 +67,7 @@ def one_number(
     """Return a method's device half for a model of one number (or two), with another loss."""
     card = method(name)
     given = card.hyperparameters(**hyper)
-    learner: Learner = card.load_learner()(model, settings, given, card.sends(model, given))
+    learner = make_learner(card, model, settings, given)
     learner.loss = loss
     return learner
 

@@ -15,6 +15,7 @@ from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, RunMethod, WholeRuns, assert_equal, people
+from fedsub_client.learner import make_learner
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
@@ -82,9 +83,7 @@ class RoundTests(WholeRuns):
         """Its first download goes into all models that it keeps, later ones into the first."""
         card = METHODS[name]
         hyper, model = card.agreed(), mlp(4, 3)
-        learner = card.load_learner()(
-            model, TrainingSettings(lr=0.001), hyper, card.sends(model, hyper)
-        )
+        learner = make_learner(card, model, TrainingSettings(lr=0.001), hyper)
         whole = {n: d.shape for n, d in card.receives(model, hyper).items() if not d.optional}
 
         def download(value: float) -> Bundle:

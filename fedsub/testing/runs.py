@@ -73,7 +73,7 @@ class Run:
             scaling = strategy.population.agreed.scaling
             state = cohort.personalised(turn, scaling, range(len(clients)), received)
             for i, client in enumerate(clients):
-                personal = cohort.learner.personal(state)
+                personal = cohort.learner.predicted_by(state)
                 found[client] = {name: tensor[i] for name, tensor in personal.items()}
         return found
 

@@ -13,6 +13,7 @@ from fedsub.testing.cohort_tests import CohortTests
 from fedsub.testing.cost_tests import CostTests
 from fedsub.testing.engine_tests import EngineTests
 from fedsub.testing.hostile_tests import HostileTests
+from fedsub.testing.mean_tests import MeanTests
 from fedsub.testing.prediction_tests import PredictionTests
 from fedsub.testing.round_tests import RoundTests
 
@@ -24,6 +25,7 @@ PARTS: tuple[type, ...] = (
     RoundTests,
     PredictionTests,
     BestRoundTests,
+    MeanTests,
     HostileTests,
 )
 

@@ -15,7 +15,7 @@ from fedsub_core.training import Batches, Descent, Met, Turn
 class APFLLearner(Learner):
     """Uses the mix ``alpha * own + (1 - alpha) * global``; state also ``alpha`` [clients]."""
 
-    models = ("global", "own")
+    models = predict_by = ("global", "own")
 
     def init(self, clients: int, seed: int) -> State:
         """Return one shared start for both models, and the first alpha."""

@@ -28,9 +28,8 @@ class CAAFPLearner(SparseLearner):
         uploads = self.sparse_uploads(params, masks, data, beside)
         return state | self.put(params, "model"), uploads, reported(training_loss=loss)
 
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
-        """Adopt the group's model; in the last round train it, under the mask."""
-        state = self.receive(state, received)
+    def adapt(self, state: State, data: Stack, turn: Turn) -> State:
+        """Train the group's model in the last round, under the mask."""
         if turn.round < turn.rounds:
             return state
         params, masks = self.get(state, "model"), self.masks(state)

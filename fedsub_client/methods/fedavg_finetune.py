@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedsub_client.learner import Received, State
+from fedsub_client.learner import State
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.training import Turn
@@ -16,9 +16,9 @@ class FineTuneLearner(FedAvgLearner):
         if self.hyper.finetune != "all":
             self.model.head(self.hyper.head_layers)
 
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
-        """Adopt the global model, then train its head, all of it, or both in turn."""
-        params = self.get(self.receive(state, received), "model")
+    def adapt(self, state: State, data: Stack, turn: Turn) -> State:
+        """Train the model's head, all of it, or both in turn."""
+        params = self.get(state, "model")
         epochs, layers = self.hyper.finetune_epochs, self.hyper.finetune
         if layers.startswith("head"):
             head, phase = self.model.head(self.hyper.head_layers), "personalise: head"

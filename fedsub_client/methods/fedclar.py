@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedsub_client.learner import Received, State
+from fedsub_client.learner import State
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.training import Turn
@@ -11,9 +11,8 @@ from fedsub_core.training import Turn
 class FedCLARLearner(FedAvgLearner):
     """FedAvg's, whose model is trained on before it is used when the run is over."""
 
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
-        """Adopt the group's model; in the last round train it."""
-        state = self.receive(state, received)
+    def adapt(self, state: State, data: Stack, turn: Turn) -> State:
+        """Train the group's model in the last round."""
         if turn.round < turn.rounds:
             return state
         params, epochs = self.get(state, "model"), self.hyper.finetune_epochs

@@ -55,7 +55,7 @@ class FedFomoLearner(Learner):
         uploads = self.uploads(params | {GAINS: gains}, data)
         return state, uploads, reported(training_loss=loss, weight_of_others=others)
 
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+    def arrived(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state with the mixed model in place of the trained one, where that is tested.
 
         It is for whoever has no trained one yet, too, and is sent peers' in its place.

@@ -66,7 +66,7 @@ class FedSubRidgeLearner(Learner):
             uploads.append(Bundle(data.counts[i], own.version, tensors))
         return state, uploads, reported(left_out_loss=state[LOSS])
 
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
+    def arrived(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Solve heads of what is new, without sending anything."""
         persons = [Own(data, i, self.model.classes) for i in range(len(received))]
         return self._solved(state, received, persons)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fedsub_client.learner import Received, State
+from fedsub_client.learner import State
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.model import Params
@@ -22,9 +22,9 @@ class PerFedAvgLearner(FedAvgLearner):
         gradient.group = 2 if self.hyper.first_order else 3
         return super().train(params, data, turn, gradient=gradient, **options)
 
-    def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
-        """Adopt the global model and take plain steps on training batches."""
-        params = self.get(self.receive(state, received), "model")
+    def adapt(self, state: State, data: Stack, turn: Turn) -> State:
+        """Take plain steps on training batches."""
+        params = self.get(state, "model")
         plain = replace(self.settings.plain(), lr=self.hyper.alpha, lr_decay=1.0)
         few = {"settings": plain, "phase": "personalise", "steps": self.hyper.adapt_steps}
         return state | self.put(super().train(params, data, turn, **few).params, "model")

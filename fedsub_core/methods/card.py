@@ -1,19 +1,19 @@
 """A method's card: what it is called, who published it, where its halves live, what travels.
 
-A method is a card, a learner (device half) and a strategy (server half). The halves are named by
-import path and loaded on use, so the device never imports server code. Nor does a card import what
-computes: `fedsub --help` reads them all.
+A method is a card, a learner (device half) and a strategy (server half), and a predictor where the
+model alone does not predict. These are named by import path and loaded on use, so the device never
+imports server code. Nor does a card import what computes: `fedsub --help` reads them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.options import choice
+from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
 
 #: What most methods show.
@@ -37,11 +37,23 @@ def tested(default: Tested) -> Any:
     )
 
 
+def smooth(default: float) -> Any:
+    """Return the hyperparameter that says whether means over rounds predict, and of how many."""
+    return option(
+        default,
+        "how much of the past each round leaves in the models that predict, which are means over a "
+        "person's rounds; 0: they are the round's",
+        minimum=0,
+        below=1,
+    )
+
+
 @dataclass(frozen=True)
 class Hyperparameters:
     """What every method has; a method's own dataclass adds to it."""
 
     tested: str = tested("trained")
+    smooth: float = smooth(0.0)
 
 
 @dataclass(frozen=True)
@@ -115,6 +127,10 @@ class MethodCard:
     privacy : what the server and other devices see of a person.
     decisions : what the paper leaves open, and how it is decided here.
     errors : where the paper or public code errs, and what is done here.
+    predictor : where what a person is tested with, uses and exports lives, ``module:class``: a
+        ``fedsub_client.predictor.Predictor``, which is the person's model alone.
+    shares : of the reports, shares of a whole, by name what each is of: how much a person's
+        prediction owes to each of several models. A run's page draws them beside one another.
     """
 
     name: str
@@ -141,6 +157,8 @@ class MethodCard:
     privacy: str = SEES_MODELS
     decisions: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    predictor: str = "fedsub_client.predictor:Predictor"
+    shares: Mapping[str, str] = field(default_factory=dict)
 
     def agreed(self) -> Any:
         """Return the default hyperparameters of people who consent to what the method needs."""
@@ -149,6 +167,10 @@ class MethodCard:
     def load_learner(self) -> Any:
         """Import and return the device half, a ``Learner`` class."""
         return _load(self.learner)
+
+    def load_predictor(self) -> Any:
+        """Import and return what predicts, a ``Predictor`` class."""
+        return _load(self.predictor)
 
     def load_strategy(self) -> Any:
         """Import and return the server half, a ``PersonalizedStrategy`` class."""

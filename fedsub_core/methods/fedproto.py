@@ -32,12 +32,15 @@ CARD = MethodCard(
     "AAAI 2022",
     learner="fedsub_client.methods.fedproto:FedProtoLearner",
     strategy="strategies.methods.fedproto:FedProtoStrategy",
+    predictor="fedsub_client.methods.fedproto:NearestPrototype",
     hyperparameters=FedProtoHyperparameters,
     up="the mean embedding of each class held (with weights = samples also its sample counts)",
     down="the mean of these means, of each class that anybody has sent",
     sends=sent_prototypes,
     receives=received_prototypes,
     cost=cost,
+    # Prototypes are as large as the head.
+    models=lambda hyper: 1 + (hyper.predict == "nearest"),
     choose="where few bytes may travel or no model may leave a device; each person needs enough "
     "data to train a model alone",
     privacy="No model leaves a device. The server sees each person's mean embedding of every class "
@@ -54,8 +57,8 @@ CARD = MethodCard(
         "The robust filters of the run are applied to each class's prototypes.",
         "predict = nearest: logits are minus the mean squared distance to each prototype; classes "
         "without one get the smallest logit minus 1; before there are any, the head predicts. "
-        "Losses are then those of such logits, not to be compared with a head's. It is for testing "
-        "alone: such a model is not exported or used, as it lacks the prototypes.",
+        "Losses are then those of such logits, not to be compared with a head's. The last "
+        "prototypes that came are a part of the person's model: it is exported and used with them.",
     ),
     errors=(
         "The paper's mean of prototypes divides by the number of clients and weighs by shares of "

@@ -7,14 +7,25 @@ from typing import Any
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import fedsub
-from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card import Cost, MethodCard, smooth
 from fedsub_core.methods.fedsub import SHARES, SubnetworkHyperparameters
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.models.experts import EXPERTS, HEAD, LOCAL, NEAREST, PULLED, STRONG
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
 
+#: The experts that a person's mixture may have. Trained alone; with a pull, or a strong one, to the
+#: common model; the common model, whose embedding is used, too, and which knows classes that the
+#: person lacks; the nearest of the person's class means in that embedding; a head of the person's
+#: own on the common model's body.
+LOCAL, PULLED, STRONG, FUSED, NEAREST, HEAD = EXPERTS = (
+    "local",
+    "pulled",
+    "strong",
+    "fused",
+    "nearest",
+    "head",
+)
 #: What travels beside FedSub's tensors; before an expert's name, its weight as devices report it.
 GATE, WEIGHT = "gate", "weight_"
 #: And by how much likelier the labels that judge are if an expert's probabilities are tempered,
@@ -67,13 +78,7 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     head_pull: float = option(
         0.002, "weight of the pull of the head of `head` to the fused model's", minimum=0
     )
-    smooth: float = option(
-        0.8,
-        "how much of the past each round leaves in the models that predict, which are means over "
-        "rounds; 0: they are what the round trained",
-        minimum=0,
-        below=1,
-    )
+    smooth: float = smooth(0.8)
     gate_share: float = option(
         0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
     )
@@ -183,6 +188,7 @@ CARD = MethodCard(
     learner="fedsub_client.methods.fedsub_gated.learner:FedSubGatedLearner",
     strategy="strategies.methods.fedsub_gated.strategy:FedSubGatedStrategy",
     hyperparameters=FedSubGatedHyperparameters,
+    predictor="fedsub_client.methods.fedsub_gated.mixture:Mixture",
     up="FedSub's upload, class shares of units, sums for the gate",
     down="rows to replace, weights and temperatures of the experts",
     sends=sends,
@@ -194,6 +200,7 @@ CARD = MethodCard(
         1 + len(trained(hyper)) + 2 + (hyper.smooth > 0) * (2 + len(trained(hyper)))
     ),
     reports=("training_loss", "epsilon", *[WEIGHT + name for name in EXPERTS]),
+    shares={WEIGHT + name: name for name in EXPERTS},
     fixes_rounds=lambda hyper: True,
     check=check,
     choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "

@@ -70,7 +70,7 @@ def test_fit_returns_the_upload_as_one_message_of_ours() -> None:
     assert upload.examples == examples == len(person().train_y)
     assert upload.bits("classes").all() and values == {}
     assert client.report["training_loss"] > 0
-    own = client.cohort.learner.personal(client.cohort.state)
+    own = client.cohort.learner.predicted_by(client.cohort.state)
     assert all(torch.equal(client.model[name], tensor) for name, tensor in own.items())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedsub_client.learner import Learner, adopted, reported
+from fedsub_client.learner import Learner, adopted, make_learner, reported
 from fedsub_client.methods.ditto import DittoLearner
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import stack
@@ -20,8 +20,7 @@ MODEL = mlp(2, 3, (4,))
 def learner(name: str) -> Learner:
     card = method(name)
     hyper = card.hyperparameters()
-    made: Learner = card.load_learner()(MODEL, TrainingSettings(), hyper, card.sends(MODEL, hyper))
-    return made
+    return make_learner(card, MODEL, TrainingSettings(), hyper)
 
 
 def test_all_models_of_all_clients_start_from_one() -> None:

@@ -14,6 +14,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from fedsub_client.loaded_model import load_model
+from fedsub_client.methods.fedsub_gated.mixture import Mixture
 from fedsub_client.model_file import (
     FACTS,
     FEATURE_MEAN,
@@ -32,6 +33,7 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.errors import RunError
+from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
@@ -91,10 +93,10 @@ def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...], standardis
     check_usable(after, "here")
     assert after.encoder == encoder and after.shape == shape == before.shape
     told = facts(before)
-    format, plain = "fedsub-model 3", f"encode((x - {MEAN}) / {STD})"
+    plain = f"encode((x - {MEAN}) / {STD})"
     if standardised:
-        format, plain = "fedsub-model 5", f"({plain} - {FEATURE_MEAN}) / {FEATURE_STD}"
-    assert (told["format"], told["encoder"], told["shape"]) == (format, text, shape)
+        plain = f"({plain} - {FEATURE_MEAN}) / {FEATURE_STD}"
+    assert (told["format"], told["encoder"], told["shape"]) == ("fedsub-model 6", text, shape)
     assert f"layers({plain})" in told["computes"]
     assert after.scaling is not None and after.scaling.bits == scaling.bits
     x = np.random.default_rng(0).standard_normal((9, *shape), np.float32)
@@ -159,6 +161,44 @@ def test_what_is_not_known_is_not_guessed(changes: dict[str, Any], words: str) -
     assert model_bytes(model()) == rewritten()
     with pytest.raises(RunError, match=words):
         model_of(rewritten(**changes))
+
+
+def of_before(before: PersonalModel, format: int, **changes: Any) -> bytes:
+    """Return the file as it was written before format 6."""
+    tensors, told = load_tensors(model_bytes(before)), facts(before)
+    del told["predictor"]
+    told |= {"format": f"fedsub-model {format}", "experts": [], "lacks": ""} | changes
+    told["digest"] = checksum(tensors, json.dumps(told)).hex()
+    return save_tensors(tensors, {FACTS: json.dumps(told)})
+
+
+def test_files_of_before_are_read() -> None:
+    plain = model()
+    for format in (2, 3, 4, 5):
+        found = model_of(of_before(plain, format))
+        check_usable(found, "here")
+        assert model_bytes(found) == model_bytes(plain)
+    mixed = Mixture(CHAINS["mlp"], ("local", "fused"))
+    params = {name: torch.full(shape, 0.5) for name, shape in mixed.tensor_shapes.items()}
+    gated = replace(plain, method="fedsub-gated", params=params, described=mixed.describe())
+    found = model_of(of_before(gated, 2, experts=["local", "fused"]))
+    check_usable(found, "here")
+    assert found.predictor == mixed
+    # Not all that it was tested with was in the file.
+    nearest = model_of(of_before(replace(plain, method="fedproto"), 2, lacks="the prototypes"))
+    with pytest.raises(RunError, match=r"got parameters .* expected .*'nearest.prototypes': \(2,"):
+        check_usable(nearest, "here")
+
+
+def test_a_predictor_of_a_method_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = model_bytes(replace(model(), method="fedsub-gated", described={"experts": ["local"]}))
+    monkeypatch.delitem(METHODS, "fedsub-gated")
+    found = model_of(data)
+    assert found.described == {"experts": ["local"]}
+    with pytest.raises(RunError, match="here: unknown method 'fedsub-gated'"):
+        check_usable(found, "here")
 
 
 def test_parameters_alone_are_no_model(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fedsub_client.parts.validation import held_back
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.errors import ConfigError, MessageRefused
+from fedsub_core.methods.card import ReceivedHyperparameters
 from fedsub_core.methods.fedfomo import CARD, GAINS, peer
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import TrainingSettings, Turn
@@ -90,7 +91,7 @@ def test_alone_it_is_local_training_while_validation_loss_falls() -> None:
     """On what is not held back, bit for bit."""
     ours, data = learner(lr=0.005), stacked()
     train, judged = held_back(data, 0.2)
-    theirs = FedAvgLearner(MODEL, ours.settings, None, {})
+    theirs = FedAvgLearner(MODEL, ours.settings, ReceivedHyperparameters(), {})
     state, local = ours.init(3, 0), theirs.init(3, 0)
     for round in range(1, 5):
         turn = Turn(round, 9, 0)

@@ -122,7 +122,11 @@ def test_a_run_tested_by_the_nearest_prototype(run_method: RunMethod) -> None:
     hyper = {"predict": "nearest"}
     run, head = run_method("fedproto", hyper=hyper), run_method("fedproto")
     for client, model in head.models().items():
-        assert_equal(run.models()[client], model)
+        own = run.models()[client]
+        assert_equal({name: own.pop(name) for name in model}, model)
+        prototypes = run.client_state(client)["prototypes"]
+        assert own.keys() == {"nearest.prototypes", "nearest.held"}
+        assert torch.equal(own["nearest.prototypes"], prototypes) and prototypes.any()
     assert run.metric("loss") != head.metric("loss")
     assert all(np.isfinite(loss) for loss in run.metric("loss").values())
 

@@ -21,12 +21,12 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.methods.fedsub_gated import (
     CURVES,
+    EXPERTS,
     GATE,
     TEMPERATURE,
     TEMPERATURES,
     names,
 )
-from fedsub_core.models.experts import EXPERTS
 from fedsub_core.wire.bundles import Bundle, Floats
 
 RunMethod = Callable[..., Run]

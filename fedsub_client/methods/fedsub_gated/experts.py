@@ -5,7 +5,6 @@ Which of them to believe is the gate's matter (:mod:`fedsub_client.methods.fedsu
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,10 +12,9 @@ from torch import Tensor
 
 from fedsub_client.learner import State
 from fedsub_client.methods.fedsub.learner import FedSubLearner
+from fedsub_client.methods.fedsub_gated.mixture import Mixture
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.fedsub_gated import names
-from fedsub_core.models.experts import FUSED, HEAD, LOCAL, PULLED, STRONG
-from fedsub_core.models.mixture import Mixture
+from fedsub_core.methods.fedsub_gated import FUSED, HEAD, LOCAL, PULLED, STRONG, names
 from fedsub_core.models.model import Params
 from fedsub_core.training import Pull
 from fedsub_core.turn import Turn
@@ -30,6 +28,8 @@ NEVER = -1e9
 class ExpertsLearner(FedSubLearner):
     """Trains a model for each expert that has one beside FedSub's, which it is sent."""
 
+    predictor: Mixture
+
     @property
     def shares_outputs(self) -> bool:
         """Whether the output layer is collaborated on."""
@@ -39,11 +39,6 @@ class ExpertsLearner(FedSubLearner):
     def _restricted(self) -> bool:
         """Whether training leaves lacking classes' outputs as they are: as others sent them."""
         return bool(self.hyper.restricted) and self.shares_outputs
-
-    @cached_property
-    def predictor(self) -> Mixture:
-        """The person's mixture."""
-        return Mixture(self.model, names(self.hyper))
 
     def train_restricted(
         self, params: Params, held: Tensor, data: Stack, turn: Turn, **how: Any

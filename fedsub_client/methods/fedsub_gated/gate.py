@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fedsub_client.methods.fedsub_gated.probabilities import TINY, tempered
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_gated import MOST, TEMPERATURES
-from fedsub_core.models.mixture import TINY, tempered
 
 #: Steps of a person's own EM: from there on weights of a few samples move in the third digit.
 STEPS = 30

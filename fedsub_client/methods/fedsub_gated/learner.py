@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Received, State, reported
+from fedsub_client.mean_models import MEAN, smoothed
 from fedsub_client.methods.fedsub.subnetworks import Masks
 from fedsub_client.methods.fedsub_gated.experts import COMMON_WEIGHTS, ExpertsLearner
 from fedsub_client.methods.fedsub_gated.gate import (
@@ -23,14 +24,17 @@ from fedsub_client.methods.fedsub_gated.gate import (
     trust,
 )
 from fedsub_client.methods.fedsub_gated.own_classes import class_means, enough
-from fedsub_client.methods.fedsub_gated.smoothing import MEAN, smoothed
+from fedsub_client.methods.fedsub_gated.probabilities import HELD, MEANS, OPEN, SPREAD, WEIGHTS
 from fedsub_client.parts.validation import share_held_back
 from fedsub_core.data.stacks import Stack, per_client
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
     CURVES,
+    FUSED,
     GATE,
+    HEAD,
+    LOCAL,
     TEMPERATURE,
     TEMPERATURES,
     WEIGHT,
@@ -39,8 +43,6 @@ from fedsub_core.methods.fedsub_gated import (
     names,
     trained,
 )
-from fedsub_core.models.experts import FUSED, HEAD, LOCAL
-from fedsub_core.models.mixture import HELD, MEANS, OPEN, SPREAD, WEIGHTS
 from fedsub_core.models.model import Params
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Floats
@@ -56,12 +58,13 @@ class FedSubGatedLearner(ExpertsLearner):
     """Keeps the fused model as it was received and as it was trained on, and experts beside it.
 
     State: ``model``, which is sent, ``fused``, as it was received, and a model for each expert that
-    has one; of all these but the first ``mean.``, over the last rounds, which predict; what
-    :class:`fedsub_core.models.mixture.Mixture` needs; ``gate.common``, ``gate.judged``,
-    ``gate.explained`` and ``gate.trust`` [experts].
+    has one; of all these but the first ``mean.``, over the last rounds, which predict; what the
+    :class:`fedsub_client.methods.fedsub_gated.mixture.Mixture` needs; ``gate.common``,
+    ``gate.judged``, ``gate.explained`` and ``gate.trust`` [experts].
     """
 
     method = "fedsub-gated"
+    classes_known = HELD
 
     def check(self) -> None:
         """Refuse what FedSub refuses, and open classes of which nothing comes; know the models."""
@@ -80,7 +83,7 @@ class FedSubGatedLearner(ExpertsLearner):
         self.models = ("model", *self.predictor.models)
 
     @cached_property
-    def _smoothed(self) -> tuple[str, ...]:
+    def averaged(self) -> tuple[str, ...]:
         """Parameters of the experts of which means predict."""
         shapes, gate = self.predictor.tensor_shapes, self.predictor.gate_shapes
         return tuple(name for name in shapes if name not in gate) if self.hyper.smooth else ()
@@ -94,7 +97,7 @@ class FedSubGatedLearner(ExpertsLearner):
         state[HELD] += 1
         if HEAD in names(self.hyper):
             state |= self.put(self.predictor.head_of(state, FUSED), HEAD)
-        state |= {MEAN + name: state[name].clone() for name in self._smoothed}
+        state |= {MEAN + name: state[name].clone() for name in self.averaged}
         for name in (WEIGHTS, JUDGED, EXPLAINED):
             state[name] = torch.zeros(clients, experts)
         state[TRUST] = torch.ones(clients, experts)
@@ -117,8 +120,8 @@ class FedSubGatedLearner(ExpertsLearner):
         if HEAD in names(self.hyper):
             own = self.predictor.head_of(state, HEAD)
             state |= self.put(_where(first, {key: model[key] for key in own}, own), HEAD)
-        means = {MEAN + name: state[MEAN + name] for name in self._smoothed}
-        state |= _where(first, {MEAN + name: state[name] for name in self._smoothed}, means)
+        means = {MEAN + name: state[MEAN + name] for name in self.averaged}
+        state |= _where(first, {MEAN + name: state[name] for name in self.averaged}, means)
         weights = _told(received, GATE, state[COMMON_WEIGHTS])
         # Predictions divide by them, whatever a server says.
         told = _told(received, TEMPERATURE, state[TEMPERATURE])
@@ -127,9 +130,9 @@ class FedSubGatedLearner(ExpertsLearner):
 
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state as received, with class means in the embedding that came."""
-        state = super().personalise(state, received, data, turn)
+        state = self.receive(state, received)
         came = torch.tensor([bool(bundle.tensors) for bundle in received])
-        fused = [name for name in self._smoothed if name.partition(".")[0] == FUSED]
+        fused = [name for name in self.averaged if name.partition(".")[0] == FUSED]
         new = smoothed(state, fused, self.hyper.smooth, turn.round)
         if asks_for_means(self.hyper) and came.any():
             new |= self._own_classes(state | new, self._kept(data, turn)[0])
@@ -137,7 +140,7 @@ class FedSubGatedLearner(ExpertsLearner):
 
     def personal(self, state: State) -> Params:
         """Return the mixture's parameters."""
-        return {name: state.get(MEAN + name, state[name]) for name in self.predictor.tensor_shapes}
+        return {name: state[name] for name in self.predictor.tensor_shapes}
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
         """Return the local expert's logits, if there is one."""
@@ -145,6 +148,10 @@ class FedSubGatedLearner(ExpertsLearner):
             return None
         with torch.no_grad():
             return self.model.forward(self.get(state, LOCAL), x)
+
+    def work(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Do :meth:`fit`'s round, which makes the means itself: class means go by them."""
+        return self.fit(state, received, data, turn)
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train the fused model and the experts; judge them on what is held back."""
@@ -158,7 +165,7 @@ class FedSubGatedLearner(ExpertsLearner):
             state |= self.train_expert(state, name, kept, turn)
         if HEAD in names(self.hyper):
             state |= self.train_head(state, held, kept, turn)
-        state |= self._mean_models(state, held, turn.round)
+        state |= self.means(state, data, turn)
         state |= self._opened(held, kept)
         if asks_for_means(self.hyper):
             state |= self._own_classes(state, kept)
@@ -192,12 +199,6 @@ class FedSubGatedLearner(ExpertsLearner):
         kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
         return kept if judges(self.hyper, turn.round, turn.rounds) else data, judged
 
-    def _mean_models(self, state: State, held: Tensor, round: int) -> State:
-        """Return the experts' means; of who got a class, they start anew: the past lacks it."""
-        means = smoothed(state, self._smoothed, self.hyper.smooth, round)
-        came = (held > state[HELD].bool()).any(1)
-        return _where(came, {name: state[name.removeprefix(MEAN)] for name in means}, means)
-
     def _opened(self, held: Tensor, data: Stack) -> State:
         """Return which classes the person has, and what is open besides."""
         mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
@@ -207,7 +208,7 @@ class FedSubGatedLearner(ExpertsLearner):
 
     def _own_classes(self, state: State, data: Stack) -> State:
         """Return where the person's classes lie in the embedding that is tested."""
-        fused = self.predictor.of(self.personal(state), FUSED)
+        fused = self.predictor.expert(self.predicted_by(state), FUSED)
         means, spread = class_means(self.model, fused, data)
         return {MEANS: means, SPREAD: spread}
 
@@ -227,7 +228,7 @@ class FedSubGatedLearner(ExpertsLearner):
         Not their means, which lag behind: of two experts the one that learns faster would lose.
         """
         mixture = self.predictor
-        params = {name: state[name] for name in mixture.tensor_shapes}
+        params = self.personal(state)
         with torch.no_grad():
             return mixture.stacked(params, *mixture.each(params, judged.x))
 

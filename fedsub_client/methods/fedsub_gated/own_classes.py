@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from fedsub_client.methods.fedsub.prototypes import prototypes
+from fedsub_client.methods.fedsub_gated.probabilities import unit_length
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.models.mixture import unit_length
 from fedsub_core.models.model import Model, Params
 
 #: How much of the mean variance of all dimensions is added to each: few samples do not know it. So

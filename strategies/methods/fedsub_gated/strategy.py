@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from fedsub_core.methods.fedsub import SHARES, prototype_size
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST, TEMPERATURE, judges, names
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, MOST, TEMPERATURE, judges, names
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.experts import LOCAL
 from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part

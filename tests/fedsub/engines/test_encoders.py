@@ -88,7 +88,7 @@ def test_a_person_is_tested_with_what_the_file_answers() -> None:
         scaling = strategy.memory.agreed.scaling if strategy.memory.agreed else None
         _, test = cohort.data.at(2, scaling)
         logits = cohort.learner.predict(cohort.state, test.x)
-        params = cohort.learner.personal(cohort.state)
+        params = cohort.learner.predicted_by(cohort.state)
         for i, client in enumerate(cohort.clients):
             model = cohort.personal_model(i, params, 2, scaling)
             found = model.probabilities(client.test_x)

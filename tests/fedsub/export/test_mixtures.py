@@ -71,7 +71,7 @@ def test_other_formats(loaded: PersonalModel, tmp_path: Path) -> None:
         assert {*opened.keys()} >= {"gate.weights", "fused.linear1.bias", "nearest.means"} - {
             "fused.linear1.bias" if loaded.kind == "cnn1d" else ""
         }
-    assert told["experts"] == ["local", "pulled", "fused", "nearest", "head"]
+    assert told["predictor"]["experts"] == ["local", "pulled", "fused", "nearest", "head"]
     for word in ("gate.weights mix them", "gate.temperature", "nearest.spread"):
         assert word in told["computes"]
     difference = export(loaded, "torchscript", tmp_path / "model.pt")

@@ -59,7 +59,9 @@ def test_a_model_that_was_adapted_to_be_tested_is_the_one_that_is_used(
     cohort = undisturbed.cohort()
     cohort.load_states([before.state])
     turn = exchange.read_instructions(device.told(1)).turn
-    adapted = cohort.learner.personal(cohort.personalised(turn, device.scaling, [0], [download]))
+    adapted = cohort.learner.predicted_by(
+        cohort.personalised(turn, device.scaling, [0], [download])
+    )
     for name, tensor in adapted.items():
         assert torch.equal(kept.model.params[name], tensor[0])
         received = torch.from_numpy(download.floats(name))
@@ -79,7 +81,7 @@ def test_a_model_that_is_tested_where_it_was_trained_is_kept_as_tested(phone: An
     kept, cohort = device.saved, device.cohort()
     cohort.load_states([kept.state])
     turn = exchange.read_instructions(device.told(1)).turn
-    adapted = cohort.learner.personal(cohort.personalised(turn, device.scaling, [0], [NOTHING]))
+    adapted = cohort.learner.predicted_by(cohort.personalised(turn, device.scaling, [0], [NOTHING]))
     for name, tensor in adapted.items():
         assert torch.equal(kept.model.params[name], tensor[0])
         assert not torch.equal(kept.state[f"model.{name}"], tensor[0])

@@ -43,7 +43,7 @@ def test_a_state_on_disk_is_as_good_as_one_in_memory(phone: Any, way: dict[str, 
         assert saved.state.keys() == state.keys()
         assert all(torch.equal(saved.state[name], tensor) for name, tensor in state.items())
         assert saved.model is not None
-        for name, tensor in cohort.learner.personal(cohort.state).items():
+        for name, tensor in cohort.learner.predicted_by(cohort.state).items():
             assert torch.equal(saved.model.params[name], tensor[0])
         models.append(saved.model.params["linear1.weight"])
         download = device.receive(expected, round)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedsub_client.methods.fedsub_gated.smoothing import MEAN, smoothed
+from fedsub_client.mean_models import MEAN, smoothed
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedsub_client.methods.fedsub_gated.mixture import Common, Mixture
 from fedsub_core.models.kinds import mlp
-from fedsub_core.models.mixture import Common, Mixture
 from fedsub_core.seeds import generator
 
 MODEL = mlp(3, 4, hidden=(5, 2))
@@ -105,7 +105,7 @@ def test_a_model_that_diverged_says_nothing_and_spoils_nothing() -> None:
     params |= {"gate.weights": torch.tensor([[0.0, 1.0]]), "gate.held": torch.ones(1, 4)}
     params |= {"gate.open": torch.zeros(1, 2), "gate.temperature": torch.ones(1, 2)}
     # Probabilities: a mixture's logarithms end at that of 1e-12, which some models fall below.
-    expected = MODEL.forward(mixture.of(params, "fused"), x).softmax(2)
+    expected = MODEL.forward(mixture.expert(params, "fused"), x).softmax(2)
     broken = {n: t * torch.nan if n.startswith("local") else t for n, t in params.items()}
     torch.testing.assert_close(mixture.forward(broken, x).exp(), expected)
     broken |= {"gate.weights": torch.tensor([[1.0, 0.0]])}
@@ -121,7 +121,7 @@ def test_a_common_model_that_diverged_leaves_the_person_its_own() -> None:
     params = {n: t * torch.nan if n.startswith("fused") else t for n, t in params.items()}
     found = mixture.forward(params, x).exp()
     assert found.isfinite().all()
-    own = MODEL.forward(mixture.of(params, "local"), x)[:, :, :2].argmax(2)
+    own = MODEL.forward(mixture.expert(params, "local"), x)[:, :, :2].argmax(2)
     assert torch.equal(found[:, :, :2].argmax(2), own)
 
 

@@ -9,30 +9,35 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
-from fedsub_core.models.architecture import Shape
-from fedsub_core.models.experts import FUSED, HEAD, NEAREST
-from fedsub_core.models.model import Model, Params
-
-WEIGHTS, TEMPERATURE, HELD, OPEN, MEANS, SPREAD = (
-    "gate.weights",
-    "gate.temperature",
-    "gate.held",
-    "gate.open",
-    "nearest.means",
-    "nearest.spread",
+from fedsub_client.methods.fedsub_gated.probabilities import (
+    HELD,
+    MEANS,
+    OPEN,
+    SPREAD,
+    TEMPERATURE,
+    TINY,
+    WEIGHTS,
+    distances,
+    finite,
+    of_held,
+    tempered,
+    unit_length,
 )
+from fedsub_client.predictor import Predictor
+from fedsub_core.methods.fedsub_gated import FUSED, HEAD, NEAREST, names
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.model import Model, Params
+from fedsub_core.models.to_torch import to_torch
+
 #: How near a class mean must be, of the person's own distances; how far away a sample must be for
 #: the common model's word on classes that the person lacks to count as it stands, and of such
 #: distances the greatest that is told from others.
 SHARPNESS, FAR, FARTHEST = 4.0, 5.0, 1e3
-#: Smallest squared distance of an embedding of length 1 from its class mean; smallest probability.
-NARROW, TINY = 1e-3, 1e-12
 
 
 class Common(NamedTuple):
@@ -49,7 +54,7 @@ class Common(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(Predictor):
     """Experts of one architecture, mixed by weights of the person's own.
 
     ``p = sum_e w_e p_e``, with p_e an expert's probabilities to the power of 1 / T_e, over their
@@ -76,8 +81,29 @@ class Mixture:
     around these, as far as few samples tell it.
     """
 
-    model: Model
     experts: tuple[str, ...]
+
+    computes: ClassVar[str] = (
+        "each expert's probabilities are softmax(layers({seen})) with its parameters "
+        "<expert>.<layer>, of head with fused's but for the last layer, of nearest by the "
+        "distances of fused's embedding from nearest.means, each dimension by its nearest.spread; "
+        "to the power 1 / gate.temperature, over their sum, gate.weights mix them; gate.open says "
+        "how much fused counts for classes that gate.held lacks"
+    )
+
+    @classmethod
+    def of(cls, model: Model, hyper: Any) -> Mixture:
+        """Return the mixture that the hyperparameters name."""
+        return cls(model, names(hyper))
+
+    @classmethod
+    def described(cls, model: Model, facts: Mapping[str, Any]) -> Mixture:
+        """Inverse of :meth:`describe`."""
+        return cls(model, tuple(facts["experts"]))
+
+    def describe(self) -> dict[str, Any]:
+        """Return which experts are mixed."""
+        return {"experts": self.experts}
 
     @cached_property
     def models(self) -> tuple[str, ...]:
@@ -130,11 +156,11 @@ class Mixture:
 
     def each(self, params: Params, x: Tensor) -> tuple[Common, dict[str, Tensor]]:
         """Return what the common model makes of samples, and others' probabilities by name."""
-        shared = self.of(params, FUSED)
+        shared = self.expert(params, FUSED)
         features = self.body.forward(shared, x)
         probabilities = finite(self.head.forward(shared, features).softmax(2))
         own = {
-            name: finite(self.model.forward(self.of(params, name), x).softmax(2))
+            name: finite(self.model.forward(self.expert(params, name), x).softmax(2))
             for name in self.models[1:]
         }
         if HEAD in self.experts:
@@ -154,14 +180,14 @@ class Mixture:
 
     def nearest(self, params: Params, embedding: Tensor) -> Tensor:
         """Return the probabilities that the person's class means give."""
-        return of_held(params, -SHARPNESS * _distances(params, embedding)).softmax(2)
+        return of_held(params, -SHARPNESS * distances(params, embedding)).softmax(2)
 
     def mixed(self, params: Params, common: Common, each: Tensor) -> Tensor:
         """Return log probabilities of what every expert says: see the class."""
         each = tempered(each, params[TEMPERATURE])
         mix = (params[WEIGHTS][:, None, :, None] * each).sum(2)
         held, (mass, by_distance) = params[HELD][:, None], params[OPEN][:, None, :, None].unbind(2)
-        away = _distances(params, common.embedding).masked_fill(held == 0, torch.inf)
+        away = distances(params, common.embedding).masked_fill(held == 0, torch.inf)
         far = (away.amin(2, keepdim=True) / FAR).clamp(max=FARTHEST)
         lacking, known = common.probabilities * (1 - held), mix * held
         some = lacking.sum(2, keepdim=True).clamp(min=TINY)
@@ -185,7 +211,11 @@ class Mixture:
         answers = any(weight > 0 for name, weight in weights.items() if name not in lost)
         return [name for name in broken if name in self.gate_shapes or not answers]
 
-    def of(self, params: Params, name: str) -> Params:
+    def to_torch(self, params: Params) -> nn.Module:
+        """Return a module of one client's mixture, samples to log probabilities."""
+        return MixtureModule(self, params)
+
+    def expert(self, params: Params, name: str) -> Params:
         """Return one of the models."""
         return {key: params[f"{name}.{key}"] for key in self.model.tensor_shapes}
 
@@ -194,43 +224,36 @@ class Mixture:
         return {key: params[f"{name}.{key}"] for key in self.head.parameter_shapes}
 
 
-def tempered(each: Tensor, temperature: Tensor) -> Tensor:
-    """Return ``[clients, samples, experts, classes]``, softer with T > 1, ``[clients, experts]``.
+class MixtureModule(nn.Module):
+    """``x [batch, *features]``, standardised, to a mixture's log probabilities, for an export.
 
-    Guo, Pleiss, Sun and Weinberger, On Calibration of Modern Neural Networks, ICML 2017.
+    Parameters
+    ----------
+    mixture : which experts.
+    params : without a client axis; they are copied.
     """
-    powers = each ** (1 / temperature[:, None, :, None])
-    return powers / powers.sum(3, keepdim=True)
 
+    def __init__(self, mixture: Mixture, params: Params) -> None:
+        super().__init__()
+        self.mixture = mixture
+        common, *others = mixture.models
+        self.body = to_torch(mixture.body, mixture.expert(params, common))
+        self.head = to_torch(mixture.head, mixture.expert(params, common))
+        if HEAD in mixture.experts:
+            self.own_head = to_torch(mixture.head, mixture.head_of(params, HEAD))
+        models = {name: to_torch(mixture.model, mixture.expert(params, name)) for name in others}
+        self.models = nn.ModuleDict(models)
+        for name in mixture.gate_shapes:
+            self.register_buffer(name.replace(".", "_"), params[name].clone()[None])
 
-def of_held(gate: Params, logits: Tensor) -> Tensor:
-    """Return logits ``[clients, samples, classes]`` without classes that the person lacks."""
-    return logits.masked_fill(gate[HELD][:, None] == 0, -torch.inf)
-
-
-def unit_length(embedding: Tensor) -> Tensor:
-    """Return embeddings ``[..., d]`` scaled to length 1; what is not finite counts as 0."""
-    return F.normalize(embedding.nan_to_num(0.0, 0.0, 0.0), dim=-1)
-
-
-def _distances(params: Params, embedding: Tensor) -> Tensor:
-    """Return squared distances ``[clients, samples, classes]`` from the person's class means.
-
-    As multiples of what the person's own samples have on average; each dimension by its variance.
-    """
-    means, size = params[MEANS], params[MEANS].shape[2]
-    width = params[SPREAD].clamp(min=NARROW / size)[:, None].sqrt()
-    embedding, means = embedding / width, means / width
-    across = embedding @ means.transpose(1, 2)
-    lengths = embedding.square().sum(2, keepdim=True)
-    squares = lengths - 2 * across + means.square().sum(2)[:, None]
-    return squares.clamp(min=0) / size
-
-
-def finite(probabilities: Tensor) -> Tensor:
-    """Return what a model says, or nothing, all classes alike, where it is not finite.
-
-    One that diverged must not spoil a mixture that does not believe it: 0 times nan is nan.
-    """
-    broken = probabilities.sum(-1, keepdim=True).isnan()
-    return torch.where(broken, 1 / probabilities.shape[-1], probabilities)
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the log probability of every class."""
+        gate = {n: self.get_buffer(n.replace(".", "_")) for n in self.mixture.gate_shapes}
+        seen = self.body(x)
+        word = finite(self.head(seen).softmax(1))[None]
+        common = Common(word, unit_length(seen.flatten(1)[None]))
+        own = {name: finite(model(x).softmax(1))[None] for name, model in self.models.items()}
+        if HEAD in self.mixture.experts:
+            own[HEAD] = finite(of_held(gate, self.own_head(seen)[None]).softmax(2))
+        each = self.mixture.stacked(gate, common, own)
+        return self.mixture.mixed(gate, common, each)[0]
