@@ -14,11 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_core.backend import Backend
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.mixture import Mixture
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Step, each_batch
+from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.turn import Turn
@@ -149,6 +151,10 @@ class Learner(ABC):
     def experts(self) -> tuple[str, ...]:
         """Names of what the predictor mixes; () where it is one model."""
         return self.predictor.experts if isinstance(self.predictor, Mixture) else ()
+
+    def trained_by(self, x: Tensor) -> Backend:
+        """Return who trains on samples such as `x`, with the run's model, loss and optimiser."""
+        return Gradient(self.model, self.loss).trained_by(x, self.settings)
 
     # What methods are made of.
 

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedsub.engines.cohort_grid import CohortGrid
+import torch
+
+from fedsub.engines.cohort_grid import CohortGrid, resolve_device
 from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
+from fedsub_client.cohort import held_and_learner
 from fedsub_client.model_file import model_bytes
 from fedsub_client.split_client import SplitClient, split_client
+from fedsub_core.backend import Backend
 from fedsub_core.config.capacities import capacities
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import SplitSettings
@@ -131,6 +135,16 @@ def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
     return strategy
 
 
+def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend | None:
+    """Return who trains method `name` here, kernels or PyTorch; None where nothing is trained."""
+    if not method(name).trains:
+        return None
+    people, settings = federation.clients.values(), config.device_settings(name)
+    shape = next(iter(people)).x.shape[1:]
+    _, learner = held_and_learner(settings, federation.card, shape)
+    return learner.trained_by(torch.empty(0, device=resolve_device(config.device)))
+
+
 def open_database(
     config: RunConfig, name: str, federation: Federation, folder: Path
 ) -> RunDatabase:
@@ -162,6 +176,8 @@ def train_method(
                 strategy.resume(finished, dict(state.pop(SERVER, {})))
                 grid.load_state(state)
             progress(finished)
+            if (backend := trained_by(config, name, federation)) is not None:
+                database.note_backend(str(backend))
             strategy.on_round = Checkpoints(database, grid, config, progress)
             strategy.start(grid)
             if finished < config.rounds and (peak := peak_bytes()) is not None:
