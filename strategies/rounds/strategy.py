@@ -92,9 +92,9 @@ class PersonalizedStrategy(Verbs):
                     "follows from the run's seed, all else from its configuration. Set it there"
                 )
         configured = self.settings.rounds
-        rounds, timeout = num_rounds or configured.rounds, timeout or configured.timeout
+        rounds, timeout = num_rounds or configured.rounds, timeout or configured.round_timeout
         # Devices and the method's own turns must know of them, too.
-        asked = replace(configured, rounds=rounds, timeout=timeout)
+        asked = replace(configured, rounds=rounds, round_timeout=timeout)
         self.settings = replace(self.settings, rounds=asked)
         self.connect(grid)
         self.summary()

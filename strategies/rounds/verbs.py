@@ -65,7 +65,7 @@ class Verbs(ServerHalf, Strategy):
             {client: told[client in also] for client in clients},
             downloads,
             self.population.nodes,
-            self.settings.rounds.timeout,
+            self.settings.rounds.round_timeout,
             self.link.stacked,
         )
 
@@ -155,7 +155,7 @@ class Verbs(ServerHalf, Strategy):
             dict.fromkeys(clients, told),
             self.evaluated_downloads(clients, turn),
             self.population.nodes,
-            self.settings.rounds.timeout,
+            self.settings.rounds.round_timeout,
             self.link.stacked,
         )
 
