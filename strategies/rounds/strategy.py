@@ -131,7 +131,7 @@ class PersonalizedStrategy(Verbs):
         self.transport.receives = self.card.receives(self.model, self.hyper)
         self._note_capacities()
         if self.state is None:
-            self.state = self.init(self.model)
+            self.state = self.begin()
 
     def _shared_features(self, shape: Shape) -> int:
         """Return of how many features of samples of `shape` devices send moments."""
