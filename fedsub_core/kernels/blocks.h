@@ -156,7 +156,8 @@ int ENTRY(forward)(const Chain *chain, const Samples *samples, float *out, int64
     if (!sound_chain(chain)) return BAD_CHAIN;
     if (!sound_samples(samples, 0)) return BAD_SAMPLES;
     const int64_t block = block_of(chain), numbers = numbers_out(chain->layers + chain->count - 1);
-    if (!out || (samples->clients > 1 && out_step < samples->held * numbers)) return BAD_CALL;
+    if (!out && most_counted(samples)) return BAD_CALL;
+    if (samples->clients > 1 && out_step < samples->held * numbers) return BAD_CALL;
     if (make(&scratch, chain, block, TO_PREDICT)) return NO_MEMORY;
     for (int64_t client = 0; client < samples->clients; client++)
         for (int64_t begin = 0; begin < samples->counts[client]; begin += block) {

@@ -65,6 +65,14 @@ static int sound_samples(const Samples *samples, int64_t classes) {
     return 1;
 }
 
+/* The most that is counted of a client; where nobody has anything, pointers may lead nowhere. */
+static int64_t most_counted(const Samples *samples) {
+    int64_t most = 0;
+    for (int64_t client = 0; client < samples->clients; client++)
+        most = more(most, samples->counts[client]);
+    return most;
+}
+
 /* Whether a part of `numbers` numbers can be trained: clients do not write over each other. */
 static int sound_part(const Part *part, int64_t numbers, const Samples *samples, int update) {
     if (!part->into) return 0;
@@ -76,11 +84,9 @@ static int sound_steps(const Chain *chain, const Samples *samples, const Steps *
     if (!within(steps->batch, 1) || !within(steps->steps, 0)) return 0;
     if (steps->toward != 0 && (!steps->prototypes || !steps->held)) return 0;
     /* Each place has a weight, and says its class's probability where that is asked for. */
-    if (!samples->weight) return 0;
+    if (most_counted(samples) > (samples->weight ? samples->places : 0)) return 0;
     if (steps->chosen && samples->clients > 1 && steps->chosen_step < samples->places) return 0;
     int64_t trained = 0;
-    for (int64_t client = 0; client < samples->clients; client++)
-        if (samples->counts[client] > samples->places) return 0;
     for (int64_t i = 0; i < chain->count; i++) {
         const Layer *layer = chain->layers + i;
         if (!layer->trained) continue;
@@ -94,7 +100,8 @@ static int sound_steps(const Chain *chain, const Samples *samples, const Steps *
 
 static int sound_relevance(const Chain *chain, const Samples *samples, const Relevance *how) {
     const int64_t classes = chain->layers[chain->count - 1].units;
-    if (!how->logits || !how->sums || chain->layers->kind != AFFINE) return 0;
+    if (!how->sums || chain->layers->kind != AFFINE) return 0;
+    if (!how->logits && most_counted(samples)) return 0;
     if (samples->clients > 1 && how->logits_step < samples->held * classes) return 0;
     for (int64_t i = 0; i < chain->count; i++) {
         const Layer *layer = chain->layers + i;

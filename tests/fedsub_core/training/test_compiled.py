@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from fedsub_client.methods.fedsub.relevance import unit_relevance
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
@@ -158,6 +159,20 @@ def test_who_has_no_samples_trains_nothing(random_stack: MakeStack) -> None:
         trained, loss = train(model, start, none, TURN, TrainingSettings(), steps=steps)
         assert loss[0].isnan() and loss[1:].isfinite().all()
         assert all(torch.equal(trained[name][0], t[0]) for name, t in start.items())
+
+
+def test_nobody_has_samples(random_stack: MakeStack) -> None:
+    """A device whose part of the data is empty."""
+    model = MODELS["cnn"]
+    data, start = random_stack(model, (1, 1)), model.init(2, seed=0)
+    none = replace(data, counts=(0, 0))
+    trained, loss = train(model, start, none, TURN, TrainingSettings())
+    assert loss.isnan().all()
+    assert all(torch.equal(trained[name], t) for name, t in start.items())
+    with torch.no_grad():
+        assert model.forward(start, data.x[:, :0]).shape == (2, 0, model.classes)
+    related, logits = unit_relevance(model, start, none, "lrp-a2b1", "logits")
+    assert not any(t.any() for t in related.values()) and not logits.any()
 
 
 def test_what_does_not_fit_is_refused(random_stack: MakeStack) -> None:
