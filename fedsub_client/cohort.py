@@ -31,6 +31,7 @@ from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
+from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
@@ -334,17 +335,14 @@ def make_cohort(
     ValueError
         If clients hold different parts of it: what they keep cannot be stacked.
     """
-    of, hyper = method(settings.method), settings.hyper
-    shape, seed = clients[0].shape, settings.seed
+    of = method(settings.method)
     shares = {c.capacity for c in clients}
     if of.narrow and len(shares) > 1:
         raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
-    held = Held.of(of, settings, seed, shape, len(card.classes), clients[0].capacity)
-    model = held.model
-    learner = make_learner(of, model, settings.training, hyper)
+    held, learner = held_and_learner(settings, card, clients[0].shape, clients[0].capacity)
     return Cohort(
         learner,
-        of.receives(model, hyper),
+        of.receives(held.model, settings.hyper),
         card,
         clients,
         settings.standardise,
@@ -357,3 +355,18 @@ def make_cohort(
         settings.version,
         of.trains,
     )
+
+
+def held_and_learner(
+    settings: DeviceSettings, card: Card, shape: Shape, capacity: float = 1.0
+) -> tuple[Held, Learner]:
+    """Return what devices with samples of `shape` hold, and the learner that trains it.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`make_cohort`.
+    """
+    of, hyper = method(settings.method), settings.hyper
+    held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
+    return held, make_learner(of, held.model, settings.training, hyper)

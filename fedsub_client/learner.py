@@ -17,11 +17,13 @@ from torch import Tensor
 
 from fedsub_client.mean_models import KNOWN, MEAN, begun_anew, smoothed, with_means
 from fedsub_client.predictor import Predictor
+from fedsub_core.backend import Backend
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Step, each_batch
+from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.turn import Turn
@@ -220,6 +222,10 @@ class Learner(ABC):
     def predicted_by(self, state: State) -> Params:
         """Return what predictions go by: :meth:`personal`, of means where these predict."""
         return self.personal(with_means(state) if self.averaged else state)
+
+    def trained_by(self, x: Tensor) -> Backend:
+        """Return who trains on samples such as `x`, with the run's model, loss and optimiser."""
+        return Gradient(self.model, self.loss).trained_by(x, self.settings)
 
     # What methods are made of.
 

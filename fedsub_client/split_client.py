@@ -141,9 +141,9 @@ def split_client(
     DataError
         Where the client would have no training or no test sample, at first or at all.
     """
-    s, kind = settings, split_kind(settings.kind, client, card)
+    s, kind = settings, split_kind(settings.split, client, card)
     if len(sizes) > 1:
-        train, test = split_grown(client, card, s.kind, s.test_share, s.seed, sizes)
+        train, test = split_grown(client, card, s.split, s.test_share, s.seed, sizes)
     else:
         train, test = split(client, card, kind, s.test_share, s.seed)
     train = thinned(train, client, s.train_share, s.seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
 from fedsub_core.data.sources import card_here
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.methods.table import method
-from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
+from fedsub_server.driver import drive
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
@@ -31,9 +30,8 @@ from fedsub_server.results import (
     summarise_run,
     text_table,
 )
-from fedsub_server.resuming import SERVER, decisive
+from fedsub_server.resuming import decisive
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
@@ -79,20 +77,17 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
     strategy: PersonalizedStrategy = method(name).load_strategy()(settings)
     package, path = package_build(name), folder / DATABASE_FILE
     with RunDatabase(path, decisive(config, name), package) as database:
-        finished, state = database.load()
-        if finished:
-            strategy.resume(finished, dict(state[SERVER]))
-            log.warning("%s: going on after round %d", folder, finished)
-        strategy.run_name = database.meta().get("run", "")
+        before, strategy.run_name = database.last_round(), database.meta().get("run", "")
 
-        def commit(round: int, state: State, rows: Sequence[MetricRow]) -> None:
-            database.commit(round, {SERVER: state}, rows)
-            log.warning("%s: round %d of %d finished", name, round, config.rounds)
+        def progress(round: int) -> None:
+            if round > before:
+                log.warning("%s: round %d of %d finished", name, round, config.rounds)
+            elif round:
+                log.warning("%s: going on after round %d", folder, round)
 
-        strategy.on_round = commit
-        strategy.start(grid)
+        drive(strategy, grid, database, progress=progress)
         export_csv(database, folder / METRICS_FILE)
-    if strategy.finished_rounds > finished:
+    if strategy.finished_rounds > before:
         most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes
         population, run = strategy.population, strategy.run_name
         collect_models(strategy.link, population, most, folder / MODELS, run)

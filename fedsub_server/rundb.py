@@ -18,7 +18,7 @@ from torch import Tensor
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_server.rundb_file import PACKAGE, connect, database_errors
+from fedsub_server.rundb_file import PACKAGE, connect, database_errors, note
 from fedsub_server.rundb_seal import (
     Checked,
     Row,
@@ -34,6 +34,7 @@ State = dict[str, dict[str, Tensor]]
 _FORGOTTEN = "forgotten"
 #: In `meta`: the most memory that the run's processes held, bytes.
 _MEMORY = "peak_memory"
+_BACKEND = "backend"
 
 
 class RunDatabase:
@@ -226,6 +227,15 @@ class RunDatabase:
         """Return the most memory that the run's processes held, bytes; None where not known."""
         kept = self.meta().get(_MEMORY)
         return None if kept is None else int(kept)
+
+    def note_backend(self, backend: str) -> None:
+        """Keep who trains, kernels or PyTorch, where it was nobody or another before."""
+        with database_errors(self.path, "written"):
+            note(self._connection, _BACKEND, backend)
+
+    def backend(self) -> str | None:
+        """Return who trained, one after another with commas; None where it is not known."""
+        return self.meta().get(_BACKEND)
 
     def trained_by(self) -> str:
         """Return the version and code by which the run was begun, and code by which it went on.

@@ -67,9 +67,9 @@ def connect(
         try:
             _open(connection, path, wanted)
             if wanted is not None:
-                _note(connection, "code", code_digest())
+                note(connection, "code", code_digest())
                 if package:
-                    _note(connection, PACKAGE, package)
+                    note(connection, PACKAGE, package)
         except BaseException:
             connection.close()
             raise
@@ -137,8 +137,8 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
         )
 
 
-def _note(connection: sqlite3.Connection, key: str, now: str) -> None:
-    """Keep by which code the run goes on, where it was begun or last went on by another."""
+def note(connection: sqlite3.Connection, key: str, now: str) -> None:
+    """Keep by what the run goes on, such as its code, where it was begun or went on by another."""
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     before = found[0].split(", ") if found else []
     if before[-1:] != [now]:

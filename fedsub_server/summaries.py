@@ -105,6 +105,9 @@ class MethodSummary:
         "bytes, the most that the process that simulated the run held, its data, its libraries and "
         "what methods before it left included"
     )
+    backend: str | None = _unit(
+        "who trained in the process that simulated the run, compiled kernels or PyTorch, and why"
+    )
 
     @property
     def tested_words(self) -> str:
@@ -212,6 +215,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         ),
         seconds=db.seconds(),
         memory=db.memory(),
+        backend=db.backend(),
     )
 
 

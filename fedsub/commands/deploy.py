@@ -185,3 +185,17 @@ def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     click.echo(f"  flwr run {out} --stream")
     if not resolved.folder:
         click.echo("A run that fails can go on only in a folder of its own: --set folder=/a/path")
+
+
+@deploy.command(short_help="Write the keys of a run into an app's pyproject.toml.")
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def defaults(path: Path) -> None:
+    """Write all keys of a run, with their defaults, into the pyproject.toml of a Flower app.
+
+    Flower lets only keys that stand there be given another value for a run. What else the file
+    holds stays as it is. For FedSub's own after a key was added.
+    """
+    from fedsub.deploy.flower_app import TABLE, write_defaults
+
+    write_defaults(path)
+    click.echo(f"{path}: {TABLE} holds every key of a run")

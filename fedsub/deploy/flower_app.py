@@ -12,11 +12,33 @@ from pathlib import Path
 
 import tomli_w
 
-from fedsub_core.config.run_config import SET, RunConfig, dump_toml
+from fedsub_core.config.run_config import SET, RunConfig, dump_toml, to_flat
 from fedsub_core.errors import RunError
 from fedsub_core.version import VERSION
 
+TABLE = "[tool.flwr.app.config]"
 COMPONENTS = {"serverapp": "fedsub_server.app:app", "clientapp": "fedsub_client.app:app"}
+
+
+def write_defaults(path: Path) -> None:
+    """Put all keys of a run, with their defaults, into the table of an app's ``pyproject.toml``.
+
+    Raises
+    ------
+    RunError
+        If the file cannot be read or written, or holds no such table.
+    """
+    keys = {key: value for key, value in to_flat(RunConfig()).items() if "." not in key}
+    try:
+        text = path.read_text(encoding="utf-8")
+        before, table, after = text.partition(f"{TABLE}\n")
+        if not table:
+            raise RunError(f"{path}: got no table {TABLE}, expected that of a Flower app")
+        _, begins, rest = f"\n{after}".partition("\n[")
+        lines = f"{before}{table}{tomli_w.dumps({**keys, SET: ''})}"
+        path.write_text(f"{lines}\n[{rest}" if begins else lines, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path}: the app cannot be written ({error.strerror})") from error
 
 
 def write_app(folder: Path, config: RunConfig) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedsub.engines.cohort_grid import CohortGrid
+import torch
+
+from fedsub.engines.cohort_grid import CohortGrid, resolve_device
 from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
+from fedsub_client.cohort import held_and_learner
 from fedsub_client.model_file import model_bytes
 from fedsub_client.split_client import SplitClient, split_client
+from fedsub_core.backend import Backend
 from fedsub_core.config.capacities import capacities
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import SplitSettings
@@ -22,12 +25,11 @@ from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method
-from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
+from fedsub_server.driver import drive
 from fedsub_server.results import DATABASE_FILE, MODELS
-from fedsub_server.resuming import SERVER, decisive
+from fedsub_server.resuming import decisive
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
 #: Of so many clients that cannot be split a message says why; it names all.
@@ -36,31 +38,6 @@ _EXPLAINED = 5
 Progress = Callable[[int], None]
 #: Makes the federation that method `name` trains on.
 MakeGrid = Callable[[RunConfig, str, Federation], SimulationGrid]
-
-
-class Checkpoints:
-    """Writes a run's state and metrics at most every `seconds`, and after the last round.
-
-    A run that is killed in between repeats the rounds since the last checkpoint, to the same
-    numbers: every random stream is derived from its round.
-    """
-
-    def __init__(
-        self, database: RunDatabase, grid: SimulationGrid, config: RunConfig, progress: Progress
-    ) -> None:
-        self.database, self.grid, self.config, self.progress = database, grid, config, progress
-        self._rows: list[MetricRow] = []
-        self._last = time.monotonic()
-
-    def __call__(self, round: int, state: State, rows: Sequence[MetricRow]) -> None:
-        """Take note of a finished round."""
-        self._rows += rows
-        due = time.monotonic() - self._last >= self.config.checkpoint_seconds
-        if due or round == self.config.rounds:
-            self.database.commit(round, {SERVER: state, **self.grid.state()}, self._rows)
-            self._rows = []
-            self._last = time.monotonic()
-        self.progress(round)
 
 
 def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGrid:
@@ -131,6 +108,16 @@ def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
     return strategy
 
 
+def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend | None:
+    """Return who trains method `name` here, kernels or PyTorch; None where nothing is trained."""
+    if not method(name).trains:
+        return None
+    people, settings = federation.clients.values(), config.device_settings(name)
+    shape = next(iter(people)).x.shape[1:]
+    _, learner = held_and_learner(settings, federation.card, shape)
+    return learner.trained_by(torch.empty(0, device=resolve_device(config.device)))
+
+
 def open_database(
     config: RunConfig, name: str, federation: Federation, folder: Path
 ) -> RunDatabase:
@@ -157,13 +144,12 @@ def train_method(
     strategy = build_strategy(config, name)
     try:
         with open_database(config, name, federation, folder) as database:
-            finished, state = database.load()
-            if finished:
-                strategy.resume(finished, dict(state.pop(SERVER, {})))
-                grid.load_state(state)
-            progress(finished)
-            strategy.on_round = Checkpoints(database, grid, config, progress)
-            strategy.start(grid)
+            if (backend := trained_by(config, name, federation)) is not None:
+                database.note_backend(str(backend))
+            seconds = config.checkpoint_seconds
+            finished = drive(
+                strategy, grid, database, clients=grid, seconds=seconds, progress=progress
+            )
             if finished < config.rounds and (peak := peak_bytes()) is not None:
                 database.note_memory(peak)
         save_models(grid, strategy, folder / MODELS)

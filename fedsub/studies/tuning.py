@@ -50,7 +50,7 @@ def _divided(part: dict[str, ClientData], card: Card, config: RunConfig) -> dict
     kept = {}
     for name, data in part.items():
         with suppress(DataError):
-            split_client(data, card, replace(config.split_settings, validation=False))
+            split_client(data, card, replace(config.split_settings, best_by="last"))
             kept[name] = data
     return kept
 
@@ -59,7 +59,7 @@ def _training_part(federation: Federation, config: RunConfig) -> dict[str, Clien
     """Return what everybody trains on in a run, by client; without people who are held out."""
     kept = {}
     # What a run holds back to choose the best round by is not tested either.
-    settings = replace(config.split_settings, validation=False)
+    settings = replace(config.split_settings, best_by="last")
     out: tuple[str, ...] = ()
     if config.split == "unseen":
         out = unseen_clients(federation.clients, config.unseen_share, config.seed)

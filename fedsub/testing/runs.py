@@ -20,8 +20,11 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.agreement import AGREED
+from strategies.rounds.context import Sender, Start
+from strategies.rounds.server_half import ServerHalf
 from strategies.rounds.strategy import PersonalizedStrategy
 
 NAMES = ("sit", "walk", "run")
@@ -80,6 +83,16 @@ class Run:
     def metric(self, name: str) -> dict[tuple[int, str], float]:
         """Return a metric by round and client."""
         return {(row.round, row.client): row.value for row in self.rows if row.metric == name}
+
+
+def next_from(strategy: ServerHalf, client: str) -> Sender:
+    """Return who sends an upload in the round after the last one that is finished."""
+    return Sender(client, strategy.turn(strategy.finished_rounds + 1))
+
+
+def start_of(strategy: ServerHalf, model: Model) -> Start:
+    """Return what a method's run begins with before anybody is there."""
+    return Start(model, strategy.card.sends(model, strategy.hyper), ())
 
 
 def assert_equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:

@@ -8,21 +8,22 @@ hyperparameters are a table of its name (``[fedsub] fusion = "avg"``), which fla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import tomli_w
 
 from fedsub_core.config.capacities import check_capacities
 from fedsub_core.config.settings import (
     DeviceSettings,
+    ModelSettings,
     RobustSettings,
     RoundSettings,
     ServerSettings,
     SplitSettings,
     TrainingSettings,
-    UnseenSettings,
+    text,
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.cores import usable_cores
@@ -43,138 +44,64 @@ from fedsub_core.options import (
 from fedsub_core.packages import version_with
 from fedsub_core.wire.encoding import WireSettings
 
-
-def _text(default: str, doc: str) -> Any:
-    """Return a key whose value is a text that says something."""
-    like = "one text, not empty, without blanks around it"
-    return option(default, doc, pattern=r"\S(.*\S)?", like=like)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class _Asked:
+    """What is run."""
+
+    data: str = text("watch", "a federation's folder, or 'watch' for the one built in")
+    method: str = text("fedsub", "the method of the run")
+    beside: str = option(
+        "local,fedavg", "methods trained beside it to compare, with commas; '' none"
+    )
+
+
+# Options come in the order of these, the last one's first; those of this class at the end.
+@dataclass(frozen=True)
+class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, _Asked):
     """Everything that decides a run, with the defaults of the journal version or ours.
 
     ``hyper`` maps the name of each method of the run to its hyperparameters; what is not given
     is filled with the method's defaults.
     """
 
-    data: str = _text("watch", "a federation's folder, or 'watch' for the one built in")
-    method: str = _text("fedsub", "the method of the run")
-    beside: str = option(
-        "local,fedavg", "methods trained beside it to compare, with commas; '' none"
-    )
-    rounds: int = option(60, "rounds of the federation", minimum=1)
-    model: str = _text(
-        "auto",
-        "mlp, cnn1d, linear, an installed one, package.module:builder or file.py:builder; auto: "
-        "mlp for features, cnn1d for raw windows",
-    )
-    norm: str = choice(
-        "averaged",
-        "local",
-        "static",
-        doc="running statistics of a module's norms: averaged over people, local (these layers "
-        "stay at home whole, as FedBN's) or static (of the batch, and in tests of one's own "
-        "training part)",
-    )
-    encoder: str = _text(
-        "auto",
-        "fixed features in front of the model: none, kernels:N of windows, relu:N of feature "
-        "vectors; auto: none, or what the method's page says",
-    )
-    capacity: str = _text(
+    capacity: str = text(
         "1",
         "share of the encoder that simulated devices compute, in (0, 1]: one for all; 0.25,0.5,1, "
         "which clients take in turn; or client=share, all others 1. A real device says its own",
     )
-    split: str = choice(
-        "auto",
-        "stratified",
-        "blocked",
-        "unseen",
-        doc="how test samples are chosen; auto: blocked where windows overlap or stand in order "
-        "of time, else stratified (the paper's)",
-    )
-    test_share: float = option(0.3, "share of each class that is tested", above=0, below=1)
-    train_share: float = option(
-        1.0, "share of each class's training samples that is kept", above=0, maximum=1
-    )
-    unlabelled: float = option(
-        0.0, "share of people without labels of some of their classes", minimum=0, maximum=1
-    )
-    unlabelled_classes: float = option(
-        0.8, "share of their classes that lack labels, at most; all are tested", minimum=0, below=1
-    )
-    unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
-    unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
-    standardise: str = choice(
-        "federation-median",
-        "federation",
-        "client",
-        "none",
-        doc="whose training parts give mean and deviation; federation-median: medians over people, "
-        "which one that lies cannot turn; federation: sums",
-    )
-    seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
-    clients_per_round: int = option(
-        0,
-        "clients drawn in each round; 0 = all. Who was in none is tested with what it starts from",
-        minimum=0,
-    )
-    epochs: int = option(1, "passes over a client's data in a round", minimum=1)
-    optimiser: str = choice("sgd", "adam", doc="of local training")
-    lr: float = option(0.005, "learning rate", above=0)
-    lr_decay: float = option(1.0, "factor of the learning rate from round to round", above=0)
-    momentum: float = option(0.9, "momentum of SGD, reset every round", minimum=0, below=1)
-    weight_decay: float = option(0.0, "L2 penalty's factor in the gradient", minimum=0)
-    clip_norm: float = option(0.0, "most L2 norm of a client's gradient; 0 = any", minimum=0)
-    batch_size: int = option(32, "samples in a step", minimum=1, maximum=65536)
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
-    evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
-    best_by: str = choice(
-        "last",
-        "validation",
-        doc="whose model is tested, saved and used: last, everybody's of the last round; "
-        "validation: of all evaluated rounds each person's own best, by macro F1 on a part of the "
-        "training samples that is held back, never by tested ones",
-    )
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
     upload_encoding: str = option(
         "float32", "filters of uploads: float32, bfloat16, int8, delta, top-k:SHARE, zstd"
     )
     download_encoding: str = option("float32", "filters of downloads, without top-k")
-    message_limit: int = option(0, "most bytes of a message; 0 = from the model", minimum=0)
-    largest_number: float = option(1e6, "greatest size of a number in a message", above=0)
+    message_limit: int = option(
+        WireSettings.limit, "most bytes of a message; 0 = from the model", minimum=0
+    )
+    largest_number: float = option(
+        WireSettings.largest, "greatest size of a number in a message", above=0
+    )
     robust: str = option(
         "clip",
         "filters of uploads before the server uses them: none, or clip, multi-krum, and one of "
         "trimmed-mean and median, with commas",
     )
     robust_share: float = option(
-        0.2,
+        RobustSettings.share,
         "share of clients that multi-krum leaves out, and trimmed-mean at either end",
         minimum=0,
         below=0.5,
     )
     most_examples: float = option(
-        3.0,
+        RobustSettings.most_examples,
         "samples of one client that count in a mean, over the round's median at most; 0 = any",
         minimum=0,
     )
-    round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
-    quorum: float = option(
-        0.5, "share of a round's clients whose uploads it needs", minimum=0, maximum=1
-    )
-    min_clients: int = option(1, "clients that must be connected for a round", minimum=1)
-    join_timeout: float = option(120.0, "seconds to wait for them", above=0)
-    identity: str = choice(
-        "keys",
-        "open",
-        doc="keys: a client is whose key was registered under its id, or who first took part with "
-        "its key; open: whoever says so",
-    )
-    out: str = _text("runs", "folder in which the run's folder is made")
+    out: str = text("runs", "folder in which the run's folder is made")
     folder: str = option("", "a Flower run's own folder; given again, that run goes on")
     hyper: dict[str, Any] = field(default_factory=dict)
 
@@ -207,70 +134,38 @@ class RunConfig:
     @property
     def split_settings(self) -> SplitSettings:
         """How each client's samples are split."""
-        return SplitSettings(
-            self.split,
-            self.test_share,
-            self.train_share,
-            self.seed,
-            self.unlabelled,
-            self.unlabelled_classes,
-            self.best_by == "validation",
-        )
+        return self._part(SplitSettings)
 
     def device_settings(self, name: str) -> DeviceSettings:
         """Return what the device half of method `name` needs."""
-        training = TrainingSettings(
-            epochs=self.epochs,
-            lr=self.lr,
-            momentum=self.momentum,
-            batch_size=self.batch_size,
-            optimiser=self.optimiser,
-            weight_decay=self.weight_decay,
-            clip_norm=self.clip_norm,
-            lr_decay=self.lr_decay,
-        )
+        training = self._part(TrainingSettings)
         return DeviceSettings(
-            name,
-            self.hyper[name],
-            training,
-            self.split_settings,
-            self.wire,
-            self._model_of(name),
-            self.standardise,
-            self.seed,
-            self.encoder,
-            self.norm,
-            version_with(self.methods),
+            training=training, split=self.split_settings, seed=self.seed, **self._half(name)
         )
 
     def server_settings(self, name: str) -> ServerSettings:
         """Return what the server half of method `name` needs."""
-        unseen = UnseenSettings(self.unseen_share, self.unseen_rounds)
-        rounds = RoundSettings(
-            rounds=self.rounds,
-            seed=self.seed,
-            clients_per_round=self.clients_per_round,
-            evaluate_every=self.evaluate_every,
-            timeout=self.round_timeout,
-            quorum=self.quorum,
-            min_clients=self.min_clients,
-            join_timeout=self.join_timeout,
-            unseen=unseen if self.split == "unseen" else None,
-            identity=self.identity,
-        )
         return ServerSettings(
-            name,
-            self.hyper[name],
-            rounds,
-            self.wire,
-            self._model_of(name),
-            self.standardise,
-            self.workers,
-            self.robust_settings,
-            encoder=self.encoder,
-            norm=self.norm,
-            version=version_with(self.methods),
+            rounds=self._part(RoundSettings),
+            workers=self.workers,
+            robust=self.robust_settings,
+            **self._half(name),
         )
+
+    def _part(self, settings: type[T]) -> T:
+        """Return the settings of a part of the run, whose options are also this one's."""
+        return settings(**{f.name: getattr(self, f.name) for f in fields(cast(Any, settings))})
+
+    def _half(self, name: str) -> dict[str, Any]:
+        """Return what both halves of method `name` need."""
+        model = replace(self._part(ModelSettings), model=self._model_of(name))
+        return {
+            **vars(model),
+            "method": name,
+            "hyper": self.hyper[name],
+            "wire": self.wire,
+            "version": version_with(self.methods),
+        }
 
     def _model_of(self, name: str) -> str:
         """Return the kind of model that a method trains."""

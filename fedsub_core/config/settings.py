@@ -1,4 +1,8 @@
-"""What each part of a run is handed of its configuration: its own settings and no others."""
+"""What each part of a run is handed of its configuration: its own settings and no others.
+
+An option is declared here, once, where it is used. The run's configuration inherits these, and the
+command line, TOML files and Flower's run config read it.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +11,106 @@ from typing import Any
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError
-from fedsub_core.options import suggestion
+from fedsub_core.options import choice, option, suggestion
 from fedsub_core.version import VERSION
 from fedsub_core.wire.encoding import WireSettings
 
 
+def text(default: str, doc: str) -> Any:
+    """Return a key whose value is a text that says something."""
+    like = "one text, not empty, without blanks around it"
+    return option(default, doc, pattern=r"\S(.*\S)?", like=like)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What is trained, on what: both halves of a method go by it."""
+
+    model: str = text(
+        "auto",
+        "mlp, cnn1d, linear, an installed one, package.module:builder or file.py:builder; auto: "
+        "mlp for features, cnn1d for raw windows",
+    )
+    norm: str = choice(
+        "averaged",
+        "local",
+        "static",
+        doc="running statistics of a module's norms: averaged over people, local (these layers "
+        "stay at home whole, as FedBN's) or static (of the batch, and in tests of one's own "
+        "training part)",
+    )
+    encoder: str = text(
+        "auto",
+        "fixed features in front of the model: none, kernels:N of windows, relu:N of feature "
+        "vectors; auto: none, or what the method's page says",
+    )
+    standardise: str = choice(
+        "federation-median",
+        "federation",
+        "client",
+        "none",
+        doc="whose training parts give mean and deviation; federation-median: medians over people, "
+        "which one that lies cannot turn; federation: sums",
+    )
+
+
+@dataclass(frozen=True)
+class TestedSettings:
+    """What is tested: samples of everybody, or people who join late; and the run's seed."""
+
+    split: str = choice(
+        "auto",
+        "stratified",
+        "blocked",
+        "unseen",
+        doc="how test samples are chosen; auto: blocked where windows overlap or stand in order "
+        "of time, else stratified (the paper's)",
+    )
+    unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
+    unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
+    seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
+
+
+@dataclass(frozen=True)
+class SplitSettings(TestedSettings):
+    """How each client's samples are split."""
+
+    test_share: float = option(0.3, "share of each class that is tested", above=0, below=1)
+    train_share: float = option(
+        1.0, "share of each class's training samples that is kept", above=0, maximum=1
+    )
+    unlabelled: float = option(
+        0.0, "share of people without labels of some of their classes", minimum=0, maximum=1
+    )
+    unlabelled_classes: float = option(
+        0.8, "share of their classes that lack labels, at most; all are tested", minimum=0, below=1
+    )
+    best_by: str = choice(
+        "last",
+        "validation",
+        doc="whose model is tested, saved and used: last, everybody's of the last round; "
+        "validation: of all evaluated rounds each person's own best, by macro F1 on a part of the "
+        "training samples that is held back, never by tested ones",
+    )
+
+    @property
+    def validation(self) -> bool:
+        """Whether a part of the training part is held back, as large a share as is tested."""
+        return self.best_by == "validation"
+
+
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a device trains in a round.
+    """How a device trains in a round; a partial last batch is kept."""
 
-    Parameters
-    ----------
-    epochs : passes over the client's data.
-    lr : learning rate of the first round.
-    momentum : of SGD; the buffer starts at zero in every phase of every round.
-    batch_size : samples of a step; the last partial batch is kept.
-    optimiser : ``sgd`` or ``adam``.
-    weight_decay : an L2 penalty's gradient, ``weight_decay * p``, joins the gradient.
-    clip_norm : gradients of a client are scaled to at most this L2 norm; 0: not.
-    lr_decay : the rate of round r is ``lr * lr_decay ** (r - 1)``.
-    """
-
-    epochs: int = 1
-    lr: float = 0.005
-    momentum: float = 0.9
-    batch_size: int = 32
-    optimiser: str = "sgd"
-    weight_decay: float = 0.0
-    clip_norm: float = 0.0
-    lr_decay: float = 1.0
+    epochs: int = option(1, "passes over a client's data in a round", minimum=1)
+    optimiser: str = choice("sgd", "adam", doc="of local training")
+    lr: float = option(0.005, "learning rate", above=0)
+    lr_decay: float = option(1.0, "factor of the learning rate from round to round", above=0)
+    momentum: float = option(0.9, "momentum of SGD, reset every round", minimum=0, below=1)
+    weight_decay: float = option(0.0, "L2 penalty's factor in the gradient", minimum=0)
+    clip_norm: float = option(0.0, "most L2 norm of a client's gradient; 0 = any", minimum=0)
+    batch_size: int = option(32, "samples in a step", minimum=1, maximum=65536)
 
     def plain(self) -> TrainingSettings:
         """Return these with steps ``p - lr * gradient``, whatever the optimiser of the run is."""
@@ -47,31 +122,6 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
-class SplitSettings:
-    """How each client's samples are split.
-
-    Parameters
-    ----------
-    kind : ``auto``, ``stratified``, ``blocked`` or ``unseen``.
-    test_share : of each class that is tested.
-    train_share : of each class of the training part that is kept; 1: all.
-    seed : of the run.
-    unlabelled, unlabelled_classes : share of people who have no training sample of some of their
-        classes, and which share of these at most; all their classes are tested.
-    validation : whether a part of the training part is held back to choose the best round by, as
-        large a share of it as is tested.
-    """
-
-    kind: str = "auto"
-    test_share: float = 0.3
-    train_share: float = 1.0
-    seed: int = 0
-    unlabelled: float = 0.0
-    unlabelled_classes: float = 0.8
-    validation: bool = False
-
-
-@dataclass(frozen=True)
 class UnseenSettings:
     """People held out until the last rounds: their share, and how many rounds."""
 
@@ -80,32 +130,34 @@ class UnseenSettings:
 
 
 @dataclass(frozen=True)
-class RoundSettings:
-    """How many rounds, with whom, and how patiently.
+class RoundSettings(TestedSettings):
+    """How many rounds, with whom, and how patiently."""
 
-    Parameters
-    ----------
-    rounds : in all.
-    seed : of the run.
-    clients_per_round : drawn in each round; 0: all.
-    evaluate_every : rounds between two evaluations.
-    timeout : seconds a round waits for its clients.
-    quorum : share of a round's clients whose uploads it needs.
-    min_clients, join_timeout : how many must be connected, and how long they are waited for, s.
-    unseen : people held out, None where nobody is.
-    identity : ``keys``: a client is who came with its key; ``open``: whoever says so.
-    """
+    rounds: int = option(60, "rounds of the federation", minimum=1)
+    clients_per_round: int = option(
+        0,
+        "clients drawn in each round; 0 = all. Who was in none is tested with what it starts from",
+        minimum=0,
+    )
+    evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
+    round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
+    quorum: float = option(
+        0.5, "share of a round's clients whose uploads it needs", minimum=0, maximum=1
+    )
+    min_clients: int = option(1, "clients that must be connected for a round", minimum=1)
+    join_timeout: float = option(120.0, "seconds to wait for them", above=0)
+    identity: str = choice(
+        "keys",
+        "open",
+        doc="keys: a client is whose key was registered under its id, or who first took part with "
+        "its key; open: whoever says so",
+    )
 
-    rounds: int
-    seed: int = 0
-    clients_per_round: int = 0
-    evaluate_every: int = 1
-    timeout: float = 600.0
-    quorum: float = 0.5
-    min_clients: int = 1
-    join_timeout: float = 120.0
-    unseen: UnseenSettings | None = None
-    identity: str = "keys"
+    @property
+    def unseen(self) -> UnseenSettings | None:
+        """People held out, None where nobody is."""
+        held = UnseenSettings(self.unseen_share, self.unseen_rounds)
+        return held if self.split == "unseen" else None
 
     def evaluated(self, round: int) -> bool:
         """Return whether everybody's model is tested after a round."""
@@ -157,65 +209,52 @@ class RobustSettings:
         return cls("clip" in parts, "multi-krum" in parts, mean, share, most_examples)
 
 
-@dataclass(frozen=True)
-class ServerSettings:
+@dataclass(frozen=True, kw_only=True)
+class HalfSettings(ModelSettings):
+    """What either half of one method needs.
+
+    Parameters
+    ----------
+    method, hyper : its name in the table and its hyperparameters.
+    wire : how messages are written.
+    version : what server and devices must share (:func:`fedsub_core.packages.version_with`).
+    """
+
+    method: str
+    hyper: Any
+    wire: WireSettings
+    version: str = VERSION
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings(HalfSettings):
     """What the server half of one method needs.
 
     Parameters
     ----------
-    method, hyper : its name in the table and its hyperparameters.
     rounds : see :class:`RoundSettings`.
-    wire : how messages are written.
-    model : the kind of model.
-    standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     workers : threads to compute with.
     robust : see :class:`RobustSettings`.
     card : the operator's, which decides on classes and features; None: most devices do.
-    encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
-    norm : where running statistics of norms go (:mod:`fedsub_core.models.norms`).
-    version : what devices must share (:func:`fedsub_core.packages.version_with`).
     """
 
-    method: str
-    hyper: Any
     rounds: RoundSettings
-    wire: WireSettings
-    model: str
-    standardise: str
     workers: int = 1
     robust: RobustSettings = RobustSettings()
     card: Card | None = None
-    encoder: str = "auto"
-    norm: str = "averaged"
-    version: str = VERSION
 
 
-@dataclass(frozen=True)
-class DeviceSettings:
+@dataclass(frozen=True, kw_only=True)
+class DeviceSettings(HalfSettings):
     """What the device half of one method needs.
 
     Parameters
     ----------
-    method, hyper : its name in the table and its hyperparameters.
     training : local training.
     split : of each client's samples.
-    wire : how messages are written.
-    model : the kind of model.
-    standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
     seed : of the run, from which the first model and the encoder are drawn.
-    encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
-    norm : where running statistics of norms go (:mod:`fedsub_core.models.norms`).
-    version : what the server must share (:func:`fedsub_core.packages.version_with`).
     """
 
-    method: str
-    hyper: Any
     training: TrainingSettings
     split: SplitSettings
-    wire: WireSettings
-    model: str
-    standardise: str
     seed: int
-    encoder: str = "auto"
-    norm: str = "averaged"
-    version: str = VERSION

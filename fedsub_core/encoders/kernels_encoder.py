@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.backend import for_windows
 from fedsub_core.encoders.draws import Draws
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.levels import FULL, UNIT
@@ -114,7 +115,8 @@ class KernelsEncoder(Encoder):
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
         """Return ``[n, features]`` of quantised samples, by the compiled kernels or by NumPy."""
         found = np.empty((len(steps), self.size, PER_KERNEL), np.int8)
-        if encode(self.table, steps, found):
+        if (kernels := for_windows().kernels) is not None:
+            encode(kernels, self.table, steps, found)
             return found.reshape(len(steps), self.features)
         for start in range(0, len(steps), BLOCK):
             for i, kernel in enumerate(self.kernels):

@@ -71,7 +71,8 @@ static int make(Scratch *scratch, const Chain *chain, int64_t padded, int purpos
     }
     /* Gradients of two layers; of one with its samples last, or LRP's two shares of one. */
     total += 4 * widest;
-    scratch->memory = malloc(total * padded * sizeof(float) + 64);
+    const int64_t room = (PTRDIFF_MAX - 64) / (int64_t)sizeof(float) / total;
+    if (padded <= room) scratch->memory = malloc(total * padded * sizeof(float) + 64);
     if (!scratch->panels || !scratch->lines || !scratch->memory) {
         let_go(scratch);
         return -1;
@@ -152,8 +153,12 @@ static void pass_forward(const Chain *chain, int64_t client, const Scratch *scra
 
 int ENTRY(forward)(const Chain *chain, const Samples *samples, float *out, int64_t out_step) {
     Scratch scratch;
+    if (!sound_chain(chain)) return BAD_CHAIN;
+    if (!sound_samples(samples, 0)) return BAD_SAMPLES;
     const int64_t block = block_of(chain), numbers = numbers_out(chain->layers + chain->count - 1);
-    if (make(&scratch, chain, block, TO_PREDICT)) return -1;
+    if (!out && most_counted(samples)) return BAD_CALL;
+    if (samples->clients > 1 && out_step < samples->held * numbers) return BAD_CALL;
+    if (make(&scratch, chain, block, TO_PREDICT)) return NO_MEMORY;
     for (int64_t client = 0; client < samples->clients; client++)
         for (int64_t begin = 0; begin < samples->counts[client]; begin += block) {
             const int64_t left = samples->counts[client] - begin;
@@ -166,5 +171,5 @@ int ENTRY(forward)(const Chain *chain, const Samples *samples, float *out, int64
                     out + client * out_step + begin * numbers);
         }
     let_go(&scratch);
-    return 0;
+    return DONE;
 }

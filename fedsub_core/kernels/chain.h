@@ -45,14 +45,16 @@ typedef struct {
 /* Samples of several clients, x [clients, ..., channels, length], in which order they are seen. */
 typedef struct {
     int64_t clients;
+    int64_t held;          /* samples that there are of each client */
+    int64_t places;        /* of each client in `order` and `weight` */
     const int64_t *counts; /* [clients]; samples, or places of `order`, that are seen */
     const float *x;
     int64_t x_step;
     const int64_t *y;
     int64_t y_step;
-    const int64_t *order; /* [clients, ...]; NULL: as they lie */
+    const int64_t *order; /* [clients, places]; NULL: as they lie */
     int64_t order_step;
-    const float *weight; /* [clients, ...], each place's share in its batch's mean */
+    const float *weight; /* [clients, places], each one's share in its batch's mean */
     int64_t weight_step;
 } Samples;
 
@@ -69,7 +71,7 @@ typedef struct {
     int64_t prototypes_step;
     const float *held; /* [clients, classes], 1 where there is a prototype */
     int64_t held_step;
-    float *chosen; /* [clients, ...]: the probability that each place's class got; may be NULL */
+    float *chosen; /* [clients, places]: the probability that each one's class got; or NULL */
     int64_t chosen_step;
     float *loss; /* [clients], to which each step's mean cross-entropy is added; may be NULL */
 } Steps;
@@ -81,7 +83,7 @@ typedef struct {
     int64_t target; /* whether LRP starts from the true class alone */
     float *const *sums; /* of each affine layer [clients, classes, units], which are added to;
                          * NULL for others */
-    float *logits;      /* [clients, ..., classes] */
+    float *logits;      /* [clients, held, classes] */
     int64_t logits_step;
 } Relevance;
 
@@ -91,7 +93,7 @@ enum { DILATION, LEVEL, PLACES, THRESHOLDS = PLACES + 3, CHANNELS = THRESHOLDS +
 enum { KERNEL = CHANNELS + 1 + 9, TAPS = 9, FULL = 128 };
 
 /* Raised by hand where what the kernels do changes, but no structure's size. */
-#define FEDSUB_LAYOUT 2
+#define FEDSUB_LAYOUT 3
 
 #if defined(_WIN32)
 #define VISIBLE __declspec(dllexport)
@@ -106,7 +108,10 @@ typedef int Relate(const Chain *, const Samples *, const Relevance *);
 typedef int Encode(const int32_t *kernels, int64_t count, const int16_t *windows, int64_t samples,
                    int64_t channels, int64_t time, int8_t *levels);
 
-/* The same functions for several instruction sets. 0, or -1 where memory is lacking. */
+/* What a call returns; but for DONE nothing was computed. */
+enum { DONE = 0, NO_MEMORY = -1, BAD_CHAIN = -2, BAD_SAMPLES = -3, BAD_CALL = -4 };
+
+/* The same functions for several instruction sets. */
 VISIBLE Descend descend_avx512, descend_avx2, descend_portable;
 VISIBLE Forward forward_avx512, forward_avx2, forward_portable;
 VISIBLE Relate relate_avx512, relate_avx2, relate_portable;

@@ -1,9 +1,8 @@
 """What the kernels are given: chains of layers, and tensors by their addresses.
 
-Everything here answers for a stack of clients, every tensor with a leading client axis, and does
-nothing where the kernels do not know the model, the objective or where tensors lie: then PyTorch
-computes. Which of both it is depends on the method and the model alone, never on who shares a
-stack.
+Everything here works on a stack of clients, every tensor with a leading client axis. Whether the
+kernels compute at all is decided before (:mod:`fedsub_core.backend`); tensors that do not fit the
+model are refused.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import torch
 from torch import Tensor
 
 from fedsub_core.kernels import library
-from fedsub_core.kernels.known import AFFINE, Known, ends_in_classes
-from fedsub_core.kernels.library import Chain, Part, Samples, kernels
+from fedsub_core.kernels.known import AFFINE, Known
+from fedsub_core.kernels.library import Chain, Kernels, Part, Samples, check
 
 Params = Mapping[str, Tensor]
 
@@ -37,28 +36,27 @@ class Call:
 
         Raises
         ------
-        Elsewhere
-            If it is none of the numbers that the kernels know, has not the shape that they take it
-            to have, or lies where they cannot write.
+        ValueError
+            If it is of other numbers, or lies where they cannot reach or write.
         """
         if tensor is None:
             return None, 0
         if tensor.device.type != "cpu" or tensor.dtype != of:
-            raise Elsewhere
+            raise _misfit(f"{tensor.dtype} on {tensor.device}", f"{of} on cpu")
         if written and len(tensor) > 1 and tensor.stride(0) < tensor[0].numel():
-            raise Elsewhere  # clients share the memory
+            raise _misfit("clients that share what is written", "memory of each one's own")
         if len(tensor) and not tensor[0].is_contiguous():
             if written:
-                raise Elsewhere
+                raise _misfit(f"strides {tensor.stride()}", "each client's numbers together")
             tensor = tensor.contiguous()
         self.kept.append(tensor)
         return tensor.data_ptr(), tensor.stride(0)
 
     @staticmethod
     def demand(tensor: Tensor, clients: int, numbers: int) -> None:
-        """Demand so many numbers of each of so many clients, for nothing else is checked in C."""
+        """Demand so many numbers of each of so many clients: in C a tensor's size is not known."""
         if len(tensor) != clients or tensor[:1].numel() != numbers * min(clients, 1):
-            raise Elsewhere
+            raise _misfit(f"shape {list(tensor.shape)}", f"{numbers} numbers of {clients} clients")
 
     def chain(
         self,
@@ -72,8 +70,6 @@ class Call:
     ) -> Chain:
         """Return the layers with their parameters, and what stands beside those to train them."""
         layers = (library.Layer * len(model))()
-        if trained and not any(one.name in trained for one in model):
-            raise Elsewhere
         for given, one in zip(layers, model, strict=True):
             given.trained = one.name in trained
             for what in ("kind", "channels", "length", "units", "made"):
@@ -112,52 +108,44 @@ class Call:
     ) -> Samples:
         """Return samples ``x [clients, n, *features]``, classes and the order of them."""
         self.demand(x, len(counts), x.shape[1] * model[0].channels * model[0].length)
-        # Of each client there are as many places as are counted, be they samples or an order's.
-        for seen in (x if order is None else order, weight):
-            if seen is not None and (len(seen) != len(x) or seen.shape[1] < max(counts)):
-                raise Elsewhere
         if y is not None:
-            least, most = y.aminmax()
-            if y.shape != x.shape[:2] or least < 0 or most >= model[-1].units:
-                raise Elsewhere
+            self.demand(y, len(x), x.shape[1])
+        places = [one.shape[1] for one in (order, weight) if one is not None]
+        for one in (order, weight):
+            if one is not None:
+                self.demand(one, len(x), min(places))
         many = (ctypes.c_int64 * len(counts))(*counts)
         self.kept.append(many)
         whole = [place for t in (y, order) for place in self.place(t, of=torch.int64)]
-        places = *self.place(x), *whole, *self.place(weight)
-        return Samples(len(counts), ctypes.cast(many, ctypes.c_void_p), *places)
+        of = len(counts), x.shape[1], min(places, default=0)
+        return Samples(
+            *of, ctypes.cast(many, ctypes.c_void_p), *self.place(x), *whole, *self.place(weight)
+        )
 
 
-class Elsewhere(Exception):
-    """Tensors lie where the kernels cannot reach them, or are other than the model wants."""
+def _misfit(got: str, expected: str) -> ValueError:
+    return ValueError(f"compiled kernels: got {got}, expected {expected}")
 
 
-def check(returned: int) -> None:
-    """Raise a MemoryError if a kernel found none for a batch of samples."""
-    if returned:
-        raise MemoryError("no memory left for a batch of samples")
-
-
-def forward(model: Sequence[Known], params: Params, x: Tensor) -> Tensor | None:
+def forward(kernels: Kernels, model: Sequence[Known], params: Params, x: Tensor) -> Tensor:
     """Return what a chain makes of ``x [clients, n, *features]``, ``[clients, n, units * made]``.
 
-    None where it is not for the kernels.
+    Raises
+    ------
+    ValueError
+        If tensors do not fit the model.
     """
-    found = kernels()
-    if not (found and model) or torch.is_grad_enabled():
-        return None
     clients, samples = x.shape[:2]
     out, call = x.new_empty(clients, samples, model[-1].units * model[-1].made), Call()
-    try:
-        chain = call.chain(model, clients, params)
-        seen = call.samples(model, x, [samples] * clients)
-        address, step = call.place(out, True)
-    except Elsewhere:
-        return None
-    check(found.forward(chain, seen, address, step))
+    chain = call.chain(model, clients, params)
+    seen = call.samples(model, x, [samples] * clients)
+    address, step = call.place(out, True)
+    check(kernels.forward(chain, seen, address, step))
     return out
 
 
 def relevance_sums(
+    kernels: Kernels,
     model: Sequence[Known],
     params: Params,
     x: Tensor,
@@ -165,7 +153,7 @@ def relevance_sums(
     counts: Sequence[int],
     rule: tuple[float, float] | None,
     target: bool,
-) -> tuple[list[Tensor], Tensor] | None:
+) -> tuple[list[Tensor], Tensor]:
     """Return each unit's relevance summed over the samples of each class, and the logits.
 
     Parameters
@@ -178,24 +166,22 @@ def relevance_sums(
     -------
     sums : one ``[clients, classes, units]`` per layer with units
     logits : ``[clients, n, classes]``, 0 where padded
+
+    Raises
+    ------
+    ValueError
+        If tensors do not fit the model.
     """
-    found = kernels()
-    never_negative = all(layer.relu for layer in model[:-1] if layer.kind == AFFINE)
-    if not (found and ends_in_classes(model) and never_negative and model[0].kind == AFFINE):
-        return None
     classes, call = model[-1].units, Call()
     affine = [layer.kind == AFFINE for layer in model]
     sums = [x.new_zeros(len(x), classes, layer.units) for layer in model if layer.kind == AFFINE]
     logits = x.new_zeros(*y.shape, classes)
-    try:
-        chain, samples = call.chain(model, len(counts), params), call.samples(model, x, counts, y)
-        places = iter([call.place(tensor, True)[0] for tensor in sums])
-        addresses = (ctypes.c_void_p * len(model))(*(next(places) if a else None for a in affine))
-        alpha, beta = rule or (0.0, 0.0)
-        how = library.Relevance(
-            rule is not None, alpha, beta, target, addresses, *call.place(logits, True)
-        )
-    except Elsewhere:
-        return None
-    check(found.relate(chain, samples, how))
+    chain, samples = call.chain(model, len(counts), params), call.samples(model, x, counts, y)
+    places = iter([call.place(tensor, True)[0] for tensor in sums])
+    addresses = (ctypes.c_void_p * len(model))(*(next(places) if a else None for a in affine))
+    alpha, beta = rule or (0.0, 0.0)
+    how = library.Relevance(
+        rule is not None, alpha, beta, target, addresses, *call.place(logits, True)
+    )
+    check(kernels.relate(chain, samples, how))
     return sums, logits

@@ -99,7 +99,10 @@ static void step(const Chain *chain, const Samples *samples, const Steps *steps,
 
 int ENTRY(descend)(const Chain *chain, const Samples *samples, const Steps *steps) {
     Scratch scratch;
-    if (make(&scratch, chain, up_to(steps->batch, PADDED), TO_TRAIN)) return -1;
+    if (!sound_chain(chain) || !ends_in_classes(chain)) return BAD_CHAIN;
+    if (!sound_samples(samples, chain->layers[chain->count - 1].units)) return BAD_SAMPLES;
+    if (!sound_steps(chain, samples, steps)) return BAD_CALL;
+    if (make(&scratch, chain, up_to(steps->batch, PADDED), TO_TRAIN)) return NO_MEMORY;
     for (int64_t client = 0; client < samples->clients; client++) {
         const int64_t count = samples->counts[client];
         const int64_t batches = (count + steps->batch - 1) / steps->batch;
@@ -112,5 +115,5 @@ int ENTRY(descend)(const Chain *chain, const Samples *samples, const Steps *step
         }
     }
     let_go(&scratch);
-    return 0;
+    return DONE;
 }

@@ -29,10 +29,14 @@ static void answer(const int32_t *kernel, const int32_t *seen, int64_t time, int
 int ENTRY(encode)(const int32_t *kernels, int64_t count, const int16_t *windows, int64_t samples,
                   int64_t channels, int64_t time, int8_t *levels) {
     int64_t widest = 0;
-    for (int64_t k = 0; k < count; k++)
+    if (!within(count, 0) || !within(samples, 0) || !within(channels, 1) || !within(time, 1))
+        return BAD_SAMPLES;
+    for (int64_t k = 0; k < count; k++) {
+        if (!sound_kernel(kernels + k * KERNEL, channels)) return BAD_CHAIN;
         if (kernels[k * KERNEL + DILATION] > widest) widest = kernels[k * KERNEL + DILATION];
+    }
     int32_t *seen = malloc((time + (TAPS - 1) * widest) * sizeof(int32_t));
-    if (!seen) return -1;
+    if (!seen) return NO_MEMORY;
     for (int64_t n = 0; n < samples; n++, windows += channels * time)
         for (int64_t k = 0; k < count; k++, levels += 5) {
             const int32_t *kernel = kernels + k * KERNEL;
@@ -45,5 +49,5 @@ int ENTRY(encode)(const int32_t *kernels, int64_t count, const int16_t *windows,
             answer(kernel, seen, time, levels);
         }
     free(seen);
-    return 0;
+    return DONE;
 }

@@ -11,6 +11,7 @@
 #include "vectors.h"
 /* In this order: each builds on those before it. */
 #include "layers.h"
+#include "bounds.h"
 #include "blocks.h"
 #include "gradients.h"
 #include "descent.h"

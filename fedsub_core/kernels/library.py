@@ -59,7 +59,7 @@ class Samples(Structure):
     """See ``chain.h``."""
 
     _fields_ = [
-        ("clients", c_int64),
+        *((name, c_int64) for name in ("clients", "held", "places")),
         ("counts", c_void_p),
         *(
             field
@@ -101,7 +101,7 @@ class Relevance(Structure):
 #: See ``fedsub_layout`` in ``module.c``; the last number is FEDSUB_LAYOUT of ``chain.h``.
 LAYOUT = sum(
     1000**place * part
-    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 2])
+    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 3])
 )
 #: The sources as ``setup.py`` orders them, where they lie beside this file.
 _SOURCES = [path for kind in "ch" for path in sorted(Path(__file__).parent.glob(f"*.{kind}"))]
@@ -113,7 +113,7 @@ def _digest() -> str:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels for one instruction set; each returns 0, or -1 where memory is lacking."""
+    """The kernels for one instruction set; each returns 0, or what :func:`check` makes of it."""
 
     source: str
     variant: str
@@ -121,6 +121,30 @@ class Kernels:
     forward: Callable[..., int]
     relate: Callable[..., int]
     encode: Callable[..., int]
+
+
+#: What a call returns that computed nothing, but for memory: see ``chain.h``.
+_REFUSED = {
+    -2: "layers that fit each other and their tensors",
+    -3: "counts, orders and classes within what each client holds",
+    -4: "what the call takes and writes, for every client",
+}
+
+
+def check(returned: int) -> None:
+    """Raise an error if a call of the kernels computed nothing.
+
+    Raises
+    ------
+    MemoryError
+        If there was none for a batch of samples.
+    ValueError
+        If it was given what does not fit together: nothing was read or written.
+    """
+    if returned in _REFUSED:
+        raise ValueError(f"compiled kernels: expected {_REFUSED[returned]}; nothing was computed")
+    if returned:
+        raise MemoryError("no memory left for a batch of samples")
 
 
 _switched_off = False

@@ -182,12 +182,15 @@ static void keep_positive(const Chain *chain, int64_t client, float *const *posi
 
 int ENTRY(relate)(const Chain *chain, const Samples *samples, const Relevance *how) {
     Scratch scratch;
+    if (!sound_chain(chain) || !ends_in_classes(chain)) return BAD_CHAIN;
     const int64_t classes = chain->layers[chain->count - 1].units, block = block_of(chain);
+    if (!sound_samples(samples, classes)) return BAD_SAMPLES;
+    if (!sound_relevance(chain, samples, how)) return BAD_CALL;
     int64_t weights = 0;
     for (int64_t i = 1; i < chain->count; i++)
         if (chain->layers[i].kind == AFFINE)
             weights += chain->layers[i].units * fan_in_of(chain->layers + i);
-    if (make(&scratch, chain, block, TO_RELATE)) return -1;
+    if (make(&scratch, chain, block, TO_RELATE)) return NO_MEMORY;
     float *beside = malloc((classes * block + weights) * sizeof(float));
     float **positive = calloc(chain->count, sizeof(float *));
     const int made = beside && positive;
@@ -207,5 +210,5 @@ int ENTRY(relate)(const Chain *chain, const Samples *samples, const Relevance *h
     free(positive);
     free(beside);
     let_go(&scratch);
-    return made ? 0 : -1;
+    return made ? DONE : NO_MEMORY;
 }

@@ -5,15 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.kernels.chains import check
-from fedsub_core.kernels.library import kernels
+from fedsub_core.kernels.library import Kernels, check
 
 #: Numbers of a kernel: KERNEL in ``chain.h``.
 ROW = 19
 
 
-def encode(table: NDArray[np.int32], steps: NDArray[np.int16], levels: NDArray[np.int8]) -> bool:
-    """Fill ``levels [n, kernels, 5]`` in; return whether there are compiled kernels that do.
+def encode(
+    kernels: Kernels,
+    table: NDArray[np.int32],
+    steps: NDArray[np.int16],
+    levels: NDArray[np.int8],
+) -> None:
+    """Fill ``levels [n, kernels, 5]`` in.
 
     Parameters
     ----------
@@ -24,11 +28,9 @@ def encode(table: NDArray[np.int32], steps: NDArray[np.int16], levels: NDArray[n
     ------
     MemoryError
         Where there is no room for a window.
+    ValueError
+        Where a kernel wants a channel that the windows do not have.
     """
-    found = kernels()
-    if found is None:
-        return False
     steps = np.ascontiguousarray(steps)
     count, shape = len(table), steps.shape
-    check(found.encode(table.ctypes.data, count, steps.ctypes.data, *shape, levels.ctypes.data))
-    return True
+    check(kernels.encode(table.ctypes.data, count, steps.ctypes.data, *shape, levels.ctypes.data))

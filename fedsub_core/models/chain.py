@@ -11,6 +11,7 @@ from math import prod, sqrt
 import torch
 from torch import Tensor
 
+from fedsub_core.backend import for_passes
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import chains
 from fedsub_core.kernels.known import Known, known
@@ -129,7 +130,8 @@ class Chain(Layers, Model):
 
         With a `tape`, what each layer saw and made is appended to it.
         """
-        if tape is None and (made := chains.forward(self.known, params, x)) is not None:
+        if tape is None and (kernels := for_passes(self.known, x).kernels) is not None:
+            made = chains.forward(kernels, self.known, params, x)
             return made.view(*x.shape[:2], *self.output_shape)
         for layer in self.layers:
             kept = None

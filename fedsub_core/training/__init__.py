@@ -2,7 +2,7 @@
 
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.training.batches import Batch, Batches, Met, each_batch
-from fedsub_core.training.gradients import Gradient, Own, batch_gradient
+from fedsub_core.training.gradients import Gradient, batch_gradient
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import (
     CE,
@@ -10,6 +10,7 @@ from fedsub_core.training.objectives import (
     Distillation,
     Masked,
     Objective,
+    Own,
     PrototypePull,
     Pull,
     Term,

@@ -1,33 +1,36 @@
 """The gradient of an objective on a batch, for every client of a stack.
 
-Cross-entropy, pulls, also to prototypes, and masks take a kernel in which everything is written
-out; whatever else an objective holds goes through autograd, over the same stacked forward pass.
+Cross-entropy, pulls, also to prototypes, and masks have theirs written out, in the compiled kernels
+and in PyTorch; whatever else an objective holds goes through autograd, over the same stacked
+forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import torch
 from torch import Tensor
 
+from fedsub_core.backend import Backend, for_gradients, for_training
+from fedsub_core.config.settings import TrainingSettings
+from fedsub_core.kernels.library import Kernels
 from fedsub_core.models.chain import Chain, Step
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Batch, Batches, Met
-from fedsub_core.training.compiled import KNOWN, accumulate, known_to_kernels
+from fedsub_core.training.compiled import Compiled
 from fedsub_core.training.objectives import (
     CE,
+    CrossEntropy,
     Forward,
     Masked,
     Objective,
+    Own,
     PrototypePull,
     Pull,
     Term,
     terms_of,
 )
-
-#: Every term's own tensors, in the order of the terms.
-Own = Sequence[Params]
 
 
 class Gradient:
@@ -40,7 +43,7 @@ class Gradient:
     model : the architecture.
     objective : what is minimised.
     only : layers that are trained; None: all.
-    written_out : take the kernel where it knows all terms.
+    written_out : take the written out gradient where all terms have one; else autograd finds it.
     """
 
     #: Batches of one step.
@@ -56,11 +59,25 @@ class Gradient:
         self.model, self.only = model, only
         self.terms = terms_of(objective)
         self.names = model.trained_of(None if only is None else set(only))
-        others = [term for term in self.terms if not isinstance(term, KNOWN)]
+        once = sum(isinstance(term, CrossEntropy) for term in self.terms) == 1
+        #: The model's layers where the compiled kernels know them; else ().
+        self.layers = model.known if type(model) is Chain and written_out and once else ()
+        written_out &= once and all(term.written_out for term in self.terms)
         #: The model where its gradient is written out; None: autograd finds it.
-        self.chain = model if written_out and others == [CE] and isinstance(model, Chain) else None
-        #: The model's layers where compiled kernels compute the gradient; else ().
-        self.known = () if self.chain is None else known_to_kernels(self.chain, self.terms)
+        self.chain = model if written_out and isinstance(model, Chain) else None
+
+    def backend(self, x: Tensor) -> Backend:
+        """Return who computes it on batches such as `x`."""
+        return for_gradients(self.layers, self.terms, x)
+
+    def trained_by(self, x: Tensor, settings: TrainingSettings) -> Backend:
+        """Return who takes whole epochs of steps by it on samples such as `x`."""
+        own_steps = type(self) is not Gradient
+        return for_training(self.layers, self.terms, x, settings, own_steps)
+
+    def compiled(self, kernels: Kernels) -> Compiled:
+        """Return it for the kernels to compute."""
+        return Compiled(kernels, self.layers, self.terms, self.names)
 
     def stacked(self) -> Params:
         """Return all that the terms need, by the term's place and the tensor's name."""
@@ -84,10 +101,11 @@ class Gradient:
         With ``keep = momentum`` this is SGD's momentum update. `into` holds the trained parameters.
         """
         (batch,) = batches
-        if (met := accumulate(self, params, batch, own, into, keep)) is not None:
-            return Met(met, batch.weight)
+        if (kernels := self.backend(batch.x).kernels) is not None:
+            chosen = self.compiled(kernels).accumulate(params, batch, own, into, keep)
+            return Met(chosen, batch.weight)
         if self.chain is not None:
-            chosen = self._kernel(self.chain, params, batch, own, into, keep)
+            chosen = self._written_out(self.chain, params, batch, own, into, keep)
         elif isinstance(self.model, Chain):
             chosen = self._autograd(params, batch, own, into, keep)
         else:
@@ -97,7 +115,7 @@ class Gradient:
                 term.mask_gradient(tensors, into)
         return Met(chosen, batch.weight)
 
-    def _kernel(
+    def _written_out(
         self, model: Chain, params: Params, batch: Batch, own: Own, into: Params, keep: float
     ) -> Tensor:
         tape: list[Step] = []
@@ -160,7 +178,8 @@ class Gradient:
 
         For objectives whose terms need no stacked tensors of their own, or those of these clients.
         """
-        found = {name: torch.zeros_like(params[name]) for name in self.names}
+        whole = torch.contiguous_format
+        found = {n: torch.zeros_like(params[n], memory_format=whole) for n in self.names}
         met = Gradient.into(self, params, [batch], self.split(self.stacked()), found, keep=0.0)
         return found, met
 

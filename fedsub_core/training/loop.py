@@ -14,14 +14,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fedsub_core.backend import for_passes
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.kernels.chains import forward
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Affine
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Batches, Met, each_batch
-from fedsub_core.training.compiled import descend
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
@@ -69,12 +68,12 @@ def train(
     if only is not None and epochs > 1 and gradient is None and type(model) is Chain:
         model, data = _above_the_frozen(model, params, data, only, settings.batch_size)
     gradient = gradient or Gradient(model, objective, only)
-    if type(gradient) is Gradient:
-        found = descend(
-            gradient, params, data, turn, settings, epochs=epochs, phase=phase, steps=steps
+    if (kernels := gradient.trained_by(data.x, settings).kernels) is not None:
+        own, how = gradient.split(gradient.stacked()), gradient.compiled(kernels)
+        changed, loss = how.descend(
+            params, own, data, turn, settings, epochs=epochs, phase=phase, steps=steps
         )
-        if found is not None:
-            return Trained(params | found[0], found[1])
+        return Trained(params | changed, loss)
     optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
     buffers = optimiser.buffers({name: params[name] for name in gradient.names})
     changed, loss = each_batch(
@@ -106,8 +105,9 @@ def _above_the_frozen(
     first = next(i for i, name in enumerate(names) if name in only)
     below, samples = Chain(model.layers[:first], model.input_shape), data.x.shape[1]
     with torch.no_grad():
-        seen = forward(below.known, params, data.x)
-        if seen is None:
+        if for_passes(below.known, data.x).kernels is not None:
+            seen = below.forward(params, data.x)
+        else:
             fill = data.x.new_zeros(len(data.x), -samples % size, *data.x.shape[2:])
             blocks = torch.split(torch.cat([data.x, fill], 1), size, 1)
             seen = torch.cat([below.forward(params, block) for block in blocks], 1)[:, :samples]

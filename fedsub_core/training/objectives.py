@@ -20,6 +20,9 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
 from fedsub_core.training.batches import Batch
 
+#: Every term's own tensors, in the order of the terms.
+Own = Sequence[Params]
+
 
 @dataclass(frozen=True, eq=False)
 class Forward:
@@ -50,6 +53,11 @@ class Term(ABC):
     def active(self) -> bool:
         """Whether it does anything; a term of weight 0 adds no operation."""
         return True
+
+    @property
+    def written_out(self) -> bool:
+        """Whether its gradient is written out, so that autograd is not needed."""
+        return False
 
     def stacked(self) -> Params:
         """Return the tensors with a client axis that it needs, by name."""
@@ -86,6 +94,11 @@ class CrossEntropy(Term):
     """Mean cross-entropy over a client's batch; `exits` weighs every exit, () is the last alone."""
 
     exits: tuple[float, ...] = ()
+
+    @property
+    def written_out(self) -> bool:
+        """That of the last exit alone."""
+        return not self.exits
 
     def loss(self, forward: Forward, own: Params) -> Tensor:
         """See :class:`Term`."""
@@ -126,6 +139,11 @@ class Pull(Term):
         """Whether it pulls."""
         return self.weight != 0
 
+    @property
+    def written_out(self) -> bool:
+        """It is."""
+        return True
+
     def stacked(self) -> Params:
         """Anchors and factors."""
         return {f"anchor/{n}": t for n, t in self.anchor.items()} | {
@@ -159,6 +177,11 @@ class Masked(Term):
     """
 
     mask: Params
+
+    @property
+    def written_out(self) -> bool:
+        """It is."""
+        return True
 
     def stacked(self) -> Params:
         """Return the masks."""
@@ -198,6 +221,11 @@ class PrototypePull(Term):
     def active(self) -> bool:
         """Whether it pulls."""
         return self.weight != 0
+
+    @property
+    def written_out(self) -> bool:
+        """It is."""
+        return True
 
     def stacked(self) -> Params:
         """Return prototypes and which there are."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.models.model import Model, Params
@@ -40,7 +41,7 @@ class SGD:
 
     def buffers(self, params: Params) -> Params:
         """Momentum, zero at the start."""
-        return {name: torch.zeros_like(tensor) for name, tensor in params.items()}
+        return {name: _zeros(tensor) for name, tensor in params.items()}
 
     def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Met:
         """Take one step."""
@@ -67,7 +68,7 @@ class Adam:
     def buffers(self, params: Params) -> Params:
         """First and second moments, and each client's number of steps."""
         moments = {
-            f"{part}/{name}": torch.zeros_like(tensor)
+            f"{part}/{name}": _zeros(tensor)
             for part in ("first", "second")
             for name, tensor in params.items()
         }
@@ -95,9 +96,14 @@ class Adam:
 OPTIMISERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
 
 
+def _zeros(like: Tensor) -> Tensor:
+    """Return zeros of a tensor's shape, each client's together however those of `like` lie."""
+    return torch.zeros_like(like, memory_format=torch.contiguous_format)
+
+
 def _clipped(gradient: IntoBuffer, like: Params, most: float) -> tuple[Params, Met]:
     """Return the gradient, each client's scaled to an L2 norm of at most `most` (0: as it is)."""
-    fresh = {name: torch.zeros_like(tensor) for name, tensor in like.items()}
+    fresh = {name: _zeros(tensor) for name, tensor in like.items()}
     met = gradient(fresh, 0.0)
     if most:
         squares = [tensor.flatten(1).square().sum(1) for tensor in fresh.values()]

@@ -13,7 +13,6 @@ from fedsub_core.masks import share_of
 from fedsub_core.methods.caafp import LABELS, adjustments, divides_in
 from fedsub_core.methods.parts import GRADIENT, is_weight
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.dividing import Labels, divided_into
@@ -21,6 +20,7 @@ from strategies.parts.grouping import MEMBERS, GroupedStrategy
 from strategies.parts.pruning import START, Weights, entropy, moved, moves, scores, target_sparsity
 from strategies.parts.roster import Roster
 from strategies.parts.sparse import other_masks, packed, sparsity_rows, whole
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
 _MASK, _LAST, _ENTROPY = "mask.", "last.", "entropy"
@@ -36,9 +36,9 @@ class CAAFPStrategy(GroupedStrategy):
     similarity = "update"
     starts_apart = False
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the common start, dense."""
-        return self._masked(super().init(model))
+        return self._masked(super().init(start))
 
     def divides_in(self, turn: Turn) -> int:
         """See :class:`GroupedStrategy`."""
@@ -59,26 +59,23 @@ class CAAFPStrategy(GroupedStrategy):
             return {name: torch.ones_like(mask[0]) for name, mask in found.items()}
         return {name: mask[group] for name, mask in found.items()}
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand the mask that was sent, and what this round needs beside the model."""
-        masks, turn = (
-            self.masks(state, self.group(state, client)),
-            self.turn(self.finished_rounds + 1),
-        )
+        masks, turn = self.masks(state, self.group(state, sender.client)), sender.turn
         if other := other_masks(upload, masks):
-            raise self.refuse(client, f"masks of {other}", "other weights", "those it was sent")
+            raise sender.refuse(f"masks of {other}", "other weights", "those it was sent")
         moving = self._needs_gradients and turn.round in adjustments(self.hyper, turn.rounds)
         wanted = {GRADIENT + name for name in masks if moving}
         counted = self.hyper.label_counts and self.wants_all(turn)
         wanted |= {LABELS} if counted else set()
         beside = {n for n in upload.tensors if n.startswith(GRADIENT) or n == LABELS}
         if beside != wanted:
-            raise self.refuse(client, "beside the model", sorted(beside), sorted(wanted))
+            raise sender.refuse("beside the model", sorted(beside), sorted(wanted))
         if counted:
             counts = upload.floats(LABELS)
             if (counts < 0).any() or counts.sum() != upload.examples:
                 expected = f"counts that sum to {upload.examples}"
-                raise self.refuse(client, LABELS, counts.tolist(), expected)
+                raise sender.refuse(LABELS, counts.tolist(), expected)
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.averaging import robust_mean
+from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
@@ -19,10 +19,10 @@ from strategies.rounds.strategy import PersonalizedStrategy
 class FedAvgStrategy(PersonalizedStrategy):
     """State: the global tensors by their names in the model."""
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the global tensors before the first round: the clients' common start."""
-        start = model.init(1, self.settings.rounds.seed)
-        return {name: start[name][0] for name in self.transport.sends}
+        drawn = start.model.init(1, self.settings.rounds.seed)
+        return {name: drawn[name][0] for name in start.sends}
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody all global tensors."""

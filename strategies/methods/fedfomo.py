@@ -12,6 +12,7 @@ from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.last_models import PAIRS, LastModelsStrategy
+from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
 
 
@@ -53,13 +54,13 @@ class FedFomoStrategy(LastModelsStrategy):
             for explores, which in draws
         ]
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand that gains are of peers whose models were sent."""
         gains = upload.floats(GAINS)
-        sent = len(self.peers(state, client, self.turn(self.finished_rounds + 1)))
+        sent = len(self.peers(state, sender.client, sender.turn))
         if gains[sent:].any():
             expected = f"0 but for the {sent} peers whose models were sent"
-            raise self.refuse(client, "gains", gains.tolist(), expected)
+            raise sender.refuse("gains", gains.tolist(), expected)
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from fedsub_core.methods.fedhome import trains_heads
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.parts.roster import Roster
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
 AT_HOME = "at_home"
@@ -19,9 +19,9 @@ AT_HOME = "at_home"
 class FedHomeStrategy(FedAvgStrategy):
     """State: FedAvg's, and who has a head of its own (:meth:`Roster.tensor`)."""
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return FedAvg's start; nobody has a head of its own."""
-        return super().init(model) | {AT_HOME: Roster(()).tensor()}
+        return super().init(start) | {AT_HOME: Roster(()).tensor()}
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send the model to everybody who has no head of its own."""
@@ -29,13 +29,13 @@ class FedHomeStrategy(FedAvgStrategy):
         model = super().downloads(self._model(state), clients, turn)
         return [nothing if c in at_home else one for c, one in zip(clients, model, strict=True)]
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand the model, and in the last rounds nothing."""
-        heads = trains_heads(self.hyper, self.turn(self.finished_rounds + 1))
+        heads = trains_heads(self.hyper, sender.turn)
         expected = [] if heads else list(self.transport.sends)
         if sorted(upload.tensors) != sorted(expected):
             got = ", ".join(sorted(upload.tensors)) or "none"
-            raise self.refuse(client, "tensors", got, ", ".join(sorted(expected)) or "none")
+            raise sender.refuse("tensors", got, ", ".join(sorted(expected)) or "none")
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

@@ -10,12 +10,12 @@ from fedsub_core.masks import highest, lowest, random, share_of
 from fedsub_core.methods.fedmef import adjusts
 from fedsub_core.methods.parts import GRADIENT, is_weight
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.averaging import robust_mean, weighted_mean, weights
 from strategies.parts.sparse import other_masks, packed, sparsity_rows
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
@@ -25,32 +25,32 @@ _MASK = "mask."
 class FedMefStrategy(PersonalizedStrategy):
     """State: the model's tensors by name, zero where masked out, and ``mask.<weight>`` bool."""
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the clients' common start under a random mask."""
         seed = self.settings.rounds.seed
         stream = generator(seed, "", 0, "mask")
-        drawn = model.init(1, seed)
-        start = {name: drawn[name][0] for name in model.parameter_shapes}
+        drawn = start.model.init(1, seed)
+        dense = {name: drawn[name][0] for name in start.model.parameter_shapes}
         masks = {
             name: random(tuple(tensor.shape), share_of(tensor.numel(), self.hyper.sparsity), stream)
-            for name, tensor in start.items()
+            for name, tensor in dense.items()
             if is_weight(tensor.shape)
         }
-        return self._masked(start, masks)
+        return self._masked(dense, masks)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody the sparse model."""
         return [packed(*self._parts(state))] * len(clients)
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand the mask that was sent, and gradients in the rounds that need them, only there."""
         _, masks = self._parts(state)
         if other := other_masks(upload, masks):
-            raise self.refuse(client, f"masks of {other}", "other weights", "those it was sent")
-        wanted = {GRADIENT + name for name in masks if self._adjusts(self.finished_rounds + 1)}
+            raise sender.refuse(f"masks of {other}", "other weights", "those it was sent")
+        wanted = {GRADIENT + name for name in masks if self._adjusts(sender.turn.round)}
         sent = {name for name in upload.tensors if name.startswith(GRADIENT)}
         if sent != wanted:
-            raise self.refuse(client, "gradients", sorted(sent), sorted(wanted))
+            raise sender.refuse("gradients", sorted(sent), sorted(wanted))
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

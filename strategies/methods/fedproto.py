@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.prototype_means import (
@@ -15,6 +13,7 @@ from strategies.parts.prototype_means import (
     mean_prototypes,
     no_prototypes,
 )
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
@@ -22,17 +21,17 @@ from strategies.rounds.strategy import PersonalizedStrategy
 class FedProtoStrategy(PersonalizedStrategy):
     """State: the prototypes, and which there are."""
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return no prototype."""
-        return no_prototypes(model)
+        return no_prototypes(start.model)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody the prototypes of all classes that have one."""
         return [Bundle(tensors=known_prototypes(state))] * len(clients)
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """See :func:`check_prototypes`."""
-        check_prototypes(upload, partial(self.refuse, client))
+        check_prototypes(upload, sender.refuse)
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
@@ -16,25 +15,27 @@ from strategies.parts.prototype_means import (
     mean_prototypes,
     no_prototypes,
 )
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
 
 class ProtoHARStrategy(FedAvgStrategy):
     """State: the body by its names in the model, the prototypes, and which there are."""
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the clients' common start, and no prototype."""
-        start = model.init(1, self.settings.rounds.seed)
-        return {name: start[name][0] for name in self._body(model)} | no_prototypes(model)
+        drawn = start.model.init(1, self.settings.rounds.seed)
+        body = {name: drawn[name][0] for name in self._body(start.model)}
+        return body | no_prototypes(start.model)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody the body, and the prototypes of all classes that have one."""
         body = {name: Floats(state[name].numpy()) for name in self._body(self.model)}
         return [Bundle(tensors=body | known_prototypes(state))] * len(clients)
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """See :func:`check_prototypes`."""
-        check_prototypes(upload, partial(self.refuse, client))
+        check_prototypes(upload, sender.refuse)
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

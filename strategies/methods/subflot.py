@@ -12,13 +12,13 @@ from torch import Tensor
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import require_chain
-from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.alignment import aligned, check_plan
 from strategies.parts.averaging import robust_mean
 from strategies.parts.sub_models import SubModelStrategy
+from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import RoundCallback
 
@@ -35,10 +35,10 @@ class SubFLOTStrategy(SubModelStrategy):
         #: one begins with, and plans take their time.
         self._made: tuple[State, dict[str, Bundle]] = ({}, {})
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the global tensors before the first round."""
-        require_chain(model)  # layers are brought to others from input to output
-        return super().init(model)
+        require_chain(start.model)  # layers are brought to others from input to output
+        return super().init(start)
 
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
         """Return the first units: whose history is not known yet is sent them."""

@@ -21,13 +21,13 @@ from torch import Tensor
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.averaging import MOST_ADDED, moved, robust_mean
 from strategies.parts.distances import cosine_distances, flattened
 from strategies.parts.dividing import Labels
 from strategies.parts.roster import Roster, RosterMemory
+from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
 
@@ -71,18 +71,18 @@ class GroupedStrategy(PersonalizedStrategy):
 
     # What follows from it.
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the clients' common start, as the model of the only group."""
         selection = str(getattr(self.hyper, "k_selection", ""))
         rule, _, k = selection.partition(":")
-        clients = len(self.population.clients)
+        clients = len(start.clients)
         if rule == "fixed" and int(k) > clients:
             raise ConfigError(
                 f"{self.card.name}.k-selection: got {selection!r} of {clients} clients, expected "
                 f"no more groups than clients. Ask for fewer, or wait for others: min-clients = {k}"
             )
-        start = model.init(1, self.settings.rounds.seed)
-        return {_MODEL + name: start[name] for name in self.transport.sends if name in start}
+        drawn = start.model.init(1, self.settings.rounds.seed)
+        return {_MODEL + name: drawn[name] for name in start.sends if name in drawn}
 
     def wants_all(self, turn: Turn) -> bool:
         """Whether clients are to be divided after this round."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 
 from fedsub_core.config.settings import ServerSettings
-from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.roster import Roster, RosterMemory
+from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
 
@@ -28,9 +28,9 @@ class LastModelsStrategy(PersonalizedStrategy):
         super().__init__(settings, on_round)
         self._memory = RosterMemory()
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return what is known of nobody."""
-        shapes = model.parameter_shapes.items()
+        shapes = start.model.parameter_shapes.items()
         models = {_MODEL + name: torch.zeros(0, *shape) for name, shape in shapes}
         pairs = torch.zeros(0, 0, dtype=torch.float64)
         return {CLIENTS: Roster(()).tensor(), PAIRS: pairs, **models}

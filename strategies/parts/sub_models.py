@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units, placements, units_of
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.parts.averaging import Rule, robust_mean
+from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 
 Places = Mapping[str, Placement]
@@ -49,10 +49,10 @@ class SubModelStrategy(FedAvgStrategy):
         """What a number becomes that not all hold: see `averaging.py`."""
         return "holders"
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the global tensors before the first round; raises where units are not known."""
-        _ = model.unit_groups
-        return super().init(model)
+        _ = start.model.unit_groups
+        return super().init(start)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody its part of the global tensors."""

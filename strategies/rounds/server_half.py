@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from fedsub_core.config.settings import ServerSettings
-from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from fedsub_core.wire.envelope import refusal
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
 from strategies.rounds.population import Population
@@ -57,7 +56,7 @@ class ServerHalf(ABC):
     # What a method defines.
 
     @abstractmethod
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return the server's state before the first round."""
 
     @abstractmethod
@@ -73,8 +72,8 @@ class ServerHalf(ABC):
         Uploads come by client in ascending order of ids.
         """
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
-        """Raise MessageRefused (:meth:`refuse`) if the method cannot use an upload as declared."""
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+        """Raise MessageRefused (:meth:`Sender.refuse`) if an upload cannot be used as declared."""
         return  # what is as the card declares it can be used
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
@@ -113,9 +112,10 @@ class ServerHalf(ABC):
         """Whether the tested model is the one after the newest download."""
         return bool(self.hyper.tested == "received")
 
-    def refuse(self, client: str, what: str, got: object, expected: object) -> MessageRefused:
-        """Return the error for an upload that the method cannot use."""
-        return refusal(client, self.finished_rounds + 1, what, got, expected)
+    def begin(self) -> State:
+        """Return the state that a run begins with among the clients that are there."""
+        clients = tuple(self.population.clients)
+        return self.init(Start(self.model, self.transport.sends, clients))
 
     def held_by(self, client: str) -> Model:
         """Return the model that a client holds: the run's, or what its capacity allows of it."""

@@ -92,9 +92,9 @@ class PersonalizedStrategy(Verbs):
                     "follows from the run's seed, all else from its configuration. Set it there"
                 )
         configured = self.settings.rounds
-        rounds, timeout = num_rounds or configured.rounds, timeout or configured.timeout
+        rounds, timeout = num_rounds or configured.rounds, timeout or configured.round_timeout
         # Devices and the method's own turns must know of them, too.
-        asked = replace(configured, rounds=rounds, timeout=timeout)
+        asked = replace(configured, rounds=rounds, round_timeout=timeout)
         self.settings = replace(self.settings, rounds=asked)
         self.connect(grid)
         self.summary()
@@ -131,7 +131,7 @@ class PersonalizedStrategy(Verbs):
         self.transport.receives = self.card.receives(self.model, self.hyper)
         self._note_capacities()
         if self.state is None:
-            self.state = self.init(self.model)
+            self.state = self.begin()
 
     def _shared_features(self, shape: Shape) -> int:
         """Return of how many features of samples of `shape` devices send moments."""

@@ -18,6 +18,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Instructions
+from strategies.rounds.context import Sender
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.server_half import ServerHalf
 from strategies.rounds.undoing import Undoing
@@ -65,7 +66,7 @@ class Verbs(ServerHalf, Strategy):
             {client: told[client in also] for client in clients},
             downloads,
             self.population.nodes,
-            self.settings.rounds.timeout,
+            self.settings.rounds.round_timeout,
             self.link.stacked,
         )
 
@@ -78,13 +79,14 @@ class Verbs(ServerHalf, Strategy):
         refused: set[str] = set()
         usual = self.population.usual_examples()
         for client, content in self.transport.read(server_round, replies):
+            sender = Sender(client, self.turn(server_round))
             if client in self._also and exchange.METRICS in content:
                 self._take_metrics(client, content, server_round)
             try:
                 upload = self.transport.decode(client, content, server_round)
                 if not upload.examples > 0:
-                    raise self.refuse(client, "examples", upload.examples, "1 or more")
-                self.check(self.state, client, upload)
+                    raise sender.refuse("examples", upload.examples, "1 or more")
+                self.check(self.state, sender, upload)
             except (MessageRefused, ValueError) as error:
                 self.transport.refuse(client, server_round, error)
                 refused.add(client)
@@ -120,7 +122,7 @@ class Verbs(ServerHalf, Strategy):
 
     def _undo(self, round: int) -> bool:
         """Go back to an earlier state, without who led away from it; False: impossible."""
-        undone = self._undoing.undo(self.memory.left_out, self.init(self.model))
+        undone = self._undoing.undo(self.memory.left_out, self.begin())
         if undone is None:
             return False
         state, found = undone
@@ -158,7 +160,7 @@ class Verbs(ServerHalf, Strategy):
             dict.fromkeys(clients, told),
             self.evaluated_downloads(clients, turn),
             self.population.nodes,
-            self.settings.rounds.timeout,
+            self.settings.rounds.round_timeout,
             self.link.stacked,
         )
 

@@ -147,7 +147,7 @@ def test_who_grows_loses_no_class_that_it_has_labelled_and_what_comes_is_labelle
 
 def test_the_runs_configuration_says_the_share() -> None:
     config = read_config(None, {"train-share": 0.25, "test-share": 0.4, "seed": 3})
-    assert config.split_settings == SplitSettings("auto", 0.4, 0.25, 3)
+    assert config.split_settings == SplitSettings(test_share=0.4, train_share=0.25, seed=3)
     assert config.device_settings("fedsub").split == config.split_settings
     parts = split_client(person(), CARD, config.split_settings)
     assert (len(parts.train_y), len(parts.test_y)) == (9, 24)
@@ -164,7 +164,7 @@ def windows(n: int = 120) -> ClientData:
 def test_the_validation_part_is_held_back_of_the_training_part_alone(kind: str) -> None:
     card = replace(CARD, overlap=0.5, window_s=2.0)
     whole = split_client(windows(), card, SplitSettings(kind))
-    parts = split_client(windows(), card, SplitSettings(kind, validation=True))
+    parts = split_client(windows(), card, SplitSettings(kind, best_by="validation"))
     assert whole.validation is None
     assert parts.validation is not None and parts.validation_y is not None
     assert np.array_equal(parts.test, whole.test)
@@ -181,7 +181,7 @@ def test_the_validation_part_is_held_back_of_the_training_part_alone(kind: str) 
 
 
 def test_who_cannot_be_judged_by_the_same_samples_holds_none_back() -> None:
-    settings = SplitSettings("stratified", validation=True)
+    settings = SplitSettings("stratified", best_by="validation")
     few = person(6)  # of each class one is trained, one is tested
     assert split_client(few, CARD, settings).holds_back == 0
     assert same(split_client(few, CARD, settings), split_client(few, CARD, SETTINGS))

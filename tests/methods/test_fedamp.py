@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedsub.testing.one_number import BIAS, ONE, WEIGHT, Slope, filled, one_number, samples, weights
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import Run, assert_equal, people, start_of
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError
@@ -53,7 +53,7 @@ def sent(**values: float) -> dict[str, Bundle]:
 
 def after(strategy: FedAMPStrategy, **values: float) -> dict[str, Tensor]:
     """Return the server's state after uploads."""
-    return strategy.aggregate(strategy.init(ONE), sent(**values), TURN)[0]
+    return strategy.aggregate(strategy.init(start_of(strategy, ONE)), sent(**values), TURN)[0]
 
 
 def means(strategy: FedAMPStrategy, state: Mapping[str, Tensor], *clients: str) -> list[float]:
@@ -65,7 +65,9 @@ def means(strategy: FedAMPStrategy, state: Mapping[str, Tensor], *clients: str) 
 def test_two_scalars_by_hand() -> None:
     """xi = 0.5 * exp(-1) = 0.18394: from 0 and 1 to 0.18394 and 0.81606."""
     strategy = server(similarity="gauss", alpha=0.5)
-    state, rows = strategy.aggregate(strategy.init(ONE), sent(anna=0.0, ben=1.0), TURN)
+    state, rows = strategy.aggregate(
+        strategy.init(start_of(strategy, ONE)), sent(anna=0.0, ben=1.0), TURN
+    )
     assert means(strategy, state, "anna", "ben") == pytest.approx([0.18394, 0.81606], abs=1e-5)
     assert [(row.client, row.metric) for row in rows] == [
         ("anna", "weight_of_others"),
@@ -162,7 +164,7 @@ def test_training_starts_at_the_mean_and_is_pulled_to_it() -> None:
 def test_who_sent_nothing_starts_from_the_mean_of_all() -> None:
     strategy = server()
     start = ONE.init(1, strategy.settings.rounds.seed)[WEIGHT].item()
-    assert means(strategy, strategy.init(ONE), "anna", "ben") == [start] * 2
+    assert means(strategy, strategy.init(start_of(strategy, ONE)), "anna", "ben") == [start] * 2
     state = after(strategy, anna=0.0, ben=1.0)
     assert means(strategy, state, "zoe", "anna", "yves") == [0.5, 0.5, 0.5]
     # And whoever is silent keeps its last model.
@@ -180,7 +182,9 @@ def test_a_forgotten_client_counts_for_nobody() -> None:
     state, _ = strategy.aggregate(state, sent(anna=0.0), TURN)
     assert means(strategy, state, "anna") == pytest.approx([0.0])
     left = strategy.without(strategy.without(state, "anna"), "cleo")
-    assert means(strategy, left, "anna") == means(strategy, strategy.init(ONE), "anna")
+    assert means(strategy, left, "anna") == means(
+        strategy, strategy.init(start_of(strategy, ONE)), "anna"
+    )
 
 
 def test_one_huge_model_pulls_nobody_far() -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedsub.testing.one_number import BIAS, ONE, WEIGHT
-from fedsub.testing.runs import Run, people
+from fedsub.testing.runs import Run, next_from, people, start_of
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_client.methods.fedfomo import FedFomoLearner, gain, share
 from fedsub_client.parts.validation import held_back
@@ -212,7 +212,7 @@ CLIENTS = ("anna", "ben", "cleo", "dora")
 def known(strategy: FedFomoStrategy, models: int = 5) -> dict[str, Tensor]:
     """Return the state after a first round of four clients: 0, 1, 2, 3."""
     sent = {c: upload(i, models=models) for i, c in enumerate(CLIENTS)}
-    return strategy.aggregate(strategy.init(ONE), sent, TURN)[0]
+    return strategy.aggregate(strategy.init(start_of(strategy, ONE)), sent, TURN)[0]
 
 
 def sent(found: Bundle) -> list[float]:
@@ -223,7 +223,9 @@ def sent(found: Bundle) -> list[float]:
 
 def test_nobody_is_sent_its_own_model_or_one_twice() -> None:
     strategy = server()
-    assert strategy.downloads(strategy.init(ONE), CLIENTS, TURN)[0].tensors == {}
+    assert (
+        strategy.downloads(strategy.init(start_of(strategy, ONE)), CLIENTS, TURN)[0].tensors == {}
+    )
     state = known(strategy)
     for round in range(2, 9):
         found = strategy.downloads(state, [*CLIENTS, "new"], Turn(round, 9, 0))
@@ -298,14 +300,16 @@ def test_gains_of_peers_that_were_not_sent_are_refused() -> None:
     strategy = server()
     state = known(strategy)
     strategy.finished_rounds = 1
-    strategy.check(state, "anna", upload(0.0, 0.1, -0.2, 0.3))
+    strategy.check(state, next_from(strategy, "anna"), upload(0.0, 0.1, -0.2, 0.3))
     with pytest.raises(MessageRefused) as refused:
-        strategy.check(state, "anna", upload(0.0, 0.1, -0.2, 0.3, 0.4))
+        strategy.check(state, next_from(strategy, "anna"), upload(0.0, 0.1, -0.2, 0.3, 0.4))
     words = str(refused.value)
     assert "anna" in words and "round 2" in words and "gains" in words
     assert "0.4" in words and "the 3 peers whose models were sent" in words
     with pytest.raises(MessageRefused, match="0 but for the 0 peers"):
-        strategy.check(strategy.init(ONE), "anna", upload(0.0, 0.1))
+        strategy.check(
+            strategy.init(start_of(strategy, ONE)), next_from(strategy, "anna"), upload(0.0, 0.1)
+        )
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1e30])

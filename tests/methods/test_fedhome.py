@@ -12,7 +12,7 @@ import torch
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.cost_tests import flops, one_client, round_of
 from fedsub.testing.one_number import one_number
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import Run, assert_equal, next_from, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
@@ -184,10 +184,12 @@ def test_models_are_demanded_and_then_refused(
     strategy.finished_rounds = finished
     one = Floats(np.zeros((128, 4), np.float32))
     with pytest.raises(MessageRefused, match=words) as refused:
-        strategy.check({}, "anna", Bundle(3, tensors=dict.fromkeys(tensors, one)))
+        strategy.check(
+            {}, next_from(strategy, "anna"), Bundle(3, tensors=dict.fromkeys(tensors, one))
+        )
     assert "anna" in str(refused.value) and f"round {finished + 1}" in str(refused.value)
     fitting = {} if finished else dict.fromkeys(strategy.transport.sends, one)
-    strategy.check({}, "anna", Bundle(3, tensors=fitting))
+    strategy.check({}, next_from(strategy, "anna"), Bundle(3, tensors=fitting))
 
 
 def test_a_client_that_is_forgotten_may_come_again(run_method: RunMethod) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedsub.testing.one_number import BIAS, WEIGHT, Slope, one_number, samples
-from fedsub.testing.runs import Run, assert_equal
+from fedsub.testing.runs import Run, assert_equal, next_from, start_of
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedmef import FedMefHyperparameters, adjusts
 from fedsub_core.models.chain import Chain
@@ -67,7 +67,7 @@ def test_without_growth_the_comparisons_sparsity_comes_out(
     """232 of 2,240 weights are left: 89.64 % of zeros, as printed."""
     strategy: Any = run_method("fedmef", hyper={"grow": grow}, until=1).strategy
     strategy.model = TWO_DENSE
-    state, found = strategy.init(TWO_DENSE), []
+    state, found = strategy.init(start_of(strategy, TWO_DENSE)), []
     stream = torch.Generator().manual_seed(0)
     for _ in range(4):
         model, held = strategy._parts(state)
@@ -133,14 +133,16 @@ def test_uploads_of_another_mask_or_without_gradients_are_refused(run_method: Ru
     run = run_method("fedmef", until=1)
     strategy, upload = run.strategy, run.uploads[0]["p1"]
     assert isinstance(strategy, FedMefStrategy)
-    strategy.finished_rounds, state = 0, strategy.init(strategy.model)
-    strategy.check(state, "p1", upload)
+    strategy.finished_rounds, state = 0, strategy.init(start_of(strategy, strategy.model))
+    strategy.check(state, next_from(strategy, "p1"), upload)
     name = "linear1.weight"
     part = upload.part(name)
     assert part.at.elements is not None
     other = Floats.elements(np.roll(part.at.elements, 1), part.values)
     with pytest.raises(MessageRefused, match=r"client 'p1'.*masks of \['linear1.weight'\]"):
-        strategy.check(state, "p1", Bundle(9, tensors={**upload.tensors, name: other}))
+        strategy.check(
+            state, next_from(strategy, "p1"), Bundle(9, tensors={**upload.tensors, name: other})
+        )
     bare = {n: p for n, p in upload.tensors.items() if not n.startswith("gradient.")}
     with pytest.raises(MessageRefused, match=r"round 1.*gradients.*expected \['gradient.linear1"):
-        strategy.check(state, "p1", Bundle(9, tensors=bare))
+        strategy.check(state, next_from(strategy, "p1"), Bundle(9, tensors=bare))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import Run, assert_equal, next_from, people
 from fedsub_client.methods.fedsub_gated import learner
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_client.parts.validation import share_held_back
@@ -474,13 +474,13 @@ def test_what_cannot_be_is_refused(
     run = run_method("fedsub-gated", rounds=10, until=2)
     upload, state = run.uploads[0]["p1"], run.strategy.state
     assert state is not None
-    run.strategy.check(state, "p1", upload)
+    run.strategy.check(state, next_from(run.strategy, "p1"), upload)
     # From round 5 on nobody holds samples back.
     run.strategy.finished_rounds = 9 if "zeros" in what else 2
     given = upload.floats(tensor) * 40 if values is None else np.array(values, np.float32)
     spoilt = Bundle(upload.examples, upload.version, {**upload.tensors, tensor: Floats(given)})
     with pytest.raises(MessageRefused, match=rf"client 'p1', round (3|10): {what}"):
-        run.strategy.check(state, "p1", spoilt)
+        run.strategy.check(state, next_from(run.strategy, "p1"), spoilt)
 
 
 def test_output_rows_that_nobody_sends_are_trained_and_cannot_be_opened(

@@ -12,7 +12,7 @@ import torch
 
 from fedsub.engines import cohort_grid
 from fedsub.testing.hostile_tests import SIX, infect, others_f1
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import Run, assert_equal, people, start_of
 from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
 from fedsub_client.parts import own_sums
 from fedsub_core.closed_form.candidates import Scale
@@ -28,6 +28,7 @@ from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Whole
 from strategies.methods.fedsub_ridge.pooling import counts_as, sum_over
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeStrategy
+from strategies.rounds.context import Sender
 
 RunMethod = Callable[..., Run]
 NAME, CLASSES, FEATURES = "fedsub-ridge", 3, 12
@@ -61,7 +62,7 @@ class Federated:
         self.model = build_model("linear", (FEATURES,), CLASSES)
         self.server = FedSubRidgeStrategy(config.server_settings(NAME))
         self.server.model = self.model
-        self.server.state = self.server.init(self.model)
+        self.server.state = self.server.init(start_of(self.server, self.model))
         sends = METHODS[NAME].sends(self.model, own)
         self.learner = FedSubRidgeLearner(self.model, TrainingSettings(), own, sends)
         self.devices: dict[str, dict[str, torch.Tensor]] = {}
@@ -89,7 +90,7 @@ class Federated:
                 self.devices[client] = {name: t[i : i + 1].clone() for name, t in state.items()}
             sent = dict(sorted(zip(ids, uploads, strict=True)))
             for client, upload in sent.items():
-                self.server.check(self.state, client, upload)
+                self.server.check(self.state, Sender(client, turn), upload)
             self.server.state, _ = self.server.aggregate(self.state, sent, turn)
             said.append(sent)
         return said

@@ -17,10 +17,12 @@ from torch import Tensor
 from fedsub_client.methods.fedsub.lrp import require_support, signed_parts
 from fedsub_client.methods.fedsub.module_relevance import module_sums
 from fedsub_client.methods.fedsub.relevance_pass import RULES, class_sums
+from fedsub_core.backend import for_relevance
 from fedsub_core.cores import each
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels.chains import relevance_sums
+from fedsub_core.kernels.library import Kernels
 from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.model import Model, Params
@@ -61,8 +63,8 @@ def unit_relevance(
     with torch.no_grad():
         if not isinstance(model, Chain):
             sums, logits = _in_blocks(model, params, data, of_class, rule, start)
-        elif (found := _compiled(model, params, data, rule, start)) is not None:
-            sums, logits = found
+        elif (kernels := for_relevance(model.known, data.x).kernels) is not None:
+            sums, logits = _compiled(kernels, model, params, data, rule, start)
         else:
             parts = params if rule == "naive" else signed_parts(model, params)
             if data.x.device.type != "cpu":
@@ -95,13 +97,15 @@ def block_samples(model: Model) -> int:
     return max(LEAST_SAMPLES, BLOCK_VALUES // model.widest)
 
 
-def _compiled(model: Chain, params: Params, data: Stack, rule: str, start: str) -> _Sums | None:
-    """:func:`class_sums` by the compiled kernels; None: they do not know the model."""
+def _compiled(
+    kernels: Kernels, model: Chain, params: Params, data: Stack, rule: str, start: str
+) -> _Sums:
+    """:func:`class_sums` by the compiled kernels."""
     weights, target = RULES.get(rule), start == "target"
     alpha_beta = (weights.alpha, weights.beta) if weights else None
 
-    def sums_of(params: Params, x: Tensor, y: Tensor, counts: Sequence[int]) -> _Sums | None:
-        return relevance_sums(model.known, params, x, y, counts, alpha_beta, target)
+    def sums_of(params: Params, x: Tensor, y: Tensor, counts: Sequence[int]) -> _Sums:
+        return relevance_sums(kernels, model.known, params, x, y, counts, alpha_beta, target)
 
     if max(data.counts) <= PART:
         return sums_of(params, data.x, data.y, data.counts)
@@ -111,14 +115,12 @@ def _compiled(model: Chain, params: Params, data: Stack, rule: str, start: str) 
     for c, count in enumerate(data.counts):
         one = {name: tensor[c : c + 1] for name, tensor in params.items()}
 
-        def part_of(part: slice, c: int = c, one: Params = one) -> _Sums | None:
+        def part_of(part: slice, c: int = c, one: Params = one) -> _Sums:
             y = data.y[c : c + 1, part]
             return sums_of(one, data.x[c : c + 1, part], y, [y.shape[1]])
 
         parts = _equal_parts(count, PART)
         for part, found in zip(parts, each(part_of, parts), strict=True):
-            if found is None:
-                return None
             logits[c, part] = found[1][0]
             for total, more in zip(sums, found[0], strict=True):
                 total[c].add_(more[0])

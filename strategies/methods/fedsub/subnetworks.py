@@ -15,7 +15,6 @@ from fedsub_core.config.settings import ServerSettings
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import LayerWithUnits
-from fedsub_core.models.model import Model
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -25,6 +24,7 @@ from strategies.methods.fedsub.clustering import cluster_classes
 from strategies.methods.fedsub.imputation import impute
 from strategies.methods.fedsub.indices import quality
 from strategies.parts.roster import Roster, RosterMemory
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
 
@@ -44,34 +44,35 @@ class SubnetworkStrategy(PersonalizedStrategy):
         super().__init__(settings, on_round)
         self._roster = RosterMemory()
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return an empty cache."""
-        nobody, size = Roster(()), prototype_size(model, self.hyper)
-        return Cache.empty(nobody, model, size).state() | no_clusters(0, model.classes, size)
+        model, size = start.model, prototype_size(start.model, self.hyper)
+        nobody = Cache.empty(Roster(()), model, size).state()
+        return nobody | no_clusters(0, model.classes, size)
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand a subnetwork and a prototype for every class that the client holds."""
         held = upload.bits(CLASSES)
         if not held.any():
-            raise self.refuse(client, "classes", "none", "at least one")
+            raise sender.refuse("classes", "none", "at least one")
         scores = upload.floats(SCORE)
         most = upload.examples if "samples" in self.hyper.score else 1
         # A lossy encoding may round up.
         if not ((scores >= 0) & (scores <= 1.01 * most)).all() or scores[~held].any():
             expected = f"0 to {most}, and 0 for classes without a subnetwork"
-            raise self.refuse(client, "scores", scores.tolist(), expected)
+            raise sender.refuse("scores", scores.tolist(), expected)
         for layer in self.model.affine[: self.hyper.depth or None]:
             masks = upload.bits(layer.name + MASKS)
             came = [upload.part(rows.name).at.held(masks.shape[1:]) for rows in layer.rows]
             if masks[~held].any() or any((masks.any(0) & ~rows).any() for rows in came):
                 expected = "of classes held, a subset of the layer's rows"
-                raise self.refuse(client, f"masks of layer {layer.name}", "other units", expected)
+                raise sender.refuse(f"masks of layer {layer.name}", "other units", expected)
         sent = np.zeros_like(held)
         if PROTOTYPES in upload.tensors:
             sent = upload.part(PROTOTYPES).at.held(held.shape)
-        if (sent != held).any() and (sent.any() or not self._holds(state, client, upload)):
+        if (sent != held).any() and (sent.any() or not self._holds(state, sender.client, upload)):
             got, labels = sent.nonzero()[0].tolist(), held.nonzero()[0].tolist()
-            raise self.refuse(client, "prototypes of classes", got, f"all of {labels}")
+            raise sender.refuse("prototypes of classes", got, f"all of {labels}")
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

@@ -10,7 +10,6 @@ from torch import Tensor
 from fedsub_core.methods.fedsub import SHARES, prototype_size
 from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, MOST, TEMPERATURE, judges, names
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.methods.fedsub.cache import CLIENTS, Cache
@@ -20,6 +19,7 @@ from strategies.methods.fedsub.subnetworks import SubnetworkStrategy, no_cluster
 from strategies.methods.fedsub_gated.fusion import annealed, everybodys, fuse_layer
 from strategies.methods.fedsub_gated.gate import GATES, WEIGHTS, Gate
 from strategies.parts.roster import Roster
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
 
@@ -29,38 +29,38 @@ class FedSubGatedStrategy(SubnetworkStrategy):
     State: FedSub's, with ``shares.<layer>`` in the cache, and the gate's.
     """
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return an empty cache and a gate that knows nothing."""
-        size = prototype_size(model, self.hyper)
-        hidden = [layer.name for layer in model.affine[: self.hyper.depth or None]]
-        hidden = [name for name in hidden if name != model.affine[-1].name]
-        cache = Cache.empty(Roster(()), model, size, hidden)
+        size = prototype_size(start.model, self.hyper)
+        hidden = [layer.name for layer in start.model.affine[: self.hyper.depth or None]]
+        hidden = [name for name in hidden if name != start.model.affine[-1].name]
+        cache = Cache.empty(Roster(()), start.model, size, hidden)
         gate = Gate.even(len(names(self.hyper)))
-        return cache.state() | no_clusters(0, model.classes, size) | gate.state()
+        return cache.state() | no_clusters(0, start.model.classes, size) | gate.state()
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand what FedSub does, shares, and sums that can be."""
-        super().check(_fedsubs(state), client, upload)
+        super().check(_fedsubs(state), sender, upload)
         for name in [n for n in upload.tensors if n.endswith(SHARES)]:
             layer = name.removesuffix(SHARES)
             shares = upload.floats(name)
             # Lossy encodings round.
             if not (abs(shares - 0.5) <= 0.6).all():
                 got = f"{shares.min():g} to {shares.max():g}"
-                raise self.refuse(client, f"shares of layer {layer}", got, "0 to 1")
+                raise sender.refuse(f"shares of layer {layer}", got, "0 to 1")
         sums = upload.floats(GATE)
-        most, turn = float(sums[-1]), self.turn(self.finished_rounds + 1)
+        most, turn = float(sums[-1]), sender.turn
         if sums.any() and not judges(self.hyper, turn.round, turn.rounds):
             expected = "zeros: no sample is held back in this round"
-            raise self.refuse(client, "gate", sums.tolist(), expected)
+            raise sender.refuse("gate", sums.tolist(), expected)
         if not 0 <= most <= upload.examples or (sums < 0).any() or sums[:-1].sum() > 1.001 * most:
             expected = f"sums of at least 0 and a count of 0 to {upload.examples}, as the sums' sum"
-            raise self.refuse(client, "gate", sums.tolist(), expected)
+            raise sender.refuse("gate", sums.tolist(), expected)
         curves = upload.floats(CURVES) if self.hyper.calibrate else sums[:0]
         if (abs(curves) > 1.001 * MOST * most).any():
             got = f"{curves.min():g} to {curves.max():g}"
             expected = f"at most {MOST:g} for each of {most:g} samples, either way"
-            raise self.refuse(client, CURVES, got, expected)
+            raise sender.refuse(CURVES, got, expected)
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

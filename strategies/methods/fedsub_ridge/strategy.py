@@ -6,7 +6,6 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 
 import numpy as np
@@ -19,7 +18,6 @@ from fedsub_core.closed_form.sums import UNIT, Statistics
 from fedsub_core.methods import fedsub_ridge as card
 from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
@@ -45,6 +43,7 @@ from strategies.methods.fedsub_ridge.people import (
 )
 from strategies.methods.fedsub_ridge.people import without as without_person
 from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
 
@@ -63,11 +62,11 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
     and the number of releases, int64 [1] each.
     """
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return sums over nobody."""
-        features = prod(model.input_shape)
+        features = prod(start.model.input_shape)
         return {
-            **sums_of_all(nobodys(features, model.classes), features),
+            **sums_of_all(nobodys(features, start.model.classes), features),
             POOLED: torch.zeros(card.equations(self.hyper), dtype=torch.float64),
             VERSIONS: torch.zeros(2, dtype=torch.int64),
             **(self._ledger() if self.hyper.noise else {}),
@@ -84,12 +83,12 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             for client, one in known.items()
         ]
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """See :mod:`strategies.methods.fedsub_ridge.checks`."""
-        refuse = partial(self.refuse, client)
+        refuse = sender.refuse
         if upload.tensors.keys() - {EQUATIONS}:
             check_sums(upload, refuse)
-        elif facts(state, client) is None:
+        elif facts(state, sender.client) is None:
             raise refuse("sums", "none", "a person's own in the first answer")
         if EQUATIONS in upload.tensors:
             classes = self.model.classes

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from flwr.common.config import flatten_dict, parse_config_args
 
-from fedsub.deploy.flower_app import COMPONENTS, write_app
+from fedsub.deploy.flower_app import COMPONENTS, TABLE, write_app, write_defaults
 from fedsub.deploy.flower_process import (
     as_setting,
     flower_environment,
@@ -22,6 +22,7 @@ from fedsub_core.config.run_config import from_flat, read_config, to_flat
 from fedsub_core.errors import RunError
 from fedsub_core.options import Value
 
+ROOT = Path(__file__).resolve().parents[3]
 SETTINGS: dict[str, Value] = {
     "rounds": 2,
     "lr": 1.0,
@@ -80,3 +81,19 @@ def test_ports_differ_and_programs_are_there() -> None:
     assert Path(flower_program("flower-superlink")).is_file()
     with pytest.raises(RunError, match="no such program"):
         flower_program("flower-nothing")
+
+
+def test_fedsubs_own_app_has_what_the_command_writes(tmp_path: Path) -> None:
+    """So that an option is declared once: pyproject.toml follows."""
+    own, path = (ROOT / "pyproject.toml").read_text(encoding="utf-8"), tmp_path / "pyproject.toml"
+    path.write_text(own, encoding="utf-8")
+    write_defaults(path)
+    assert path.read_text(encoding="utf-8") == own, "run `fedsub deploy defaults pyproject.toml`"
+    path.write_text(f"[a]\nb = 1\n\n{TABLE}\nlr = 7.0\nnone = 3\n", encoding="utf-8")
+    write_defaults(path)
+    found, ours = tomllib.loads(path.read_text(encoding="utf-8")), tomllib.loads(own)
+    assert found["a"] == {"b": 1}
+    assert found["tool"]["flwr"]["app"]["config"] == ours["tool"]["flwr"]["app"]["config"]
+    path.write_text("[a]\n", encoding="utf-8")
+    with pytest.raises(RunError, match=r"got no table \[tool.flwr.app.config\]"):
+        write_defaults(path)

@@ -53,6 +53,7 @@ FEDSUB = MethodSummary(
     worse_than_local=0.4,
     seconds=3.0,
     memory=250_000_000,
+    backend="kernels",
 )
 LOCAL = replace(
     FEDSUB,

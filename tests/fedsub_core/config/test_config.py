@@ -204,7 +204,7 @@ def test_every_room_gets_its_own_settings() -> None:
     config = read_config(None, keys | {"train-share": 0.2, "lr-decay": 0.5, "ditto.lam": 0.3})
     device, server = config.device_settings("ditto"), config.server_settings("ditto")
     assert (device.training.lr, device.training.lr_decay) == (0.1, 0.5)
-    assert device.split == SplitSettings("unseen", 0.3, 0.2, 4)
+    assert device.split == SplitSettings("unseen", train_share=0.2, seed=4)
     assert device.hyper.lam == server.hyper.lam == 0.3
     assert (server.rounds.rounds, server.rounds.seed, device.seed) == (9, 4, 4)
     assert server.rounds.unseen == UnseenSettings(0.2, 5)
@@ -295,7 +295,7 @@ def test_a_class_is_described_once() -> None:
 
 def test_describe() -> None:
     options = {o.key: o for o in describe(RunConfig)}
-    assert list(options)[:4] == ["data", "method", "beside", "rounds"]
+    assert list(options)[:4] == ["data", "method", "beside", "model"]
     assert options["test-share"].type is float
     assert options["split"].choices == ("auto", "stratified", "blocked", "unseen")
     assert options["split"].default == "auto"

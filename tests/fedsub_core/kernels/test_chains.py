@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedsub_core.backend import for_passes, for_relevance
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
 from fedsub_core.kernels.chains import Params, forward, relevance_sums
@@ -98,7 +99,7 @@ def test_a_forward_pass_is_pytorchs(
     params, x = model.init(3, seed=2), samples(model)
     for part in (x, x[:, 1:34], x[:, :1], x[:1].expand(3, *x.shape[1:])):
         with torch.no_grad():
-            assert forward(model.known, params, part) is not None
+            assert for_passes(model.known, part).name == "kernels"
             found = model.forward(params, part)
         assert found.shape[2:] == model.output_shape
         torch.testing.assert_close(found, by_torch(model, params, part), atol=1e-5, rtol=1e-4)
@@ -113,11 +114,11 @@ def test_instruction_sets_give_the_same_bits(
     y = torch.arange(x.shape[1]).expand(3, -1) % model.classes
     for variant in {offered(variant) for variant in FUSED}:
         monkeypatch.setenv(library.VARIABLE, variant)
-        with torch.no_grad():
-            made = forward(model.known, params, x)
-        of_rule = relevance_sums(model.known, params, x, y, [97, 5, 64], (2, 1), False)
-        assert made is not None and of_rule is not None
-        found.append([made, *of_rule[0], of_rule[1]])
+        chosen = library.kernels()
+        assert chosen is not None and chosen.variant == variant
+        made = forward(chosen, model.known, params, x)
+        sums, logits = relevance_sums(chosen, model.known, params, x, y, [97, 5, 64], (2, 1), False)
+        found.append([made, *sums, logits])
     for others in found[1:]:
         assert all(map(torch.equal, found[0], others))
 
@@ -146,15 +147,25 @@ def test_what_is_no_number_stays_none(kernels: library.Kernels) -> None:
 def test_pytorch_computes_what_the_kernels_cannot(kernels: library.Kernels) -> None:
     model = MODELS["odd"]
     params, x = model.init(3, seed=2), samples(model)
-    assert forward(model.known, params, x) is None, "autograd would learn nothing of it"
+    assert str(for_passes(model.known, x)) == "pytorch (autograd follows)"
+    learnt = {name: tensor.requires_grad_() for name, tensor in model.init(3, seed=2).items()}
+    assert model.forward(learnt, x).requires_grad
     with torch.no_grad():
         doubles = {name: tensor.double() for name, tensor in params.items()}
-        assert forward(model.known, doubles, x.double()) is None
-        assert forward((), params, x) is None
+        assert str(for_passes(model.known, x.double())) == "pytorch (numbers are float64)"
+        assert str(for_passes((), x)) == "pytorch (the kernels do not know all layers)"
         assert model.forward(doubles, x.double()).dtype == torch.float64
+        with library.switched_off():
+            assert str(for_passes(model.known, x)) == "pytorch (there are no compiled kernels here)"
     signed = Chain((Linear("a", 4, 17), Linear("b", 5, 4)), (17,))
-    given = signed.known, signed.init(3, 0), x, torch.zeros(3, 97, dtype=torch.int64), [97] * 3
-    assert relevance_sums(*given, (2, 1), False) is None, "what b sees may be negative"
+    assert str(for_relevance(signed.known, x)) == "pytorch (what a layer sees may be negative)"
+    assert str(for_relevance(MODELS["cnn1d"].known, x)) == "kernels"
+    assert (
+        str(for_relevance(MODELS["its body"].known, x))
+        == "pytorch (the last layer makes no logits)"
+    )
+    pooled = known((Pool("max", (2,)), Flatten(), Linear("a", 3, 8)), (2, 8))
+    assert str(for_relevance(pooled, x)) == "pytorch (the first layer has no units)"
 
 
 def offered(variant: str) -> str:
@@ -168,21 +179,26 @@ def offered(variant: str) -> str:
     return variant
 
 
-def test_what_does_not_fit_is_pytorchs_to_refuse(kernels: library.Kernels) -> None:
-    """Nothing is checked in C."""
+def test_what_does_not_fit_is_refused(kernels: library.Kernels) -> None:
+    """Sizes of tensors are held in Python, which knows them, all else in C."""
     model = MODELS["odd"]
     params, x = model.init(3, seed=2), samples(model)
     y, counts = torch.zeros(3, 97, dtype=torch.int64), [97, 97, 97]
-    with torch.no_grad():
-        assert forward(model.known, params, x[:, :, :9]) is None
-        assert forward(model.known, params, x[:2]) is None
-        assert forward(model.known, model.init(1, 0), x) is None
-        assert forward(model.known, params | {"linear2.bias": torch.zeros(3, 20)}, x) is None
-        assert relevance_sums(model.known, params, x, y + 5, counts, None, False) is None
-        assert relevance_sums(model.known, params, x, y - 1, counts, None, False) is None
-        assert relevance_sums(model.known, params, x, y[:, :9], counts, None, False) is None
-        assert relevance_sums(model.known, params, x, y, [98, 97, 97], None, False) is None
-        assert relevance_sums(model.known, params, x, y, counts, None, False) is not None
+    of = kernels, model.known
+    for wrong in (
+        (params, x[:, :, :9]),
+        (params, x[:2]),
+        (model.init(1, 0), x),
+        (params | {"linear2.bias": torch.zeros(3, 20)}, x),
+    ):
+        with pytest.raises(ValueError, match=r"got shape .*, expected \d+ numbers of \d clients"):
+            forward(*of, *wrong)
+    with pytest.raises(ValueError, match="expected 97 numbers of 3 clients"):
+        relevance_sums(*of, params, x, y[:, :9], counts, None, False)
+    for classes, many in ((y + 5, counts), (y - 1, counts), (y, [98, 97, 97]), (y, [-1, 97, 97])):
+        with pytest.raises(ValueError, match="expected counts, orders and classes within"):
+            relevance_sums(*of, params, x, classes, many, None, False)
+    assert relevance_sums(*of, params, x, y, counts, None, False)
 
 
 def test_no_number_in_a_window_or_an_answer_is_passed_on(kernels: library.Kernels) -> None:
@@ -195,5 +211,5 @@ def test_no_number_in_a_window_or_an_answer_is_passed_on(kernels: library.Kernel
             assert model.forward(params, broken)[0, 0].isnan().all()
     params["linear2.bias"][1, 2] = torch.nan
     y = torch.zeros(3, 97, dtype=torch.int64)
-    found = relevance_sums(model.known, params, x, y, [97] * 3, (2, 1), False)
-    assert found is not None and found[0][0][1, 0].isnan().all()
+    sums, _ = relevance_sums(kernels, model.known, params, x, y, [97] * 3, (2, 1), False)
+    assert sums[0][1, 0].isnan().all()

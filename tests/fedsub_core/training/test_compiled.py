@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from fedsub_client.methods.fedsub.relevance import unit_relevance
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
@@ -27,7 +28,6 @@ from fedsub_core.training import (
     Turn,
     train,
 )
-from fedsub_core.training.compiled import descend
 from fedsub_core.training.gradients import Gradient
 
 from .every_objective import objectives
@@ -161,12 +161,29 @@ def test_who_has_no_samples_trains_nothing(random_stack: MakeStack) -> None:
         assert all(torch.equal(trained[name][0], t[0]) for name, t in start.items())
 
 
-def test_samples_that_do_not_fit_are_pytorchs_to_refuse(random_stack: MakeStack) -> None:
+def test_nobody_has_samples(random_stack: MakeStack) -> None:
+    """A device whose part of the data is empty."""
+    model = MODELS["cnn"]
+    data, start = random_stack(model, (1, 1)), model.init(2, seed=0)
+    none = replace(data, counts=(0, 0))
+    trained, loss = train(model, start, none, TURN, TrainingSettings())
+    assert loss.isnan().all()
+    assert all(torch.equal(trained[name], t) for name, t in start.items())
+    with torch.no_grad():
+        assert model.forward(start, data.x[:, :0]).shape == (2, 0, model.classes)
+    related, logits = unit_relevance(model, start, none, "lrp-a2b1", "logits")
+    assert not any(t.any() for t in related.values()) and not logits.any()
+
+
+def test_what_does_not_fit_is_refused(random_stack: MakeStack) -> None:
     model, settings = MODELS["mlp"], TrainingSettings()
     data, params = random_stack(model), model.init(len(COUNTS), seed=0)
-    for wrong in (replace(data, y=data.y + 5), replace(data, x=data.x[..., :9])):
-        with pytest.raises((RuntimeError, IndexError)):
-            train(model, params, wrong, TURN, settings)
+    with pytest.raises(ValueError, match="expected counts, orders and classes within"):
+        train(model, params, replace(data, y=data.y + 5), TURN, settings)
+    with pytest.raises(ValueError, match=r"got shape \[4, 100, 9\], expected 1700 numbers of 4"):
+        train(model, params, replace(data, x=data.x[..., :9]), TURN, settings)
+    with pytest.raises(ValueError, match=r"got torch.float64 on cpu, expected torch.float32"):
+        train(model, {n: t.double() for n, t in params.items()}, data, TURN, settings)
     with pytest.raises(RuntimeError, match=r"dtype|type"):
         train(model, params, replace(data, x=data.x.double()), TURN, settings)
 
@@ -192,8 +209,17 @@ def test_a_model_that_diverged_says_so(model: Chain, random_stack: MakeStack) ->
     assert found.loss.isnan().any()
 
 
-@pytest.mark.parametrize("what", ["image", "two pulls", "adam", "clipped", "doubles"])
-def test_the_rest_is_pytorchs(what: str, random_stack: MakeStack) -> None:
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("image", "the kernels do not know all layers"),
+        ("two pulls", "the objective has more than one Pull"),
+        ("adam", "the optimiser is adam"),
+        ("clipped", "gradients are clipped"),
+        ("doubles", "numbers are float64"),
+    ],
+)
+def test_the_rest_is_pytorchs(what: str, why: str, random_stack: MakeStack) -> None:
     image = Chain((Conv("linear1", 5, 2, (3, 2), (1, 1), (0, 0)), Flatten()), (2, 3, 2))
     model = image if what == "image" else MODELS["mlp"]
     params, data, settings = model.init(len(COUNTS), 0), random_stack(model), TrainingSettings()
@@ -207,9 +233,8 @@ def test_the_rest_is_pytorchs(what: str, random_stack: MakeStack) -> None:
     if what == "doubles":
         data = replace(data, x=data.x.double())
         params = {name: tensor.double() for name, tensor in params.items()}
-    gradient = Gradient(model, objective)
-    given = gradient, params, data, TURN, settings
-    assert descend(*given, epochs=1, phase="", steps=None) is None
+    answer = Gradient(model, objective).trained_by(data.x, settings)
+    assert str(answer) == f"pytorch ({why})" and answer.kernels is None
     before = {name: tensor.clone() for name, tensor in params.items()}
     train(model, params, data, TURN, settings, objective=objective)
     assert all(torch.equal(before[name], params[name]) for name in params)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fedsub.testing.runs import start_of
 from fedsub_core.config.run_config import read_config
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
 from fedsub_core.models.chain import Chain
@@ -27,7 +28,7 @@ def strategy_of(model: Chain = MODEL, **hyper: Value) -> FedSubStrategy:
     config = read_config(None, {"beside": "", "threads": 1, **keys})
     strategy = FedSubStrategy(config.server_settings("fedsub"))
     strategy.model = model
-    strategy.state = strategy.init(model)
+    strategy.state = strategy.init(start_of(strategy, model))
     return strategy
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsub.testing.runs import next_from
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
 from fedsub_core.turn import Turn
@@ -67,7 +68,9 @@ def fewer_masks(upload: Bundle) -> Bundle:
 def test_a_fitting_upload_passes(change: Change) -> None:
     strategy = strategy_of()
     assert strategy.state is not None
-    strategy.check(strategy.state, "anna", change(upload_of([0, 2], version=7)))
+    strategy.check(
+        strategy.state, next_from(strategy, "anna"), change(upload_of([0, 2], version=7))
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,9 @@ def test_what_does_not_fit_is_refused(change: Change, what: str) -> None:
     strategy.finished_rounds = 4
     assert strategy.state is not None
     with pytest.raises(MessageRefused) as caught:
-        strategy.check(strategy.state, "anna", change(upload_of([0, 2], version=7)))
+        strategy.check(
+            strategy.state, next_from(strategy, "anna"), change(upload_of([0, 2], version=7))
+        )
     assert str(caught.value).startswith(f"client 'anna', round 5: {what}")
 
 
@@ -129,10 +134,10 @@ def test_prototypes_may_be_left_out_where_the_server_holds_their_version(
     upload = replace(upload_of(labels), version=version)
     assert PROTOTYPES not in upload.tensors and upload.bits(CLASSES).sum() == len(labels)
     if known:
-        strategy.check(state, client, upload)
+        strategy.check(state, next_from(strategy, client), upload)
         return
     with pytest.raises(MessageRefused, match=r"prototypes of classes: got \[\], expected all of"):
-        strategy.check(state, client, upload)
+        strategy.check(state, next_from(strategy, client), upload)
 
 
 @pytest.mark.parametrize("labels", [(0,), (1,), (0, 1, 2)])
@@ -143,9 +148,9 @@ def test_prototypes_that_are_sent_are_of_all_classes_held_whatever_the_server_ho
     assert strategy.state is not None
     fitting = upload_of([0, 2], version=7)
     state, _ = strategy.aggregate(strategy.state, {"anna": fitting}, Turn(1, 2, 0))
-    strategy.check(state, "anna", fitting)
+    strategy.check(state, next_from(strategy, "anna"), fitting)
     with pytest.raises(MessageRefused, match=r"expected all of \[0, 2\]"):
-        strategy.check(state, "anna", prototypes_of(*labels)(fitting))
+        strategy.check(state, next_from(strategy, "anna"), prototypes_of(*labels)(fitting))
 
 
 class ReadRosters:
@@ -171,12 +176,12 @@ def test_the_roster_is_read_once_however_many_uploads_are_checked(
     state, _ = strategy.aggregate(strategy.state, uploads, Turn(1, 2, 0))
     reads = ReadRosters(monkeypatch)
     for client in clients:
-        strategy.check(state, client, replace(upload_of([0]), version=7))
+        strategy.check(state, next_from(strategy, client), replace(upload_of([0]), version=7))
     assert reads.count == 1
     state, _ = strategy.aggregate(state, uploads, Turn(2, 2, 0))
     before = reads.count
     for client in clients:
-        strategy.check(state, client, replace(upload_of([0]), version=7))
+        strategy.check(state, next_from(strategy, client), replace(upload_of([0]), version=7))
     assert reads.count == before + 1
 
 
@@ -203,6 +208,6 @@ def test_scores_that_count_samples_end_at_the_samples() -> None:
     assert strategy.state is not None
     upload = upload_of([0, 2], version=7)
     count = upload.examples
-    strategy.check(strategy.state, "anna", scored(count, 0, 1)(upload))
+    strategy.check(strategy.state, next_from(strategy, "anna"), scored(count, 0, 1)(upload))
     with pytest.raises(MessageRefused, match=f"expected 0 to {count}"):
-        strategy.check(strategy.state, "anna", scored(count + 1, 0, 1)(upload))
+        strategy.check(strategy.state, next_from(strategy, "anna"), scored(count + 1, 0, 1)(upload))

@@ -1,0 +1,85 @@
+"""Driving a method's rounds, from where its database left off, in a simulation and in an app."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from flwr.serverapp import Grid
+
+from fedsub_core.metrics import MetricRow
+from fedsub_server.resuming import SERVER
+from fedsub_server.rundb import RunDatabase
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
+
+
+class ClientStates(Protocol):
+    """Clients whose states are kept with the run's: those of a simulation in one process."""
+
+    def state(self) -> dict[str, State]:
+        """Return every client's state, ``client/<id>`` to named tensors."""
+
+    def load_state(self, state: Mapping[str, State]) -> None:
+        """Inverse of :meth:`state`."""
+
+
+class Checkpoints:
+    """Writes a run's state and metrics at most every `seconds`, and after the last round.
+
+    A run that is killed in between repeats the rounds since the last checkpoint, to the same
+    numbers: every random stream is derived from its round.
+    """
+
+    def __init__(
+        self,
+        database: RunDatabase,
+        rounds: int,
+        clients: ClientStates | None,
+        seconds: float,
+        progress: Callable[[int], None],
+    ) -> None:
+        self.database, self.rounds, self.clients = database, rounds, clients
+        self.seconds, self.progress = seconds, progress
+        self._rows: list[MetricRow] = []
+        self._last = time.monotonic()
+
+    def __call__(self, round: int, state: State, rows: Sequence[MetricRow]) -> None:
+        """Take note of a finished round."""
+        self._rows += rows
+        if time.monotonic() - self._last >= self.seconds or round == self.rounds:
+            clients = {} if self.clients is None else self.clients.state()
+            self.database.commit(round, {SERVER: state, **clients}, self._rows)
+            self._rows = []
+            self._last = time.monotonic()
+        self.progress(round)
+
+
+def drive(
+    strategy: PersonalizedStrategy,
+    grid: Grid,
+    database: RunDatabase,
+    *,
+    clients: ClientStates | None = None,
+    seconds: float = 0.0,
+    progress: Callable[[int], None],
+) -> int:
+    """Run the rounds that are left; return how many had been finished before.
+
+    Parameters
+    ----------
+    clients : whose states are kept in the database, too; None: real devices keep their own.
+    seconds : between two commits; 0: each round is committed before the next one begins.
+    progress : told the round that the run goes on from, and every one that is finished.
+    """
+    finished, state = database.load()
+    if finished:
+        strategy.resume(finished, dict(state.pop(SERVER, {})))
+        if clients is not None:
+            clients.load_state(state)
+    progress(finished)
+    rounds = strategy.settings.rounds.rounds
+    strategy.on_round = Checkpoints(database, rounds, clients, seconds, progress)
+    strategy.start(grid)
+    return finished
