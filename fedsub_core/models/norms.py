@@ -9,7 +9,7 @@ normalisation, with one person's samples instead of everybody's).
 
 from __future__ import annotations
 
-from functools import cache
+from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -20,10 +20,16 @@ from fedsub_core.errors import ConfigError
 NORMS = AVERAGED, LOCAL, STATIC = "averaged", "local", "static"
 
 
-@cache
+#: What was found in modules that are still in use.
+_FOUND: WeakKeyDictionary[nn.Module, tuple[str, ...]] = WeakKeyDictionary()
+
+
 def batch_norms(module: nn.Module) -> tuple[str, ...]:
     """Return names of the layers that keep running statistics."""
-    return tuple(name for name, layer in module.named_modules() if _tracks(layer))
+    if (found := _FOUND.get(module)) is None:
+        found = tuple(name for name, layer in module.named_modules() if _tracks(layer))
+        _FOUND[module] = found
+    return found
 
 
 def statistics(module: nn.Module) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -188,6 +190,18 @@ def test_it_can_be_sent_to_a_process_cut_and_narrowed_again() -> None:
     first = model.init(1, 0)["lstm.weight_hh_l0"]
     rows = inner["lstm.weight_hh_l0"].take(places["lstm.weight_hh_l0"].take(first, 1), 1)
     assert torch.equal(least.init(1, 0)["lstm.weight_hh_l0"], rows)
+
+
+@pytest.mark.parametrize("name", ["digit5-cnn", "lstm"])
+def test_it_holds_nothing_of_the_whole_model(name: str) -> None:
+    whole = model_of(name)
+    assert isinstance(whole, TorchModel)
+    module = weakref.ref(whole.module)
+    small, places = whole.narrow(first_units(whole, 0.25))
+    train(small, taken(whole.init(1, 0), places), samples(small, 8), TURN, SETTINGS)
+    del whole
+    gc.collect()
+    assert module() is None and small.full_bytes
 
 
 def multiplications(model: Model) -> int:
