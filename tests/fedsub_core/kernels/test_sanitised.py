@@ -21,7 +21,7 @@ WATCHED = "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omi
 #: As ``setup.py`` has them, but for speed.
 FLAGS = "-O1", "-g", "-std=gnu11", "-ffp-contract=fast", "-Wno-psabi", "-fPIC", "-shared"
 #: How many random chains, and seconds at most.
-CHAINS, LIMIT = 90, 300
+CHAINS, LIMIT = 90, 900
 
 #: What a copy is broken by, and what is then found: one number too many is read of the last sample,
 #: the buffer of a layer's biases is one unit too long, a count leaves what numbers can be.
