@@ -84,7 +84,7 @@ UNKNOWN_AND_WRONG = [
     ("batch_size = 3", "unknown key 'batch_size'. Did you mean 'batch-size'?"),
     ('fusion = "avg"', "Did you mean 'fedsub.fusion'?"),
     ("[fedsub]\ndepht = 1", "unknown key 'fedsub.depht'. Did you mean 'fedsub.depth'?"),
-    ("[local]\nmu = 1.0", "Known keys of method 'local': local.tested."),
+    ("[local]\nmu = 1.0", "Known keys of method 'local': local.tested, local.smooth."),
     ("[dittoo]\nmu = 1.0", "unknown key 'dittoo.mu'."),
     ("[dittoo]", "unknown key 'dittoo'."),
     ("fedsub = 3", "unknown key 'fedsub'."),
