@@ -54,6 +54,9 @@ class CohortGrid(SimulationGrid):
     nodes : of the clients, in the order of :func:`by_size`; None: from 1.
     """
 
+    #: Messages to its clients need not be written; those that are, such as Flower's own, are read.
+    by_reference = True
+
     def __init__(
         self,
         settings: DeviceSettings,
