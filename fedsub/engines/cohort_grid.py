@@ -54,7 +54,7 @@ class CohortGrid(SimulationGrid):
     nodes : of the clients, in the order of :func:`by_size`; None: from 1.
     """
 
-    #: Messages to its clients need not be written; those that are, such as Flower's own, are read.
+    #: Its clients are of this process; written messages, such as other strategies', are read, too.
     by_reference = True
 
     def __init__(

@@ -108,7 +108,8 @@ class Cache:
             sent.at.put(own["prototypes"], sent.values)
         for name in [n.removesuffix(MASKS) for n in upload.tensors if n.endswith(MASKS)]:
             layer, rows = upload.part(name), own[f"rows.{name}"]
-            rows[:] = layer.at.spread(layer.values, rows.shape)
+            rows.fill(0)
+            layer.at.put(rows, layer.values)
             own[f"masks.{name}"][:] = upload.bits(name + MASKS)
             if f"shares.{name}" in own:
                 own[f"shares.{name}"][:] = upload.floats(name + SHARES)

@@ -95,7 +95,7 @@ def test_what_is_for_somebody_else_is_refused_by_reference_too(other: str) -> No
     envelope = {
         "client": Envelope("bert", 1, ONE),
         "round": Envelope("anna", 2, ONE),
-        "declaration": Envelope("anna", 1, ONE | {"weight": dense((3, 2))}),
+        "declaration": Envelope("anna", 1, {**ONE, "weight": dense((3, 2))}),
         "limit": Envelope("anna", 1, ONE, limit=20),
     }[other]
     sent = compose_upload(upload(), Address("anna", 1), ONE)
