@@ -59,7 +59,7 @@ class FedSubClient(NumPyClient):
         received = self.cohort.decode(0, _payload(parameters), told.turn.round)
         uploads, reports = self.cohort.fit(told.turn, told.scaling, [0], [received])
         self.report = reports[0]
-        payload = self.cohort.encode(0, uploads[0], received, told.turn.round)
+        payload = self.cohort.encode(0, uploads[0], received, told.turn.round).to_bytes()
         state = self.cohort.in_use(told.turn, told.scaling)
         self.model = self.cohort.learner.predicted_by(state)
         values = dict(exchange.metrics_record(self.assess(told))) if told.also_evaluate else {}

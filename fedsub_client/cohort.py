@@ -39,11 +39,12 @@ from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle, Declaration
-from fedsub_core.wire.codec import Address, decode_download, encode_upload
+from fedsub_core.wire.codec import Address, compose_upload, decode_download
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
+from fedsub_core.wire.unwritten import Unwritten
 
 NOTHING = Bundle()
 
@@ -183,7 +184,9 @@ class Cohort:
 
     # What goes over the wire.
 
-    def decode(self, i: int, payload: bytes, round: int, last: LastTensors | None = None) -> Bundle:
+    def decode(
+        self, i: int, payload: bytes | Unwritten, round: int, last: LastTensors | None = None
+    ) -> Bundle:
         """Decode the `i`-th client's download; `last`: what another of the cohort was sent.
 
         Raises
@@ -202,7 +205,7 @@ class Cohort:
         )
         return decode_download(payload, envelope, last)
 
-    def encode(self, i: int, upload: Bundle, received: Bundle, round: int) -> bytes:
+    def encode(self, i: int, upload: Bundle, received: Bundle, round: int) -> Unwritten:
         """Encode the `i`-th client's upload, and remember what the server will then hold."""
         reference = self.references[i]
         if (
@@ -212,7 +215,7 @@ class Cohort:
         ):
             reference.forget()  # server and device do not hold the same: start anew
         address = Address(self.clients[i].client, round)
-        return encode_upload(upload, address, self.learner.sends, self.wire.upload, reference)
+        return compose_upload(upload, address, self.learner.sends, self.wire.upload, reference)
 
     # What is computed.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from flwr.app import Error, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import Error, Message, MessageType, RecordDict
 
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_core.errors import MessageRefused
@@ -13,6 +14,7 @@ from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.handed import answer, content_of
 
 #: The place in its cohort of each client that is asked, and its message.
 Asked = list[tuple[int, Message]]
@@ -40,11 +42,14 @@ def _read(cohort: Cohort, asked: Asked) -> tuple[list[_Read], list[Message]]:
     """Read each client's message; one whose download is refused is answered with an error."""
     good: list[_Read] = []
     errors: list[Message] = []
-    last = LastTensors()
+    last, record, told = LastTensors(), None, None
     for i, message in asked:
-        told = exchange.read_instructions(message.content.config_records[exchange.TURN])
+        content = content_of(message)
+        if told is None or content[exchange.TURN] is not record:
+            record = content[exchange.TURN]
+            told = exchange.read_instructions(record)
         try:
-            payload = exchange.unpack(message.content)
+            payload = exchange.payload_of(content)
             received = cohort.decode(i, payload, told.turn.round, last)
             good.append(_Read(i, message, told, received))
         except (MessageRefused, ValueError) as error:
@@ -61,12 +66,12 @@ def _train(cohort: Cohort, asked: Asked) -> list[Message]:
     metrics = _metrics(cohort, [(one, NOTHING) for one in good if one.told.also_evaluate])
     for one, upload, report in zip(good, uploads, reports, strict=True):
         payload = cohort.encode(one.place, upload, one.received, told.turn.round)
-        content = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
+        content: dict[str, Any] = {exchange.PAYLOAD: payload}
         if report:
-            content[exchange.REPORT] = MetricRecord(dict(report))
+            content[exchange.REPORT] = dict(report)
         if one.place in metrics:
             content[exchange.METRICS] = metrics[one.place]
-        replies.append(Message(content, reply_to=one.message))
+        replies.append(answer(content, one.message))
     return replies
 
 
@@ -74,12 +79,11 @@ def _evaluate(cohort: Cohort, asked: Asked) -> list[Message]:
     good, replies = _read(cohort, asked)
     metrics = _metrics(cohort, [(one, one.received) for one in good])
     for one in good:
-        content = RecordDict({exchange.METRICS: metrics[one.place]})
-        replies.append(Message(content, reply_to=one.message))
+        replies.append(answer({exchange.METRICS: metrics[one.place]}, one.message))
     return replies
 
 
-def _metrics(cohort: Cohort, asked: list[tuple[_Read, Bundle]]) -> dict[int, MetricRecord]:
+def _metrics(cohort: Cohort, asked: list[tuple[_Read, Bundle]]) -> dict[int, dict[str, float]]:
     """Test the models of some clients, as they are after a bundle; by place in the cohort."""
     if not asked:
         return {}
@@ -87,7 +91,7 @@ def _metrics(cohort: Cohort, asked: list[tuple[_Read, Bundle]]) -> dict[int, Met
     received = [bundle for _, bundle in asked]
     state = cohort.personalised(told.turn, told.scaling, index, received)
     found = cohort.evaluate(told.turn, told.scaling, index, state).clients()
-    return {i: exchange.metrics_record(metrics) for i, metrics in zip(index, found, strict=True)}
+    return {i: exchange.metric_values(metrics) for i, metrics in zip(index, found, strict=True)}
 
 
 ANSWERS: dict[str, Callable[[Cohort, Asked], list[Message]]] = {

@@ -54,6 +54,9 @@ class CohortGrid(SimulationGrid):
     nodes : of the clients, in the order of :func:`by_size`; None: from 1.
     """
 
+    #: Its clients are of this process; written messages, such as other strategies', are read, too.
+    by_reference = True
+
     def __init__(
         self,
         settings: DeviceSettings,

@@ -1,7 +1,8 @@
 """Flower's Grid without a link: messages go to clients of this process, or of workers it calls.
 
-The strategy cannot tell it from a SuperLink: messages go out, replies come back, the payloads are
-the wire's bytes.
+The strategy cannot tell it from a SuperLink: messages go out, replies come back. Where both ends
+are one process (``by_reference``) they are not written, unless somebody looks at them; else the
+payloads are the wire's bytes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class InProcessGrid(Grid):
 
     #: It takes whole lists, and trains them together.
     in_process = True
+    #: Whether messages may be :class:`~fedsub_core.wire.handed.Handed`; written ones always may.
+    by_reference = False
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self._nodes = list(nodes)

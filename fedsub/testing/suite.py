@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fedsub.testing.best_round_tests import BestRoundTests
+from fedsub.testing.by_reference_tests import ByReferenceTests
 from fedsub.testing.card_tests import CardTests
 from fedsub.testing.cohort_tests import CohortTests
 from fedsub.testing.cost_tests import CostTests
@@ -23,6 +24,7 @@ PARTS: tuple[type, ...] = (
     CostTests,
     CohortTests,
     RoundTests,
+    ByReferenceTests,
     PredictionTests,
     BestRoundTests,
     MeanTests,

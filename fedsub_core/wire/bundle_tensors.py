@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from fedsub_core.wire.as_is import AsIs
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Kind, Part, kinds
 from fedsub_core.wire.encoding import FORMATS, Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.references import Reference
 from fedsub_core.wire.tensors import decode_tensor, encode_tensor, followed_inputs
+from fedsub_core.wire.unwritten import Tensor, Tensors
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
@@ -22,7 +25,7 @@ def encode_tensors(
     encoding: Encoding,
     reference: Reference | None = None,
     remember: bool = False,
-) -> bytes:
+) -> Tensors:
     """Return the tensors of a bundle as they stand in a message.
 
     `reference` is what the receiver holds or is owed, and is changed if it shall `remember`.
@@ -33,7 +36,7 @@ def encode_tensors(
         If the bundle is not as declared: a fault of the method.
     """
     kept = {} if reference is None else reference.tensors
-    messages, before = [], dict[str, Part]()
+    encoded, before = list[Tensor](), dict[str, Part]()
     for name, part in bundle.tensors.items():
         one = declared.get(name)
         if one is None or one.kind not in kinds(part):
@@ -43,15 +46,14 @@ def encode_tensors(
             if part.at != replace(part.at, columns=follows):
                 raise ValueError(f"tensor {name!r}: its inputs do not follow {one.follows!r}")
         before[name] = part
-        messages.append(encode_tensor(name, part, one, encoding, kept.get(name), remember))
-    # Fields of a serialised message may be put together: this stands behind the header's.
-    return bytes(pb.Bundle(tensors=messages).SerializeToString())
+        encoded.append(encode_tensor(name, part, one, encoding, kept.get(name), remember))
+    return Tensors(encoded)
 
 
 # What a hostile scale or difference makes infinite or NaN is refused, without a warning.
 @np.errstate(over="ignore", invalid="ignore")
 def decode_tensors(
-    message: pb.Bundle, kept: Reference | None, envelope: Envelope
+    header: pb.Bundle, tensors: Sequence[Tensor], kept: Reference | None, envelope: Envelope
 ) -> dict[str, Part]:
     """Return the tensors of a message, by name; with `kept` they are differences from it.
 
@@ -60,17 +62,20 @@ def decode_tensors(
     MessageRefused
         If one is not as the envelope declares it.
     """
-    if not 0 <= message.numbers < len(FORMATS):
-        raise envelope.refuse("number format", message.numbers, f"0 to {len(FORMATS) - 1}")
-    numbers, declared = FORMATS[message.numbers], envelope.declared
-    if len(message.tensors) > len(declared):  # before anything is made of each
-        raise envelope.refuse("tensors", len(message.tensors), f"{len(declared)} at most")
+    if not 0 <= header.numbers < len(FORMATS):
+        raise envelope.refuse("number format", header.numbers, f"0 to {len(FORMATS) - 1}")
+    numbers, declared = FORMATS[header.numbers], envelope.declared
+    if len(tensors) > len(declared):  # before anything is made of each
+        raise envelope.refuse("tensors", len(tensors), f"{len(declared)} at most")
     taken: dict[str, Part] = {}
-    for tensor in message.tensors:
+    for tensor in tensors:
         name = tensor.name
         if name not in declared or name in taken:
             expected = f"one each of {', '.join(declared) or 'none'}"
             raise envelope.refuse("tensor", repr(name), expected)
+        if isinstance(tensor, AsIs):
+            taken[name] = tensor.read(declared[name], envelope.refuse, envelope.check_numbers)
+            continue
         held = None if kept is None else kept.tensors.get(name)
         taken[name] = decode_tensor(
             tensor, declared, numbers, held, taken, envelope.refuse, envelope.check_numbers
@@ -82,16 +87,18 @@ class LastTensors:
     """The tensors that were decoded last: clients of one process are often sent the same."""
 
     def __init__(self) -> None:
-        self._message, self._tensors = pb.Bundle(), dict[str, Part]()
+        self._sent: Sequence[Tensor] = ()
+        self._numbers, self._tensors = 0, dict[str, Part]()
 
-    def decode(self, message: pb.Bundle, envelope: Envelope) -> dict[str, Part]:
+    def decode(
+        self, header: pb.Bundle, tensors: Sequence[Tensor], envelope: Envelope
+    ) -> dict[str, Part]:
         """Return the tensors of a message without differences; the same objects for the same."""
-        last = self._message
         # How many there are first: a hostile message has millions, which is seen before a look.
-        alike = last.numbers == message.numbers and len(last.tensors) == len(message.tensors)
-        if not (alike and last.tensors == message.tensors):
-            self._tensors = decode_tensors(message, None, envelope)
-            self._message = message
+        alike = self._numbers == header.numbers and len(self._sent) == len(tensors)
+        if not (alike and self._sent == tensors):
+            self._tensors = decode_tensors(header, tensors, None, envelope)
+            self._sent, self._numbers = tensors, header.numbers
         return self._tensors
 
 

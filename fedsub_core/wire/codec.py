@@ -7,6 +7,7 @@ MessageRefused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
@@ -17,6 +18,7 @@ from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, is_frame, open_frame, open_whole
 from fedsub_core.wire.references import Reference
+from fedsub_core.wire.unwritten import Tensor, Tensors, Unwritten
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 SCHEMA_VERSION = 2
@@ -38,7 +40,18 @@ def encode_upload(
     encoding: Encoding = EXACT,
     reference: Reference | None = None,
 ) -> bytes:
-    """Return the bytes of an upload; a device's `reference` becomes that of this round."""
+    """Return the bytes of an upload: :func:`compose_upload`."""
+    return compose_upload(bundle, address, sends, encoding, reference).to_bytes()
+
+
+def compose_upload(
+    bundle: Bundle,
+    address: Address,
+    sends: Declaration,
+    encoding: Encoding = EXACT,
+    reference: Reference | None = None,
+) -> Unwritten:
+    """Return an upload; a device's `reference` becomes that of this round."""
     differences = encoding.delta and reference is not None
     header = pb.Bundle(
         schema_version=SCHEMA_VERSION,
@@ -53,7 +66,7 @@ def encode_upload(
     tensors = encode_tensors(bundle, sends, encoding, reference, remember=True)
     if reference is not None:
         reference.round = address.round
-    return _sealed(header, tensors, encoding)
+    return Unwritten(header, tensors, encoding.zstd)
 
 
 def encode_download(
@@ -62,9 +75,21 @@ def encode_download(
     receives: Declaration,
     encoding: Encoding = EXACT,
     reference: Reference | None = None,
-    tensors: bytes | None = None,
+    tensors: Tensors | None = None,
 ) -> bytes:
-    """Return the bytes of a download.
+    """Return the bytes of a download: :func:`compose_download`."""
+    return compose_download(bundle, address, receives, encoding, reference, tensors).to_bytes()
+
+
+def compose_download(
+    bundle: Bundle,
+    address: Address,
+    receives: Declaration,
+    encoding: Encoding = EXACT,
+    reference: Reference | None = None,
+    tensors: Tensors | None = None,
+) -> Unwritten:
+    """Return a download.
 
     Parameters
     ----------
@@ -87,10 +112,10 @@ def encode_download(
         tensors = encode_tensors(bundle, receives, encoding, reference)
     elif tensors is None:
         tensors = encode_tensors(bundle, receives, encoding)
-    return _sealed(header, tensors, encoding)
+    return Unwritten(header, tensors, encoding.zstd)
 
 
-def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
+def decode_upload(data: bytes | Unwritten, envelope: Envelope) -> Bundle:
     """Return the upload in `data`.
 
     Raises
@@ -98,11 +123,11 @@ def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
     MessageRefused
         If anything in it does not fit the envelope, or a tensor that is not optional is missing.
     """
-    message = _open(data, envelope)
+    message, sent = _open(data, envelope)
     kept = None
     if message.differences:
         kept = _reference(message.reference, envelope) or Reference.empty(envelope.declared)
-    tensors = decode_tensors(message, kept, envelope)
+    tensors = decode_tensors(message, sent, kept, envelope)
     _check_complete(tensors, envelope)
     return Bundle(
         examples=_below(2**48, message.examples, "examples", envelope),
@@ -112,7 +137,9 @@ def decode_upload(data: bytes, envelope: Envelope) -> Bundle:
     )
 
 
-def decode_download(data: bytes, envelope: Envelope, last: LastTensors | None = None) -> Bundle:
+def decode_download(
+    data: bytes | Unwritten, envelope: Envelope, last: LastTensors | None = None
+) -> Bundle:
     """Return the download in `data`.
 
     `last` serves clients alike in what they may be sent, one after another.
@@ -125,18 +152,18 @@ def decode_download(data: bytes, envelope: Envelope, last: LastTensors | None = 
     MessageRefused
         If anything in it does not fit the envelope.
     """
-    message = _open(data, envelope)
+    message, sent = _open(data, envelope)
     if message.differences and message.reference == 0:
         raise envelope.refuse("reference", "differences from none", "the round of an upload")
-    if any(tensor.sent for tensor in message.tensors):
+    if any(isinstance(tensor, pb.Tensor) and tensor.sent for tensor in sent):
         raise envelope.refuse("sent entries", "a choice of them", "all, in a download")
     held = 0 if envelope.reference is None else envelope.reference.round
     tensors: dict[str, Part] = {}
     if not message.differences or message.reference == held:
         if message.differences:
-            tensors = decode_tensors(message, envelope.reference, envelope)
+            tensors = decode_tensors(message, sent, envelope.reference, envelope)
         else:
-            tensors = (last or LastTensors()).decode(message, envelope)
+            tensors = (last or LastTensors()).decode(message, sent, envelope)
         if tensors:
             _check_complete(tensors, envelope)
     elif not all(one.optional for one in envelope.declared.values()):
@@ -154,11 +181,6 @@ def salted(data: bytes, salt: bytes) -> bytes:
     """Return the same message, whose bytes nobody can foretell who does not know `salt`."""
     field = bytes(pb.Bundle(salt=salt).SerializeToString())
     return compress(open_whole(data) + field) if is_frame(data) else data + field
-
-
-def _sealed(header: pb.Bundle, tensors: bytes, encoding: Encoding) -> bytes:
-    data = bytes(header.SerializeToString()) + tensors
-    return compress(data) if encoding.zstd else data
 
 
 def _reference(round: int, envelope: Envelope) -> Reference | None:
@@ -184,7 +206,26 @@ def _below(bound: int, value: int, what: str, envelope: Envelope) -> int:
     return value
 
 
-def _open(data: bytes, envelope: Envelope) -> pb.Bundle:
+def _open(data: bytes | Unwritten, envelope: Envelope) -> tuple[pb.Bundle, Sequence[Tensor]]:
+    """Return a message's header and tensors."""
+    tensors: Sequence[Tensor]
+    if isinstance(data, Unwritten):
+        message, tensors = data.header, data.tensors
+        if (size := max(len(data), data.opened_size)) > envelope.most_bytes:
+            raise envelope.refuse("size", f"{size} bytes", f"{envelope.most_bytes} bytes at most")
+    else:
+        message = _parsed(data, envelope)
+        tensors = message.tensors
+    if message.schema_version != SCHEMA_VERSION:
+        raise envelope.refuse("schema version", message.schema_version, SCHEMA_VERSION)
+    if message.client_id != envelope.client:
+        raise envelope.refuse("client id", repr(message.client_id), repr(envelope.client))
+    if message.round != envelope.round:
+        raise envelope.refuse("round", message.round, envelope.round)
+    return message, tensors
+
+
+def _parsed(data: bytes, envelope: Envelope) -> pb.Bundle:
     message = pb.Bundle()
     opened = open_frame(data, envelope.most_bytes, envelope.refuse)
     try:
@@ -193,10 +234,4 @@ def _open(data: bytes, envelope: Envelope) -> pb.Bundle:
         raise envelope.refuse(
             "message", f"{len(data)} bytes ({error})", "a message of schema fedsub.v2"
         ) from error
-    if message.schema_version != SCHEMA_VERSION:
-        raise envelope.refuse("schema version", message.schema_version, SCHEMA_VERSION)
-    if message.client_id != envelope.client:
-        raise envelope.refuse("client id", repr(message.client_id), repr(envelope.client))
-    if message.round != envelope.round:
-        raise envelope.refuse("round", message.round, envelope.round)
     return message

@@ -9,19 +9,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import (
     Array,
     ArrayRecord,
     ConfigRecord,
-    Message,
-    MessageType,
     MetricRecord,
     RecordDict,
 )
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused, cut
@@ -29,6 +26,11 @@ from fedsub_core.metrics import BEST_ROUND, CHOSEN, CLASS_MEANS, GAIN, VALIDATIO
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
+from fedsub_core.wire.unwritten import Unwritten
+
+#: What a message carries, by the names below: Flower's records; or, where it stays in this process,
+#: the payload unwritten and numbers as a plain dictionary.
+Content = Mapping[str, Any]
 
 STYPE = "fedsub.v2"
 #: Names of a message's records.
@@ -49,7 +51,30 @@ def pack(payload: bytes) -> ArrayRecord:
     return record
 
 
-def unpack(content: RecordDict) -> bytes:
+def write(content: Content) -> RecordDict:
+    """Return what a message carries, written."""
+    records: dict[str, Any] = dict(content)
+    for name, record in records.items():
+        if isinstance(record, Unwritten):
+            records[name] = pack(record.to_bytes())
+        elif isinstance(record, dict):
+            records[name] = MetricRecord(record)
+    return RecordDict(records)
+
+
+def payload_of(content: Content) -> bytes | Unwritten:
+    """Return the payload of a message, written or not; raises as :func:`unpack`."""
+    payload = content.get(PAYLOAD)
+    return payload if isinstance(payload, Unwritten) else unpack(content)
+
+
+def numbers_of(content: Content, name: str) -> Mapping[str, Any] | None:
+    """Return a record of numbers of a message; None where it has none of that name."""
+    record = content.get(name)
+    return record if isinstance(record, MetricRecord | dict) else None
+
+
+def unpack(content: Content) -> bytes:
     """Return the payload of a message, or raise ValueError if it carries none of ours."""
     # Not `content.array_records`, which collects all records of a kind anew.
     arrays = content.get(PAYLOAD)
@@ -89,43 +114,6 @@ def salted(content: RecordDict) -> RecordDict:
     if PAYLOAD in content.array_records:
         made[PAYLOAD] = pack(codec.salted(unpack(content), salt))
     return made
-
-
-def message_bytes(content: RecordDict, payload: int) -> int:
-    """Return the bytes of Flower's message around a payload of `payload` bytes, that included.
-
-    What Flower hashes and sends: the message, its records, the array and its chunks. Their sizes
-    hardly depend on the payload, so they are taken once from a message of the same records that
-    carries one byte; a chunk of 5 MiB more adds a header of its own.
-    """
-    return payload + _bytes_around(content) + CHUNK_HEADER * (max(payload - 1, 0) // CHUNK)
-
-
-def _bytes_around(content: RecordDict) -> int:
-    # What is asked for and told decides, not who came first in this process or in which round:
-    # a run that resumes must count as one that never stopped.
-    record = content.get(TURN)
-    told = dict(record) if isinstance(record, ConfigRecord) else {}
-    lengths = tuple(len(value) for value in told.values() if isinstance(value, str | bytes))
-    kind = (*((name, tuple(content[name])) for name in sorted(content)), lengths)
-    if kind not in _AROUND:
-        small = RecordDict({**content, PAYLOAD: pack(b"x")})
-        if told:
-            plain = {key: 1 if type(value) is int else value for key, value in told.items()}
-            small[TURN] = ConfigRecord(plain)
-        message = Message(small, 1, MessageType.TRAIN, group_id="1")
-        parts = get_all_nested_objects(message).values()
-        size = sum(len(part.deflate()) for part in parts) - 1
-        if len(_AROUND) >= _MOST_KINDS:  # of keys that devices thought of
-            _AROUND.clear()
-        _AROUND[kind] = size
-    return _AROUND[kind]
-
-
-#: Flower's chunks of an array, bytes; and what a further chunk adds.
-CHUNK, CHUNK_HEADER = 5 * 2**20, 90
-_AROUND: dict[tuple[object, ...], int] = {}
-_MOST_KINDS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,17 +187,22 @@ def _scaling(record: Mapping[str, object], prefix: str = "") -> Scaling:
 
 
 def metrics_record(metrics: ClientMetrics) -> MetricRecord:
+    """Return a record of a client's metrics: :func:`metric_values`."""
+    return MetricRecord(dict(metric_values(metrics)))
+
+
+def metric_values(metrics: ClientMetrics) -> dict[str, float]:
     """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``."""
     values = {name: float(getattr(metrics, name)) for name in _METRICS}
     values |= dict(zip(GAIN, metrics.gain or (), strict=False))
     values |= metrics.class_means
     chosen = {name: getattr(metrics, name) for name in CHOSEN}
     values |= {name: float(value) for name, value in chosen.items() if value is not None}
-    return MetricRecord({**values, **{f"f1.{label}": f1 for label, f1 in metrics.f1.items()}})
+    return values | {f"f1.{label}": f1 for label, f1 in metrics.f1.items()}
 
 
-def read_metrics(record: MetricRecord, client: str, round: int, classes: int) -> ClientMetrics:
-    """Inverse of :func:`metrics_record`, for labels below `classes`.
+def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: int) -> ClientMetrics:
+    """Inverse of :func:`metrics_record` and :func:`metric_values`, for labels below `classes`.
 
     Raises
     ------
@@ -249,12 +242,12 @@ def read_metrics(record: MetricRecord, client: str, round: int, classes: int) ->
     return ClientMetrics(*own, None if best is None else int(best), validation)
 
 
-def read_report(content: RecordDict, names: Collection[str]) -> dict[str, float]:
+def read_report(content: Content, names: Collection[str]) -> dict[str, float]:
     """Return what a device reports beside its upload, of what the method declares.
 
     Nothing else is taken: a device's report must not pass for what the server measures.
     """
-    record: Mapping[str, object] = content.metric_records.get(REPORT) or {}
+    record = numbers_of(content, REPORT) or {}
     return {
         name: float(value)
         for name, value in record.items()

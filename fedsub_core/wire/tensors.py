@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.placement import EVERYWHERE, Placement, Shape, owned
+from fedsub_core.wire.as_is import AsIs, mark_place
 from fedsub_core.wire.bundles import (
     Bits,
     BoolArray,
@@ -40,8 +41,8 @@ def encode_tensor(
     encoding: Encoding,
     kept: FloatArray | None,
     remember: bool,
-) -> pb.Tensor:
-    """Return the tensor as the encoding wants it.
+) -> pb.Tensor | AsIs:
+    """Return the tensor as the encoding wants it; as it is, where it changes nothing.
 
     Numbers too large for a format or a difference become infinite, and the receiver refuses them.
 
@@ -50,19 +51,15 @@ def encode_tensor(
     kept : whole tensor, what the receiver holds (delta) or is owed (error feedback); None: neither.
     remember : change `kept` to what the receiver will hold or be owed afterwards.
     """
+    if not isinstance(part, Floats) or declared.exact:
+        return AsIs.of(name, part, declared)
+    numbers = encoding.numbers
+    alone = kept is None or not encoding.feeds_back
+    if alone and numbers == "float32":
+        return AsIs.of(name, part, declared)
     message = pb.Tensor(name=name, shape=declared.shape)
-    if isinstance(part, Bits):
-        message.values = pack_bits(part.values)
-        return message
-    if isinstance(part, Whole):
-        message.values = part.values.astype(WHOLE, casting="safe").tobytes()
-        return message
-    if declared.kind in (Kind.ROWS, Kind.SLICED):
-        message.units = pack_bits(Placement(rows=part.at.rows).held(declared.shape[:1]))
-    elif part.at.elements is not None:
-        message.elements = pack_bits(part.at.elements)
-    numbers = "float32" if declared.exact else encoding.numbers
-    if kept is None or declared.exact or not encoding.feeds_back:
+    mark_place(message, part.at, declared)
+    if kept is None or alone:
         message.values, message.scales = pack(_lines(part.values), numbers)
         return message
     held = part.at.take(kept)

@@ -16,6 +16,7 @@ from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 
 from fedsub_core.errors import cut
+from fedsub_core.wire.handed import Handed
 from strategies.rounds.identity import NodeKey
 from strategies.rounds.link import Fault, Link
 from strategies.rounds.pace import Pace
@@ -211,16 +212,7 @@ class Delivery:
 
         Returns an error for each whose node has let none through too often.
         """
-        fresh = {
-            client: Message(
-                message.content,
-                nodes[client],
-                message.metadata.message_type,
-                ttl=message.metadata.ttl,
-                group_id=message.metadata.group_id,
-            )
-            for client, message in messages.items()
-        }
+        fresh = {client: _fresh(message, nodes[client]) for client, message in messages.items()}
         before, given_up = set(self._clients.values()), []
         faults = link.push(list(fresh.values()))
         for (client, message), fault in zip(fresh.items(), faults, strict=True):
@@ -287,6 +279,15 @@ class Delivery:
                 log.warning("client %s: its node was let in anew; it is asked again", client)
             self._activated[client] = now
         return found
+
+
+def _fresh(message: Message, node: int) -> Message:
+    """Return a message that can be sent, however often this one was."""
+    told = message.metadata
+    if isinstance(message, Handed) and message.carried is not None:
+        return message  # nothing is put into it on its way, and its node stays
+    kind, ttl, group = told.message_type, told.ttl, told.group_id
+    return Message(message.content, node, kind, ttl=ttl, group_id=group)
 
 
 def _error(message: Message, fault: Fault) -> Message:

@@ -63,6 +63,8 @@ class Link:
         self.closed = bool(getattr(grid, "closed", False))
         #: Whether clients of successive nodes share stacks.
         self.stacked = hasattr(grid, "stack_of")
+        #: Whether clients take messages, and answer them, without their being written.
+        self.by_reference = bool(getattr(grid, "by_reference", False))
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()

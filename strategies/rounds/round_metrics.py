@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
-from flwr.app import MetricRecord, RecordDict
+from flwr.app import MetricRecord
 
 from fedsub_core.aggregates import mean_over_clients
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics, MetricRow
 from fedsub_core.wire import exchange
+from fedsub_core.wire.exchange import Content
 
 
 class RoundMetrics:
@@ -24,7 +25,7 @@ class RoundMetrics:
         self.round, self.classes = round, classes
         self.found: dict[str, ClientMetrics] = {}
 
-    def take(self, client: str, content: RecordDict) -> None:
+    def take(self, client: str, content: Content) -> None:
         """Note what `client` says of its test part.
 
         Raises
@@ -32,7 +33,7 @@ class RoundMetrics:
         MessageRefused
             If it says nothing, or a number outside its range.
         """
-        record = content.metric_records.get(exchange.METRICS)
+        record = exchange.numbers_of(content, exchange.METRICS)
         if record is None:
             raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
         self.found[client] = exchange.read_metrics(record, client, self.round, self.classes)

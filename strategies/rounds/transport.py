@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from flwr.app import Message, MessageType, RecordDict
 
@@ -15,11 +16,14 @@ from fedsub_core.placement import Placement
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundle_tensors import encode_tensors
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
-from fedsub_core.wire.codec import Address, decode_upload, encode_download
+from fedsub_core.wire.codec import Address, compose_download, decode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.exchange import Content, Instructions
+from fedsub_core.wire.handed import Handed, content_of
+from fedsub_core.wire.message_sizes import message_bytes
 from fedsub_core.wire.references import Reference
+from fedsub_core.wire.unwritten import Tensors
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
 
@@ -79,7 +83,7 @@ class Transport:
         bundles: Sequence[Bundle],
         nodes: Mapping[str, int],
         timeout: float,
-        by_node: bool = False,
+        link: Link | None = None,
     ) -> Iterator[Message]:
         """Yield one message of `kind` per client, with a bundle of its own.
 
@@ -88,14 +92,14 @@ class Transport:
         Parameters
         ----------
         instructions : of every client that is written to, in the order of `bundles`.
-        by_node : whether they come by ascending nodes instead.
+        link : that they go by: whether they come by ascending nodes instead, and by reference.
         """
         # Many clients may get one and the same bundle: its tensors are encoded once.
-        encoded: dict[int, bytes] = {}
+        encoded: dict[int, Tensors] = {}
         many = Counter(map(id, bundles))
         records = {id(told): told.record() for told in instructions.values()}
         written = list(zip(instructions.items(), bundles, strict=True))
-        if by_node:
+        if link is not None and link.stacked:
             written.sort(key=lambda one: nodes[one[0][0]])
         for (client, told), bundle in written:
             reference, (_, receives) = self.references.get(client), self.declared(client)
@@ -107,7 +111,7 @@ class Transport:
                 if many[id(bundle)] > 1:
                     encoded[id(bundle)] = shared
             round = told.turn.round
-            payload = encode_download(
+            payload = compose_download(
                 bundle,
                 Address(client, round),
                 receives,
@@ -115,12 +119,13 @@ class Transport:
                 reference,
                 shared,
             )
-            content = RecordDict(
-                {exchange.PAYLOAD: exchange.pack(payload), exchange.TURN: records[id(told)]}
-            )
+            content = {exchange.PAYLOAD: payload, exchange.TURN: records[id(told)]}
             # Twice the deadline: a reply that comes late is to be seen and counted.
-            ttl = 2 * timeout
-            yield Message(content, nodes[client], kind, ttl=ttl, group_id=str(round))
+            envelope: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round)}
+            if link is not None and link.by_reference:
+                yield Handed(content, nodes[client], kind, **envelope)
+            else:
+                yield Message(exchange.write(content), nodes[client], kind, **envelope)
 
     def deliver(
         self,
@@ -160,7 +165,7 @@ class Transport:
             yield client, message
         self.asked = tuple(asked)
 
-    def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, RecordDict]]:
+    def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, Content]]:
         """Yield who answered what; error replies are refused."""
         for reply in replies:
             client = self.delivery.client_of(reply)
@@ -169,14 +174,16 @@ class Transport:
                 self.references.pop(client, None)
                 self.refuse(client, round, f"error {reply.error.code}: {cut(reply.error.reason)}")
                 continue
+            content = content_of(reply)
             try:
-                exchange.require_ours(reply.content, client, round)
+                if isinstance(content, RecordDict):  # it came from elsewhere
+                    exchange.require_ours(content, client, round)
             except MessageRefused as error:
                 self.refuse(client, round, error)
             else:
-                yield client, reply.content
+                yield client, content
 
-    def decode(self, client: str, content: RecordDict, round: int) -> Bundle:
+    def decode(self, client: str, content: Content, round: int) -> Bundle:
         """Decode an upload.
 
         Raises
@@ -187,14 +194,14 @@ class Transport:
         wire = self.wire
         reference, (sends, _) = self.references.get(client), self.declared(client)
         envelope = Envelope(client, round, sends, reference, wire.limit, wire.largest)
-        return decode_upload(exchange.unpack(content), envelope)
+        return decode_upload(exchange.payload_of(content), envelope)
 
-    def accept(self, client: str, upload: Bundle, content: RecordDict, round: int) -> None:
+    def accept(self, client: str, upload: Bundle, content: Content, round: int) -> None:
         """Count an upload that passed every check, and remember its numbers."""
         self.delivery.note_usable(client)
-        sent = len(exchange.unpack(content))
+        sent = len(exchange.payload_of(content))
         self._count(client, "bytes_up_sent", sent)
-        self._count(client, "bytes_up_flower", exchange.message_bytes(content, sent))
+        self._count(client, "bytes_up_flower", message_bytes(content, sent))
         if self.wire.upload.delta:
             if client not in self.references:
                 self.references[client] = Reference.empty(self.declared(client)[0])
@@ -235,9 +242,10 @@ class Transport:
         """Count a download; what evaluation costs is shown apart from training."""
         training = message.metadata.message_type == MessageType.TRAIN
         what = "bytes_down" if training else "bytes_evaluation"
-        size = len(exchange.unpack(message.content))
+        content = content_of(message)
+        size = len(exchange.payload_of(content))
         self._count(client, f"{what}_sent", size)
-        self._count(client, f"{what}_flower", exchange.message_bytes(message.content, size))
+        self._count(client, f"{what}_flower", message_bytes(content, size))
 
     def _count(self, client: str, metric: str, count: int) -> None:
         self._bytes.setdefault(client, Counter())[metric] += count

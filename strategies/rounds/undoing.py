@@ -80,12 +80,14 @@ class Undoing:
         Of weak devices, too, uploads say where their numbers stand in what is declared.
         """
         size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
+        spare: State = {}
         while self._done and size * (len(self._done) + 1) > MOST_BYTES:
-            self._done.popleft()
+            spare = self._done.popleft().state
         if size > LARGEST:
             return
-        # A copy: a strategy may change tensors of its state in place, as FedSub's cache does.
-        state = {name: tensor.clone() for name, tensor in state.items()}
+        # A copy: a strategy may change tensors of its state in place, as FedSub's cache does. A
+        # large one goes where the last one stood: new pages cost as much as what is copied.
+        state = {name: _copy(tensor, spare.get(name)) for name, tensor in state.items()}
         compared = max(1, MOST_COMPARED // max(len(uploads), 2**8))
         step = max(1, sum(prod(one.shape) for one in sends.values()) // compared)
         moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
@@ -165,6 +167,13 @@ def opposition(moves: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
     units = np.stack(list(moves.values())).astype(np.float64)
     units /= np.linalg.norm(units, axis=1, keepdims=True).clip(1e-300)
     return dict(zip(moves, (1 - units @ units.sum(0)).tolist(), strict=True))
+
+
+def _copy(tensor: Tensor, place: Tensor | None) -> Tensor:
+    """Return a copy of a tensor, in the `place` of another one if that is as large."""
+    if place is None or (place.shape, place.dtype) != (tensor.shape, tensor.dtype):
+        return tensor.clone()
+    return place.copy_(tensor)
 
 
 def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> NDArray[np.float32]:

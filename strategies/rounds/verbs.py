@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -17,7 +17,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
-from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.exchange import Content, Instructions
 from strategies.rounds.context import Sender
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.server_half import ServerHalf
@@ -67,7 +67,7 @@ class Verbs(ServerHalf, Strategy):
             downloads,
             self.population.nodes,
             self.settings.rounds.round_timeout,
-            self.link.stacked,
+            self.link,
         )
 
     def aggregate_train(
@@ -161,7 +161,7 @@ class Verbs(ServerHalf, Strategy):
             self.evaluated_downloads(clients, turn),
             self.population.nodes,
             self.settings.rounds.round_timeout,
-            self.link.stacked,
+            self.link,
         )
 
     def aggregate_evaluate(
@@ -199,7 +199,7 @@ class Verbs(ServerHalf, Strategy):
                 "are kept: the run can be resumed"
             )
 
-    def _take_metrics(self, client: str, content: RecordDict, round: int) -> bool:
+    def _take_metrics(self, client: str, content: Content, round: int) -> bool:
         """Take what a client says of its model; return whether it could be used."""
         if self._metrics is None:
             self._metrics = RoundMetrics(round, self.model.classes)

@@ -115,4 +115,5 @@ class Cache:
         for name in [n for n in own if n.startswith("rows.")]:
             if (part := upload.tensors.get(name.removeprefix("rows."))) is not None:
                 assert isinstance(part, Floats)
-                own[name][:] = part.at.spread(part.values, own[name].shape)
+                own[name].fill(0)
+                part.at.put(own[name], part.values)

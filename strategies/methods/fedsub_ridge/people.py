@@ -69,7 +69,7 @@ def sums_noted(client: str, upload: Bundle) -> State:
     """Return a part of the state: a person's sums as they came."""
     sums = came(upload)
     own = {GRAM: sums.gram, CROSS: sums.cross, SHIFTS: sums.shifts}
-    return {key(name, client): torch.from_numpy(array) for name, array in own.items()}
+    return {key(name, client): torch.tensor(array) for name, array in own.items()}
 
 
 def equations_noted(client: str, upload: Bundle) -> State:

@@ -26,9 +26,11 @@ from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, handshake
-from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.unwritten import Unwritten
+from strategies.methods.fedavg import FedAvgStrategy
 from strategies.rounds import link
 from strategies.rounds.server_half import State
 
@@ -119,6 +121,44 @@ def test_messages_that_are_given_some_at_a_time_give_the_same(
     some = Outcome(town(7), method, **keys)
     assert_equal(at_once, some)
     assert [n for kind, n in given if kind == MessageType.TRAIN] == [4, 3] * 3, "whole stacks"
+
+
+def test_no_message_to_a_client_of_this_process_is_written(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise AssertionError("a message was written")
+
+    keys = {"upload_encoding": "int8", "download_encoding": "bfloat16"}
+    with monkeypatch.context() as never:
+        never.setattr(Unwritten, "to_bytes", fail)
+        handed = Outcome(town(3), "fedavg", **keys)
+    monkeypatch.setattr(CohortGrid, "by_reference", False)
+    assert_equal(handed, Outcome(town(3), "fedavg", **keys))
+
+
+class Zeros(FedAvgStrategy):
+    """Looks at its messages, and sends p1 a model of zeros in place of the global one."""
+
+    def configure_train(self, server_round: int, *given: Any) -> list[Message]:
+        messages = list(super().configure_train(server_round, *given))
+        for message in messages:
+            if message.metadata.dst_node_id == self.population.nodes["p1"]:
+                shapes = self.model.parameter_shapes.items()
+                zeros = {name: Floats(np.zeros(shape, np.float32)) for name, shape in shapes}
+                address, receives = Address("p1", server_round), self.transport.receives
+                payload = encode_download(Bundle(tensors=zeros), address, receives)
+                message.content[exchange.PAYLOAD] = exchange.pack(payload)
+        return messages
+
+
+def test_what_a_strategy_makes_of_a_message_is_what_arrives(town: Town) -> None:
+    strategy = Zeros(config("fedavg").server_settings("fedavg"))
+    with grid_of(town(3), "fedavg", rounds=1) as grid:
+        strategy.start(grid, num_rounds=1)
+        first = {c: own["model.linear1.weight"] for c, own in grid.state().items()}
+    # From zeros no gradient reaches the first layer.
+    assert not first["client/p1"].any() and first["client/p2"].any()
 
 
 def test_stacks_that_do_not_fit_are_made_anew(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:

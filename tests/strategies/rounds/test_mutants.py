@@ -26,7 +26,7 @@ from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats, dense
 from fedsub_core.wire.codec import Address, encode_upload
 from fedsub_core.wire.encoding import WireSettings, parse_encoding
-from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.handshake import Facts, Introduction
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
@@ -86,13 +86,13 @@ def test_mutants_of_introductions(caplog: pytest.LogCaptureFixture) -> None:
     count(grid, one)
 
 
-def exchanged(grid: MutantGrid) -> tuple[Transport, Callable[[], list[tuple[str, RecordDict]]]]:
+def exchanged(grid: MutantGrid) -> tuple[Transport, Callable[[], list[tuple[str, Content]]]]:
     """Return a transport, and what asks its one client and returns its answers."""
     transport, link = Transport(WireSettings(parse_encoding("float32"))), Link(grid, 60.0)
     transport.sends, transport.receives = DECLARED, DECLARED
     down = Bundle(tensors=weights(np.zeros))
 
-    def ask() -> list[tuple[str, RecordDict]]:
+    def ask() -> list[tuple[str, Content]]:
         told = Instructions(Turn(3, 9, 0), "fedavg")
         messages = transport.write("train", {"p1": told}, [down], {"p1": NODE}, 20.0)
         return list(transport.read(3, transport.deliver(link, messages, {"p1": NODE}, 20.0)))

@@ -157,6 +157,20 @@ def test_of_large_states_the_last_alone_is_kept(monkeypatch: pytest.MonkeyPatch)
     assert plain(undoing.undo({"evil"}, FIRST)) == plain((FIRST, []))
 
 
+def test_a_large_state_is_kept_where_the_last_one_stood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strategies.rounds.undoing.MOST_BYTES", 8)
+    undoing, later = round_of(HONEST), {"body": torch.tensor([3.0, 4.0])}
+    noted(undoing, START, HONEST)
+    place = undoing._done[0].state["body"].data_ptr()
+    noted(undoing, later, HONEST)
+    (kept,) = undoing._done
+    assert kept.state["body"].data_ptr() == place != later["body"].data_ptr()
+    assert kept.state["body"].tolist() == [3.0, 4.0]
+    # Of another size it gets a place of its own.
+    noted(undoing, {"body": torch.ones(3)}, {})
+    assert [done.state["body"].tolist() for done in undoing._done] == [[1.0, 1.0, 1.0]]
+
+
 def test_what_a_round_changes_in_place_is_as_it_was() -> None:
     """FedSub's cache is one of a kind: there is no room for two of a large federation's."""
     state, undoing = {"body": torch.full((2,), 1.0)}, round_of(HONEST)

@@ -1,0 +1,45 @@
+"""How large Flower's messages are that carry our records."""
+
+from __future__ import annotations
+
+from flwr.app import ConfigRecord, Message, MessageType
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+
+from fedsub_core.wire.exchange import PAYLOAD, TURN, Content, pack, write
+
+#: Flower's chunks of an array, bytes; and what a further chunk adds.
+CHUNK, CHUNK_HEADER = 5 * 2**20, 90
+_AROUND: dict[tuple[object, ...], int] = {}
+_MOST_KINDS = 1000
+
+
+def message_bytes(content: Content, payload: int) -> int:
+    """Return the bytes of Flower's message around a payload of `payload` bytes, that included.
+
+    What Flower hashes and sends: the message, its records, the array and its chunks. Their sizes
+    hardly depend on the payload, so they are taken once from a message of the same records that
+    carries one byte; a chunk of 5 MiB more adds a header of its own.
+    """
+    return payload + _bytes_around(content) + CHUNK_HEADER * (max(payload - 1, 0) // CHUNK)
+
+
+def _bytes_around(content: Content) -> int:
+    # What is asked for and told decides, not who came first in this process or in which round:
+    # a run that resumes must count as one that never stopped.
+    record = content.get(TURN)
+    told = dict(record) if isinstance(record, ConfigRecord) else {}
+    lengths = tuple(len(value) for value in told.values() if isinstance(value, str | bytes))
+    others = ((name, tuple(content[name])) for name in sorted(content) if name != PAYLOAD)
+    kind = (*others, lengths)
+    if kind not in _AROUND:
+        small = write({**content, PAYLOAD: pack(b"x")})
+        if told:
+            plain = {key: 1 if type(value) is int else value for key, value in told.items()}
+            small[TURN] = ConfigRecord(plain)
+        message = Message(small, 1, MessageType.TRAIN, group_id="1")
+        parts = get_all_nested_objects(message).values()
+        size = sum(len(part.deflate()) for part in parts) - 1
+        if len(_AROUND) >= _MOST_KINDS:  # of keys that devices thought of
+            _AROUND.clear()
+        _AROUND[kind] = size
+    return _AROUND[kind]

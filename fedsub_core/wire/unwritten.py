@@ -1,0 +1,64 @@
+"""A message that nobody has written yet: read by reference in one process, as bytes elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from fedsub_core.wire.as_is import AsIs, field_bytes
+from fedsub_core.wire.frame import compress
+from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+#: A tensor of a message: as its encoding makes it, or as it is where that changes nothing.
+Tensor = pb.Tensor | AsIs
+
+
+class Tensors(tuple[Tensor, ...]):
+    """The tensors of a message, which many may get."""
+
+    @cached_property
+    def written(self) -> bytes:
+        """Their bytes, which stand in a message behind its header's."""
+        messages = [one.message() if isinstance(one, AsIs) else one for one in self]
+        return bytes(pb.Bundle(tensors=messages).SerializeToString())
+
+    @cached_property
+    def size(self) -> int:
+        """How many bytes that is."""
+        return sum(
+            one.size if isinstance(one, AsIs) else field_bytes(one.ByteSize()) for one in self
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Unwritten:
+    """A message as its sender made it.
+
+    Parameters
+    ----------
+    header : all but the tensors.
+    tensors : in their order.
+    zstd : whether its bytes are one zstd frame.
+    """
+
+    header: pb.Bundle
+    tensors: Tensors
+    zstd: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Return it written."""
+        data = bytes(self.header.SerializeToString()) + self.tensors.written
+        return compress(data) if self.zstd else data
+
+    @property
+    def opened_size(self) -> int:
+        """How many bytes :meth:`to_bytes` makes, before they are compressed."""
+        return self.header.ByteSize() + self.tensors.size
+
+    def __len__(self) -> int:
+        """Return how many bytes :meth:`to_bytes` makes; compressed, that is found by doing it."""
+        return self._size
+
+    @cached_property
+    def _size(self) -> int:
+        return len(self.to_bytes()) if self.zstd else self.opened_size
