@@ -22,9 +22,10 @@ DECISIONS = (
     "inputs a device of c = 1/2 is sent no number of the last layer, and nothing trains.",
     "A mask travels with the numbers, one bit for each of the model (0.031 of it, before zstd): "
     "at c = 1/8 twice what the numbers take.",
-    "Arithmetic is saved on paper alone: counted in numbers that are not 0 a weak device computes "
-    "c * c of a training step, on ordinary hardware it really computes all of it. It holds the "
-    "whole shapes, too. Devices that lack memory need methods that narrow layers, as heterofl.",
+    "Arithmetic is saved on paper alone: with numbers that are not 0 a weak device makes some of a "
+    "step's multiplications (multiplications_counted in the metrics), ordinary hardware really "
+    "makes all of them (multiplications_real). It holds the whole shapes, too. Devices that lack "
+    "memory need methods that narrow layers, as heterofl.",
     "Of an mlp hardly a path from samples to classes is left at c = 1/8: the server says so.",
 )
 

@@ -27,4 +27,4 @@ class FIARSEStrategy(ElementStrategy):
         """Average each number over those who hold it."""
         if self.hyper.weights == "clients":
             uploads = {client: replace(upload, examples=1) for client, upload in uploads.items()}
-        return self.mean(uploads, state), []
+        return self.mean(uploads, state), self.counted(uploads, turn.round)

@@ -84,7 +84,8 @@ class FRAMPStrategy(ElementStrategy):
         state = state | {f"{_NETWORK}{name}": tensor for name, tensor in phi.items()}
         state |= self.mean(uploads, self._statistics(state))
         state |= mean_prototypes(state, uploads, self.settings.robust)
-        return self._described(state, uploads, turn.round)
+        state, rows = self._described(state, uploads, turn.round)
+        return state, rows + self.counted(uploads, turn.round)
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's descriptor."""

@@ -27,7 +27,7 @@ from fedsub_core.models.layers import Linear
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fiarse import FIARSEStrategy
-from strategies.parts.elements import best_elements, paths
+from strategies.parts.elements import best_elements, paths, positions_of
 
 SHARES = "1,0.5,0.25"
 #: One unit of three inputs, whose bias is held and 0.
@@ -124,15 +124,21 @@ def server(**hyper: Any) -> FIARSEStrategy:
 
 def test_a_number_is_the_mean_over_who_holds_it() -> None:
     """Old 1; A sends .8 of the first, B lacks it: .8. Nobody sends the third: 1, to the bit."""
-    old = torch.tensor([1.0, 1.0, 1.0 + 2**-20])
+    old = torch.tensor([[1.0, 1.0, 1.0 + 2**-20]])
+    none = Floats.elements(np.zeros(1, np.bool_), np.zeros(0, np.float32))
 
     def upload(mask: list[bool], *values: float) -> Bundle:
-        part = Floats.elements(np.array(mask), np.array(values, np.float32))
-        return Bundle(30, tensors={"w": part})
+        part = Floats.elements(np.array([mask]), np.array(values, np.float32))
+        return Bundle(30, tensors={WEIGHT: part, BIAS: none})
 
     sent = {"a": upload([True, True, False], 0.8, 0.5), "b": upload([False, True, False], 0.7)}
-    state, _ = server().aggregate({"w": old}, sent, Turn(1, 9, 0))
-    assert state["w"][:2].tolist() == pytest.approx([0.8, 0.6]) and state["w"][2] == old[2]
+    strategy = server()
+    strategy.model = THREE
+    state, rows = strategy.aggregate({WEIGHT: old, BIAS: torch.ones(1)}, sent, Turn(1, 9, 0))
+    assert state[WEIGHT][0, :2].tolist() == pytest.approx([0.8, 0.6])
+    assert state[WEIGHT][0, 2] == old[0, 2] and state[BIAS] == 1
+    shares = [row.value for row in rows if row.metric == "multiplications_counted"]
+    assert shares == pytest.approx([2 / 3, 1 / 3])
 
 
 def start(model: Chain, seed: int) -> dict[str, Tensor]:
@@ -183,6 +189,28 @@ def test_paths_are_counted_through_convolutions_and_behind_flatten() -> None:
     assert paths(model, whole).tolist() == [every] * 3
     whole["conv1.weight"][:, 0] = False
     assert paths(model, whole).tolist() == [every / 2] * 3
+
+
+def test_multiplications_are_counted_at_every_place_of_a_convolution() -> None:
+    """Of 32 samples of time the first has a stride of 2, and pooling halves what the other sees."""
+    found = positions_of(cnn1d(2, 32, 3))
+    assert found == {
+        "conv1.weight": 16,
+        "conv2.weight": 8,
+        "linear1.weight": 1,
+        "linear2.weight": 1,
+    }
+    assert positions_of(mlp(3, 6)) == {f"linear{i}.weight": 1 for i in (1, 2, 3)}
+
+
+def test_a_weak_devices_multiplications_are_counted_beside_the_real_ones(
+    run_method: RunMethod,
+) -> None:
+    run = run_method("fiarse", capacity=SHARES, rounds=1)
+    counted, real = (run.metric(f"multiplications_{what}") for what in ("counted", "real"))
+    assert counted[1, "p1"] == 1.0 and set(real.values()) == {1.0}
+    for client, share in (("p2", 0.5), ("p3", 0.25)):
+        assert counted[1, client] == pytest.approx(share**2, abs=0.01)
 
 
 def test_a_run_says_of_which_capacity_no_model_is_left(
