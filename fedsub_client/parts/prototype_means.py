@@ -50,15 +50,21 @@ class PrototypeLearner(Learner):
         """Return each class's mean embedding ``[clients, classes, d]``, and its samples."""
         return prototypes(embeddings(self.model, params, data.x), data, self.model.classes)
 
+    def prototype_parts(self, params: Params, data: Stack, turn: Turn) -> list[dict[str, Part]]:
+        """Return each client's prototypes after training, and their samples if they are sent."""
+        means, counts = (t.cpu().numpy() for t in self.class_means(params, data, turn))
+        parts: list[dict[str, Part]] = []
+        for mean, count in zip(means, counts, strict=True):
+            parts.append({PROTOTYPES: Floats.rows(count > 0, mean[count > 0])})
+            if COUNTS in self.sends:
+                parts[-1][COUNTS] = Floats(count.astype(np.float32))
+        return parts
+
     def uploads_with_prototypes(self, params: Params, data: Stack, turn: Turn) -> list[Bundle]:
         """Return the parameters that the card says are sent, and prototypes after training."""
-        means, counts = (t.cpu().numpy() for t in self.class_means(params, data, turn))
         whole = {name: params[name].cpu().numpy() for name in self.sends if name in params}
-        bundles = []
-        for i, examples in enumerate(data.counts):
-            tensors: dict[str, Part] = {name: Floats(array[i]) for name, array in whole.items()}
-            tensors[PROTOTYPES] = Floats.rows(counts[i] > 0, means[i, counts[i] > 0])
-            if COUNTS in self.sends:
-                tensors[COUNTS] = Floats(counts[i].astype(np.float32))
-            bundles.append(Bundle(examples, tensors=tensors))
-        return bundles
+        own = self.prototype_parts(params, data, turn)
+        return [
+            Bundle(n, tensors={**{name: Floats(t[i]) for name, t in whole.items()}, **own[i]})
+            for i, n in enumerate(data.counts)
+        ]

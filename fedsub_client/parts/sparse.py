@@ -1,6 +1,7 @@
 """What devices of sparse models share: masks that are received with the model and hold in training.
 
-State: beside the model ``mask.<weight>`` bool [clients, ...]; all True before the first download.
+State: beside the model ``mask.<tensor>`` bool [clients, ...] of what travels by single numbers; all
+True before the first download.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from fedsub_core.methods.parts import GRADIENT, is_weight
 from fedsub_core.models.model import Params
 from fedsub_core.placement import Placement
 from fedsub_core.training import Batches, Gradient, Masked, Met, Trained, Turn, each_batch
-from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_core.wire.bundles import Bundle, Floats, Kind
 
 
 class SparseLearner(FedAvgLearner):
-    """FedAvg's, whose weights are zero where the server's mask says so."""
+    """FedAvg's, whose numbers are zero where the server's mask says so."""
 
     def init(self, clients: int, seed: int) -> State:
-        """Return the shared start, whole."""
+        """Return the shared start, whole; what travels by single numbers has a mask."""
         state = super().init(clients, seed)
-        weights = weights_of(self.get(state, "model"))
-        ones = {n: torch.ones_like(t, dtype=torch.bool) for n, t in weights.items()}
+        model = self.get(state, "model")
+        masked = [name for name in model if self._by_elements(name)]
+        ones = {name: torch.ones_like(model[name], dtype=torch.bool) for name in masked}
         return state | self.put(ones, "mask")
 
     def receive(self, state: State, received: Received) -> State:
@@ -44,8 +46,11 @@ class SparseLearner(FedAvgLearner):
                     model[~mask] = 0
         return state
 
+    def _by_elements(self, name: str) -> bool:
+        return name in self.sends and self.sends[name].kind is Kind.ELEMENTS
+
     def masks(self, state: State) -> Params:
-        """Return the masks, bool, by the names of the weights."""
+        """Return the masks, bool, by the names of what they mask."""
         return {n.removeprefix("mask."): t for n, t in state.items() if n.startswith("mask.")}
 
     def train_masked(

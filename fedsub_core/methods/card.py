@@ -23,7 +23,7 @@ SEES_MODELS = (
 
 Tested = Literal["received", "trained"]
 #: What of a run a weak device holds a part of; "": nothing.
-Narrow = Literal["", "encoder", "model"]
+Narrow = Literal["", "encoder", "model", "elements"]
 
 
 def tested(default: Tested) -> Any:
@@ -117,7 +117,8 @@ class MethodCard:
     trains : whether settings of training, such as ``lr``, change anything.
     encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
     narrow : of what a device of a capacity below 1 holds a part: ``encoder``, its first kernels or
-        units; ``model``, some units of each hidden layer; "": all devices hold everything.
+        units; ``model``, some units of each hidden layer; ``elements``, single numbers: the others
+        are 0, and neither train nor travel; "": all devices hold everything.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.

@@ -1,0 +1,54 @@
+"""FIARSE: weak devices train the largest numbers of the model, and learn which these are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import SEES_MODELS, MethodCard
+from fedsub_core.methods.elements import DECISIONS, ElementHyperparameters, element_model
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class FIARSEHyperparameters(ElementHyperparameters):
+    """The paper's gradient; scores that fit any start."""
+
+    factor: bool = option(True, "whether gradients are bent by how near a number is to the rest")
+    weights: str = choice(
+        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+    )
+
+
+CARD = MethodCard(
+    name="fiarse",
+    idea="a weak device trains the largest numbers of one model, and training makes large what "
+    "matters; each number is the mean over those who hold it",
+    paper="Wu et al., FIARSE: Model-Heterogeneous Federated Learning via Importance-Aware Submodel "
+    "Extraction, NeurIPS 2024",
+    learner="fedsub_client.methods.fiarse:FIARSELearner",
+    strategy="strategies.methods.fiarse:FIARSEStrategy",
+    hyperparameters=FIARSEHyperparameters,
+    up="the numbers that the device holds, and which",
+    down="the numbers that the device holds, and which",
+    sends=element_model,
+    receives=element_model,
+    narrow="elements",
+    choose="Few bytes may travel, and devices have memory for the whole model. Its paper finds it "
+    "better than heterofl and fedrolex at an equal share of the numbers.",
+    privacy=SEES_MODELS,
+    decisions=(
+        *DECISIONS,
+        "The threshold th is the least score that a device was sent, and stays for the round. A "
+        "number of score s below it counts as 0 until the next round and keeps its value; of "
+        "others the gradient is multiplied by 1 + 2 th s / (s + th)^2.",
+        "A device that holds everything drops nothing; th, the least of all scores, bends its "
+        "gradients all the same. So all of capacity 1 are FedAvg with factor = false alone.",
+        "A number is the mean over those who hold it. The code leaves out whose number did not "
+        "move, which differs only where a number that is held did not move.",
+        "All clients count alike, as in the code; weights = examples counts samples.",
+    ),
+    errors=(
+        "In the authors' code the mask is made of bool, through which no gradient goes: the "
+        "paper's factor never acts there. factor = false computes that.",
+    ),
+)

@@ -1,0 +1,109 @@
+"""FRAMP: a network on the server makes each person's model, of which devices hold what they can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.elements import DECISIONS, ElementHyperparameters, element_model
+from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
+from fedsub_core.models.architecture import Architecture
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration, dense
+
+#: What a person's data are like, as they are sent once; and in a download that it is asked for.
+DESCRIPTOR, WANTED = "descriptor", "wanted"
+
+
+@dataclass(frozen=True)
+class FRAMPHyperparameters(ElementHyperparameters):
+    """The paper's, for CIFAR-10."""
+
+    lam: float = option(0.7, "weight of the pull of class means to the prototypes", minimum=0)
+    beta: float = option(0.12, "learning rate of the network that makes models", above=0)
+    weights: str = weights()
+    descriptor: str = choice(
+        "features",
+        "drawn",
+        "none",
+        doc="what models are made of: means of random features of a person's samples, numbers "
+        "drawn for the person, or nothing, which is one model for all",
+    )
+    size: int = option(128, "numbers of a descriptor", minimum=1)
+    hidden: int = option(100, "hidden units of the network that makes models", minimum=1)
+
+
+def sends(model: Architecture, hyper: FRAMPHyperparameters) -> Declaration:
+    """Declare the numbers that a device holds, its prototypes, and once its descriptor."""
+    declared = {**element_model(model, hyper), **sent_prototypes(model, hyper)}
+    if hyper.descriptor == "features":
+        declared[DESCRIPTOR] = dense((hyper.size,), optional=True, exact=True)
+    return declared
+
+
+def receives(model: Architecture, hyper: FRAMPHyperparameters) -> Declaration:
+    """Declare the numbers that a device holds, prototypes, and whether its descriptor is asked."""
+    declared = {**element_model(model, hyper), **received_prototypes(model, hyper)}
+    if hyper.descriptor == "features":
+        declared[WANTED] = dense((1,), optional=True, exact=True)
+    return declared
+
+
+def cost(hyper: FRAMPHyperparameters, epochs: int) -> Cost:
+    """Training, and one forward pass for the prototypes."""
+    return Cost(epochs + 0.33)
+
+
+CARD = MethodCard(
+    name="framp",
+    idea="a network on the server makes each person's model from a descriptor of its data; weak "
+    "devices train its largest numbers, and class means are pulled to everybody's",
+    paper="Representation-Aligned Multi-Scale Personalization for Federated Learning, anonymous, "
+    "under review",
+    learner="fedsub_client.methods.framp:FRAMPLearner",
+    strategy="strategies.methods.framp:FRAMPStrategy",
+    hyperparameters=FRAMPHyperparameters,
+    up="the numbers that the device holds, and which; the mean embedding of each class held; once "
+    "the descriptor",
+    down="the numbers that the device holds, and which; the means of these means",
+    sends=sends,
+    receives=receives,
+    cost=cost,
+    narrow="elements",
+    choose="People differ, their devices too, and few bytes may travel: everybody is sent a model "
+    "of its own. The server needs 100 times the model's memory.",
+    privacy="The server sees each person's model after training, its mean embedding of every class "
+    "and so which classes it has, and once the means of 128 random features of its samples: all "
+    "are statistics of a person. Other devices see means of embeddings over people; where a single "
+    "person has a class, that mean is that person's own.",
+    decisions=(
+        *DECISIONS,
+        "A descriptor is sent with the first upload that it is asked for with, and not in the "
+        "handshake, which knows no method. Until then, and so in everybody's first round and in "
+        "the first round of people who join late, the model is the mean descriptor's.",
+        "Means of random features are nearly equal for all people: of each the first round's "
+        "median is taken off, and it is divided by the median way from there (times 1.48), up to "
+        "3 either way. descriptor_spread in the metrics says how far apart they are.",
+        "The network has 100 hidden units with ReLU and one linear layer for each tensor: 7.0 "
+        "million numbers for an mlp of 70 thousand. At first the mean descriptor's model is the "
+        "plain start; those of others are near it.",
+        "Several clients' steps are averaged alike, not by samples (eq. 5). clip and multi-krum "
+        "work on what clients' numbers moved by; trimmed-mean and median move the outermost of "
+        "each number to where they would cut.",
+        "The pull is the mean squared difference of a batch's class means from the prototypes, "
+        "summed over the classes in the batch: means over all samples would have no gradient. "
+        "Classes without a prototype are left out, so the first round has none.",
+        "Prototypes weigh alike per client; classes that nobody sends keep their last mean.",
+        "The paper's switches: lam = 0 aligns nothing; descriptor = none is one model for all; "
+        "scope = layer is its layer-wise mask; descriptor = drawn stands for its one-hot vectors, "
+        "which also say nothing of the data but bound how many people there are. Its mask made by "
+        "a network and its descriptors that are learnt are left out.",
+        "A person who joins late moves the network as all others do; the paper freezes it then.",
+        "Running statistics of norms are everybody's mean, though models differ: norm = local or "
+        "static fits better.",
+    ),
+    errors=(
+        "The paper's network goes against what clients moved by (phi - beta J^T delta, delta being "
+        "after minus before), which climbs: here it goes with it.",
+    ),
+)

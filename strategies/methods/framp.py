@@ -1,0 +1,160 @@
+"""FRAMP, the server half: a network makes everybody's model, and learns from how it was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from fedsub_core.methods.framp import DESCRIPTOR, WANTED
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.seeds import generator
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.parts.elements import ElementStrategy
+from strategies.parts.hypernetwork import filtered, generated, network, stepped
+from strategies.parts.prototype_means import (
+    check_prototypes,
+    known_prototypes,
+    mean_prototypes,
+    no_prototypes,
+)
+from strategies.parts.roster import Roster
+from strategies.rounds.server_half import State
+
+CLIENTS, DESCRIPTORS, CENTRE, SPREAD = "clients", "descriptors", "centre", "spread"
+#: A median of ways from the centre, times this, is a normal deviation; and how many count at most.
+NORMAL, FARTHEST = 1.4826, 3.0
+_NETWORK = "network."
+
+
+class FRAMPStrategy(ElementStrategy):
+    """State: ``network.<tensor>``; the prototypes; whose ``descriptors`` [n, size] are known.
+
+    ``centre`` and ``spread`` [size] are those of the first round's descriptors, 0 before it. Norms'
+    running statistics, which are everybody's mean, go by their names in the model.
+    """
+
+    def init(self, model: Model) -> State:
+        """Return a network whose model of the mean descriptor is the plain start."""
+        seed, size = self.settings.rounds.seed, self.hyper.size
+        start = {n: t[0] for n, t in model.init(1, seed).items() if n in model.parameter_shapes}
+        others = {name: start.pop(name) for name in start.keys() - set(model.trained)}
+        made = network(start, size, self.hyper.hidden, generator(seed, "", 0, "hypernetwork"))
+        none = {CLIENTS: Roster(()).tensor(), DESCRIPTORS: torch.zeros(0, size)}
+        none |= {CENTRE: torch.zeros(size), SPREAD: torch.zeros(size)}
+        made = {f"{_NETWORK}{name}": tensor for name, tensor in made.items()}
+        return made | others | none | no_prototypes(model)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send each its share of its own model, prototypes, and whether to describe its data."""
+        known, beside = Roster.of(state[CLIENTS]).place, known_prototypes(state)
+        asked = {WANTED: Floats(torch.ones(1).numpy())}
+        sent = []
+        for client, model in zip(clients, self.models(state, clients), strict=True):
+            own = self.part(model | self._statistics(state), self.capacity(client))
+            tensors = {**own.tensors, **beside}
+            if WANTED in self.transport.receives and client not in known:
+                tensors |= asked
+            sent.append(Bundle(tensors=tensors))
+        return sent
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Demand the numbers that were sent, prototypes, and a descriptor if it was asked for."""
+        super().check(state, client, upload)
+        check_prototypes(upload, partial(self.refuse, client))
+        if WANTED in self.delivered[client].tensors:
+            if DESCRIPTOR not in upload.tensors:
+                raise self.refuse(client, DESCRIPTOR, "none", "one, as it was asked for")
+            if (least := float(upload.floats(DESCRIPTOR).min())) < 0:
+                raise self.refuse(client, DESCRIPTOR, f"a mean of {least:g}", "none below 0")
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Step the network along what the models moved by, average prototypes, note descriptors."""
+        if not uploads:
+            return state, []
+        phi, vectors = _network(state), self.vectors(state, list(uploads))
+        moves, kept = filtered(*self._moves(state, uploads), self.settings.robust)
+        phi = stepped(phi, vectors[kept], moves, self.hyper.beta)
+        state = state | {f"{_NETWORK}{name}": tensor for name, tensor in phi.items()}
+        state |= self.mean(uploads, self._statistics(state))
+        state |= mean_prototypes(state, uploads, self.settings.robust)
+        state, rows = self._described(state, uploads, turn.round)
+        return state, rows + self.counted(uploads, turn.round)
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without a client's descriptor."""
+        roster = Roster.of(state[CLIENTS])
+        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        left = {CLIENTS: roster.without(client).tensor(), DESCRIPTORS: state[DESCRIPTORS][kept]}
+        return state | left
+
+    def vectors(self, state: State, clients: Sequence[str]) -> Tensor:
+        """Return what each client's model is made of, [n, size]; 0 where nothing is known."""
+        found = torch.zeros(len(clients), self.hyper.size)
+        if self.hyper.descriptor == "drawn":
+            seed = self.settings.rounds.seed
+            for i, client in enumerate(clients):
+                found[i].normal_(generator=generator(seed, client, 0, "descriptor"))
+        elif self.hyper.descriptor == "features":
+            place, spread = Roster.of(state[CLIENTS]).place, state[SPREAD]
+            for i, client in enumerate(clients):
+                if client in place:
+                    away = state[DESCRIPTORS][place[client]] - state[CENTRE]
+                    found[i] = (away / spread).where(spread > 0, 0).clamp(-FARTHEST, FARTHEST)
+        return found
+
+    def models(self, state: State, clients: Sequence[str]) -> Iterator[State]:
+        """Yield each client's model, whole, without statistics.
+
+        One at a time: the bits of one do not depend on the others, nor does what is held.
+        """
+        phi = _network(state)
+        for vector in torch.split(self.vectors(state, clients), 1):
+            yield {name: made[0] for name, made in generated(phi, vector).items()}
+
+    def _statistics(self, state: State) -> State:
+        return {n: state[n] for n in self.model.parameter_shapes if n not in self.model.trained}
+
+    def _moves(self, state: State, uploads: Mapping[str, Bundle]) -> tuple[Tensor, Tensor]:
+        """Return how each client's numbers moved [n, d], 0 where it has none, and which it has."""
+        moves, held = list[Tensor](), list[Tensor]()
+        for upload, model in zip(uploads.values(), self.models(state, list(uploads)), strict=True):
+            ways, own = list[Tensor](), list[Tensor]()
+            for name, made in model.items():
+                part = upload.part(name)
+                way = torch.from_numpy(part.values.copy()) - part.at.take(made)
+                ways.append(part.at.put(torch.zeros_like(made), way).flatten())
+                own.append(torch.from_numpy(part.at.held(made.shape)).flatten())
+            moves.append(torch.cat(ways))
+            held.append(torch.cat(own))
+        return torch.stack(moves), torch.stack(held)
+
+    def _described(
+        self, state: State, uploads: Mapping[str, Bundle], round: int
+    ) -> tuple[State, list[MetricRow]]:
+        """Return the state with the descriptors in uploads; the first ones say what is usual."""
+        sent = {c: u.floats(DESCRIPTOR) for c, u in uploads.items() if DESCRIPTOR in u.tensors}
+        if not sent:
+            return state, []
+        before = Roster.of(state[CLIENTS])
+        roster = before.joined(sent)
+        known = torch.zeros(len(roster.clients), self.hyper.size)
+        before.moved(state[DESCRIPTORS], known, roster)
+        for client, numbers in sent.items():
+            known[roster.place[client]] = torch.from_numpy(numbers.copy())
+        state = state | {CLIENTS: roster.tensor(), DESCRIPTORS: known}
+        if not before.clients and not state[SPREAD].any():
+            centre = known.quantile(0.5, dim=0)
+            state |= {CENTRE: centre, SPREAD: (known - centre).abs().quantile(0.5, dim=0) * NORMAL}
+        spread = float(known.std(0, correction=0).norm() / known.mean(0).norm().clamp(min=1e-12))
+        return state, [MetricRow(round, "", None, "descriptor_spread", spread)]
+
+
+def _network(state: State) -> State:
+    return {n.removeprefix(_NETWORK): t for n, t in state.items() if n.startswith(_NETWORK)}

@@ -1,0 +1,131 @@
+"""Single numbers of a model that weak devices hold: which, and whether they are a model at all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cached_property
+from math import prod
+
+import torch
+from torch import Tensor
+
+from fedsub_core.errors import cut
+from fedsub_core.masks import highest, share_of
+from fedsub_core.methods.elements import layer_of, scales
+from fedsub_core.methods.parts import is_weight
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import Chain
+from fedsub_core.models.layers import Affine
+from fedsub_core.models.model import Model
+from fedsub_core.wire.bundles import Bundle
+from strategies.methods.fedavg import FedAvgStrategy
+from strategies.parts.sparse import Masks, packed
+from strategies.rounds.server_half import State
+
+log = logging.getLogger("fedsub")
+
+
+class ElementStrategy(FedAvgStrategy):
+    """FedAvg's, of whose model a device of capacity c holds the c * c of highest score."""
+
+    @cached_property
+    def _warned(self) -> set[float]:
+        """Capacities of which it was said that they leave no model."""
+        return set()
+
+    def capacity(self, client: str) -> float:
+        """Return which share of each layer's units a client can hold."""
+        return self.population.facts(client).capacity
+
+    def part(self, model: Mapping[str, Tensor], capacity: float) -> Bundle:
+        """Return what a device of a capacity is sent of a model."""
+        trained = {name: model[name] for name in self.model.trained if name in model}
+        masks = best_elements(trained, capacity, self.hyper.score, self.hyper.scope)
+        if capacity < 1 and capacity not in self._warned and isinstance(self.model, Chain):
+            self._warned.add(capacity)
+            if lost := torch.nonzero(paths(self.model, masks) == 0).flatten().tolist():
+                log.warning(
+                    "%s: of a device of capacity %g no path is left from samples to %d of %d "
+                    "classes (%s): it cannot tell them apart. Give it a greater capacity, or the "
+                    "run a model of more numbers",
+                    self.card.name,
+                    capacity,
+                    len(lost),
+                    self.model.classes,
+                    cut(", ".join(self.population.agreed.classes[i] for i in lost)),
+                )
+        return packed(model, masks)
+
+    def check(self, state: State, client: str, upload: Bundle) -> None:
+        """Demand the numbers that were sent."""
+        sent = self.delivered[client]
+        other = [n for n in self.transport.sends if n in sent.tensors and n in self.model.trained]
+        other = [n for n in other if upload.part(n).at != sent.part(n).at]
+        if other:
+            raise self.refuse(client, f"numbers of {other}", "others", "those it was sent")
+
+    def counted(self, uploads: Mapping[str, Bundle], round: int) -> list[MetricRow]:
+        """Return each client's multiplications, of those of the whole model, counted and real.
+
+        Counted are those with numbers that it holds; ordinary hardware really makes all.
+        """
+        positions = positions_of(self.model)
+        every = sum(prod(self.model.parameter_shapes[n]) * p for n, p in positions.items())
+        rows = []
+        for client, upload in uploads.items():
+            held = sum(upload.part(name).values.size * p for name, p in positions.items())
+            for what, share in (("counted", held / every), ("real", 1.0)):
+                rows.append(MetricRow(round, client, None, f"multiplications_{what}", share))
+        return rows
+
+
+def positions_of(model: Model) -> dict[str, int]:
+    """Return by how many places of a sample each weight is multiplied, by its name.
+
+    A convolution's at every place of its output; a module's, of which these are not known, at one.
+    """
+    if not isinstance(model, Chain):
+        return {n: 1 for n, s in model.parameter_shapes.items() if is_weight(s)}
+    shape, found = model.input_shape, dict[str, int]()
+    for layer in model.layers:
+        shape = layer.output_shape(shape)
+        if isinstance(layer, Affine):
+            found[f"{layer.name}.weight"] = prod(shape[1:])
+    return found
+
+
+def best_elements(
+    model: Mapping[str, Tensor], capacity: float, score: str = "scaled", scope: str = "global"
+) -> dict[str, Tensor]:
+    """Return which numbers of each tensor a device of a capacity holds, bool.
+
+    ``floor(capacity**2 * d)`` of d, one at least: those of highest score, of equal ones the first.
+    With the scope ``layer`` of each layer, weights and biases together.
+    """
+    by = scales({name: tuple(tensor.shape) for name, tensor in model.items()}, score)
+    groups: dict[str, list[str]] = {}
+    for name in model:
+        groups.setdefault(layer_of(name) if scope == "layer" else "", []).append(name)
+    masks: dict[str, Tensor] = {}
+    for names in groups.values():
+        scores = torch.cat([(model[name].abs() * by[name]).flatten() for name in names])
+        every = torch.ones_like(scores, dtype=torch.bool)
+        best = highest(scores, every, max(1, share_of(len(scores), capacity**2)))
+        each = torch.split(best, [model[name].numel() for name in names])
+        masks |= {n: mask.view(model[n].shape) for n, mask in zip(names, each, strict=True)}
+    return {name: masks[name] for name in model}
+
+
+def paths(model: Model, masks: Masks) -> Tensor:
+    """Return how many paths lead from a chain's inputs to each class, float64 [classes].
+
+    A path takes one number of every layer; a convolution's has one for each place of its kernel.
+    """
+    found = torch.ones(model.input_shape[0], dtype=torch.float64)
+    for layer in model.layer_names:
+        mask = masks[f"{layer}.weight"]
+        weights = mask.reshape(*mask.shape[:2], -1).sum(2).double()
+        # Behind Flatten a channel owns several inputs.
+        found = weights @ found.repeat_interleave(weights.shape[1] // len(found))
+    return found
