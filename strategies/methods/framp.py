@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from fedsub_core.methods.framp import DESCRIPTOR, WANTED
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -23,6 +21,7 @@ from strategies.parts.prototype_means import (
     no_prototypes,
 )
 from strategies.parts.roster import Roster
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
 CLIENTS, DESCRIPTORS, CENTRE, SPREAD = "clients", "descriptors", "centre", "spread"
@@ -38,12 +37,12 @@ class FRAMPStrategy(ElementStrategy):
     running statistics, which are everybody's mean, go by their names in the model.
     """
 
-    def init(self, model: Model) -> State:
+    def init(self, start: Start) -> State:
         """Return a network whose model of the mean descriptor is the plain start."""
-        seed, size = self.settings.rounds.seed, self.hyper.size
-        start = {n: t[0] for n, t in model.init(1, seed).items() if n in model.parameter_shapes}
-        others = {name: start.pop(name) for name in start.keys() - set(model.trained)}
-        made = network(start, size, self.hyper.hidden, generator(seed, "", 0, "hypernetwork"))
+        model, seed, size = start.model, self.settings.rounds.seed, self.hyper.size
+        first = {n: t[0] for n, t in model.init(1, seed).items() if n in model.parameter_shapes}
+        others = {name: first.pop(name) for name in first.keys() - set(model.trained)}
+        made = network(first, size, self.hyper.hidden, generator(seed, "", 0, "hypernetwork"))
         none = {CLIENTS: Roster(()).tensor(), DESCRIPTORS: torch.zeros(0, size)}
         none |= {CENTRE: torch.zeros(size), SPREAD: torch.zeros(size)}
         made = {f"{_NETWORK}{name}": tensor for name, tensor in made.items()}
@@ -62,15 +61,15 @@ class FRAMPStrategy(ElementStrategy):
             sent.append(Bundle(tensors=tensors))
         return sent
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand the numbers that were sent, prototypes, and a descriptor if it was asked for."""
-        super().check(state, client, upload)
-        check_prototypes(upload, partial(self.refuse, client))
-        if WANTED in self.delivered[client].tensors:
+        super().check(state, sender, upload)
+        check_prototypes(upload, sender.refuse)
+        if WANTED in self.delivered[sender.client].tensors:
             if DESCRIPTOR not in upload.tensors:
-                raise self.refuse(client, DESCRIPTOR, "none", "one, as it was asked for")
+                raise sender.refuse(DESCRIPTOR, "none", "one, as it was asked for")
             if (least := float(upload.floats(DESCRIPTOR).min())) < 0:
-                raise self.refuse(client, DESCRIPTOR, f"a mean of {least:g}", "none below 0")
+                raise sender.refuse(DESCRIPTOR, f"a mean of {least:g}", "none below 0")
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn

@@ -21,6 +21,7 @@ from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.parts.sparse import Masks, packed
+from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
 
 log = logging.getLogger("fedsub")
@@ -57,13 +58,13 @@ class ElementStrategy(FedAvgStrategy):
                 )
         return packed(model, masks)
 
-    def check(self, state: State, client: str, upload: Bundle) -> None:
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand the numbers that were sent."""
-        sent = self.delivered[client]
+        sent = self.delivered[sender.client]
         other = [n for n in self.transport.sends if n in sent.tensors and n in self.model.trained]
         other = [n for n in other if upload.part(n).at != sent.part(n).at]
         if other:
-            raise self.refuse(client, f"numbers of {other}", "others", "those it was sent")
+            raise sender.refuse(f"numbers of {other}", "others", "those it was sent")
 
     def counted(self, uploads: Mapping[str, Bundle], round: int) -> list[MetricRow]:
         """Return each client's multiplications, of those of the whole model, counted and real.

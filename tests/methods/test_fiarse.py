@@ -28,6 +28,7 @@ from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fiarse import FIARSEStrategy
 from strategies.parts.elements import best_elements, paths, positions_of
+from strategies.rounds.context import Sender
 
 SHARES = "1,0.5,0.25"
 #: One unit of three inputs, whose bias is held and 0.
@@ -270,9 +271,10 @@ def test_devices_of_their_own_train_as_in_one_process(
 def test_other_numbers_than_were_sent_are_refused(run_method: RunMethod) -> None:
     run = run_method("fiarse", capacity=SHARES)
     state, upload = run.states[-1], run.uploads[-1]["p2"]
-    run.strategy.check(state, "p2", upload)
+    sender = Sender("p2", Turn(3, 3, 0))
+    run.strategy.check(state, sender, upload)
     name = "linear2.weight"
     turned = Floats.elements(~upload.part(name).at.held((512, 128)), np.zeros(0, np.float32))
     other = replace(upload, tensors={**upload.tensors, name: turned})
     with pytest.raises(MessageRefused, match=r"client 'p2'.* numbers of \['linear2.weight'\]"):
-        run.strategy.check(state, "p2", other)
+        run.strategy.check(state, sender, other)
