@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
-from fedsub_client.parts.own_sums import KnownSums, Own
+from fedsub_client.parts.own_sums import Known, KnownSums, Own
 from fedsub_core.closed_form.noise import deviation
-from fedsub_core.closed_form.personal import Head, Sums, personal_head
+from fedsub_core.closed_form.personal import Head, Solved, Sums, personal_head
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_ridge import (
@@ -102,21 +102,26 @@ class FedSubRidgeLearner(Learner):
 
     def _head(self, own: Own, bundle: Bundle, known: KnownSums) -> Head:
         sets: list[Sums] = []
+        everybody: Known | None = None
         pooled = None
         if SUMS in bundle.tensors:
             lacks = own.lacks(bundle)
             everybody = known.sums(bundle, EVERYBODY, lacks)
             names = groups(self.hyper, self.model.classes)
+            there = [f"{name}.{GRAM}" in bundle.tensors for name in names]
             each = [
-                known.sums(bundle, n, lacks) if f"{n}.{GRAM}" in bundle.tensors else everybody
-                for n in names
+                (known.sums(bundle, name, lacks) if of_group else everybody).shared
+                for name, of_group in zip(names, there, strict=True)
             ]
-            sets = [everybody, *([each] if len(each) > 1 else each)]
+            sets = [everybody.shared, *([each] if len(each) > 1 else each)]
         if POOLED in bundle.tensors:
             pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
         hyper = self.hyper
         lends = hyper.open_classes == "on"
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
-        return personal_head(
-            own.x, own.y, own.classes, sets, pooled, hyper.prior, hyper.heads, least, lends
-        )
+        solved = everybody.candidates(own) if everybody else Solved()
+        how = hyper.prior, hyper.heads, least, lends, solved
+        head = personal_head(own.x, own.y, own.classes, sets, pooled, *how)
+        if everybody:
+            everybody.keep(own, solved)
+        return head

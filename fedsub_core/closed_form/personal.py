@@ -62,6 +62,8 @@ class Head:
 
 #: Sums that a candidate set is solved on: of some people, or for each class those of its own group.
 Sums = Shared | Sequence[Shared]
+#: A person's candidates by the sums that they are solved on; None: on own samples alone.
+Solved = dict[Shared | None, tuple[Candidates, ...]]
 
 
 def personal_head(
@@ -74,6 +76,7 @@ def personal_head(
     heads: str = MIXED,
     lent_from: float = 0.0,
     lends: bool = True,
+    solved: Solved | None = None,
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
@@ -89,16 +92,24 @@ def personal_head(
         so nothing would be said against noise in its place.
     lends : whether classes that the person has no sample of are everybody's; else they are not
         answered.
+    solved : candidates of these same samples that are known already; those that are needed beside
+        are added.
     """
+    solved = {} if solved is None else solved
     everybody = sets[0] if sets else None
     assert everybody is None or isinstance(everybody, Shared)
     targets, blocks = 2 * one_hot(y, classes) - 1, Blocks.of(y)
-    own = alone(Span.of(x, Scale.centred(x)), targets, blocks)
+    if None not in solved:
+        solved[None] = (alone(Span.of(x, Scale.centred(x)), targets, blocks),)
+    (own,) = solved[None]
     on: list[Candidates | _ByClass] = [own]
     if everybody is not None:
-        span = Span.of(x, everybody.scale)
-        on += [alone(span, targets, blocks), with_others(span, targets, everybody, blocks)]
-        on += [_on(x, targets, one, blocks) for one in sets[1:]]
+        if everybody not in solved:
+            span = Span.of(x, everybody.scale)
+            both = alone(span, targets, blocks), with_others(span, targets, everybody, blocks)
+            solved[everybody] = both
+        on += solved[everybody]
+        on += [_on(x, targets, one, blocks, solved) for one in sets[1:]]
     lacking = ~one_hot(y, classes).any(0)
     candidates: list[Candidates | _ByClass | _Lent] = [*on]
     if everybody is not None and lacking.any() and lends and heads != OWN:
@@ -121,21 +132,20 @@ def personal_head(
         # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
         losses = lost(_mixture(mine, heads))
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
-    each = [one.head(temperature * part) for one, part in zip(candidates, parts, strict=True)]
+    each = [one.head(temperature * part, x) for one, part in zip(candidates, parts, strict=True)]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
-    return Head(
-        weight, bias + closed, replace(mine, losses=losses), _without_others(own, targets, y)
-    )
+    mine = replace(mine, losses=losses)
+    return Head(weight, bias + closed, mine, _without_others(own, x, targets, y))
 
 
 def _without_others(
-    own: Candidates, targets: Floats, y: NDArray[np.int64]
+    own: Candidates, x: NDArray[np.floating], targets: Floats, y: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Return weight and bias of own candidates, mixed and calibrated by own samples alone."""
     equations = Equations(len(y), *normal_equations(own.said, targets), np.zeros(0))
     mixed = _mixture(equations, OWN)
     losses = log_losses(np.tensordot(mixed, own.said, 1), y)
-    return own.head(TEMPERATURES[losses.argmin()] * mixed)
+    return own.head(TEMPERATURES[losses.argmin()] * mixed, x)
 
 
 def _mixture(of: Equations, heads: str) -> Floats:
@@ -160,16 +170,14 @@ def _admitted(heads: str, candidates: int) -> NDArray[np.intp]:
 
 
 def _on(
-    x: NDArray[np.floating], targets: Floats, sums: Sums, blocks: Blocks
+    x: NDArray[np.floating], targets: Floats, sums: Sums, blocks: Blocks, solved: Solved
 ) -> Candidates | _ByClass:
-    def solve(shared: Shared) -> Candidates:
-        return with_others(Span.of(x, shared.scale), targets, shared, blocks)
+    def on(shared: Shared) -> Candidates:
+        if shared not in solved:
+            solved[shared] = (with_others(Span.of(x, shared.scale), targets, shared, blocks),)
+        return solved[shared][-1]
 
-    if isinstance(sums, Shared):
-        return solve(sums)
-    distinct = {id(one): one for one in sums}
-    solved = {key: solve(one) for key, one in distinct.items()}
-    return _ByClass([solved[id(one)] for one in sums])
+    return on(sums) if isinstance(sums, Shared) else _ByClass([on(one) for one in sums])
 
 
 class _ByClass:
@@ -180,10 +188,10 @@ class _ByClass:
         self.said = np.stack([one.said[:, :, y] for y, one in enumerate(columns)], 2)
         self.penalties = columns[0].penalties
 
-    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
+    def head(self, mixed: Floats, x: NDArray[np.floating]) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        heads = {id(one): one.head(mixed) for one in self.columns}
-        weights, biases = zip(*(heads[id(one)] for one in self.columns), strict=True)
+        heads = {one: one.head(mixed, x) for one in set(self.columns)}
+        weights, biases = zip(*(heads[one] for one in self.columns), strict=True)
         return (
             np.stack([weight[y] for y, weight in enumerate(weights)]),
             np.stack([bias[y] for y, bias in enumerate(biases)]),
@@ -205,12 +213,12 @@ class _Lent:
         said[:, :, lacking] = everybody.said[self._plain(of.penalties)][:, :, lacking]
         self.said = said
 
-    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
+    def head(self, mixed: Floats, x: NDArray[np.floating]) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        weight, bias = self.of.head(mixed)
+        weight, bias = self.of.head(mixed, x)
         lent = np.zeros(len(self.everybody.said))
         np.add.at(lent, self._plain(self.penalties), mixed)
-        theirs, their_bias = self.everybody.head(lent)
+        theirs, their_bias = self.everybody.head(lent, x)
         weight[self.lacking], bias[self.lacking] = theirs[self.lacking], their_bias[self.lacking]
         return weight, bias
 

@@ -15,7 +15,7 @@ from fedsub.testing.hostile_tests import SIX, infect, others_f1
 from fedsub.testing.runs import Run, assert_equal, people
 from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
 from fedsub_client.parts import own_sums
-from fedsub_core.closed_form.candidates import Scale
+from fedsub_core.closed_form.candidates import Scale, Span
 from fedsub_core.closed_form.noise import spent_epsilon
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.config.run_config import RunConfig
@@ -319,6 +319,47 @@ def test_the_same_sums_are_solved_once_whatever_stack_is_sent_them(
     monkeypatch.setattr(own_sums, "_solved", {})
     run = run_method(NAME, rounds=5, threads=2, **SMALL)
     assert len(run.grid.cohorts) == 4 and solved == [FEATURES]
+
+
+@pytest.mark.parametrize("groups", ["none", "class"])
+def test_new_equations_solve_nothing_anew(groups: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_sums, "_solved", {})
+    spans: list[int] = []
+
+    def span(x: Any, scale: Scale) -> Span:
+        spans.append(len(x))
+        return of(x, scale)
+
+    of = Span.of
+    monkeypatch.setattr(Span, "of", span)
+    kept = Federated(groups=groups, cluster_count=1)
+    kept.run(FOUR, 2)
+    before = len(spans)
+    kept.run(FOUR, 1)
+    assert before > 0 and len(spans) == before
+
+    monkeypatch.setattr(own_sums, "KEPT_BYTES", 0)
+    monkeypatch.setattr(own_sums, "_solved", {})
+    anew = Federated(groups=groups, cluster_count=1)
+    anew.run(FOUR, 3)
+    assert len(spans) > 2 * before
+    for client in FOUR:
+        assert torch.equal(kept.head(client), anew.head(client))
+
+
+def test_whose_samples_changed_is_judged_by_the_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums may be the same: what is kept beside them is of the samples that it was solved of."""
+    monkeypatch.setattr(own_sums, "_solved", {})
+    federated = Federated()
+    federated.run(FOUR, 3)
+    x, y = FOUR["p0"]
+    order = np.argsort(y, kind="stable")
+    turned = FOUR | {"p0": (x[order], y[order])}
+    federated.run(turned, 3)
+    monkeypatch.setattr(own_sums, "_solved", {})
+    alone = Federated()
+    alone.run(turned, 3)
+    assert torch.equal(federated.head("p0"), alone.head("p0"))
 
 
 def test_sums_that_are_kept_solved_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
