@@ -16,6 +16,7 @@ from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
+from fedsub_server.data_notes import note_devices, read_notes, said_of
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
@@ -47,7 +48,8 @@ def main(grid: Grid, context: Context) -> None:
     """Run the configured methods' rounds, one method after another, from where each left off.
 
     The folder is ``folder`` of the configuration, or ``<out>/flower-<time>``. It gets what
-    `fedsub run` leaves: ``run.toml``, ``summary.json``, and for each method ``state.db`` (written
+    `fedsub run` leaves: ``run.toml``, ``summary.json``, ``data.json`` (what devices say of how
+    their samples were divided), and for each method ``state.db`` (written
     in one transaction a round), ``metrics.csv`` and, of simulated people, ``models/``; and
     ``report.html``, where what it takes is installed.
     """
@@ -65,8 +67,8 @@ def main(grid: Grid, context: Context) -> None:
     for columns in TABLES:
         log.warning("\n%s", text_table(summaries, columns))
     log.warning("encoding: %s", encodings(summaries))
-    if chosen := how_chosen(summaries):
-        log.warning("%s", chosen)
+    for said in filter(None, [how_chosen(summaries), *said_of(read_notes(folder))]):
+        log.warning("%s", said)
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())
@@ -86,6 +88,9 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
         strategy.run_name = database.meta().get("run", "")
 
         def commit(round: int, state: State, rows: Sequence[MetricRow]) -> None:
+            said = strategy.population.registry.introductions.items()
+            splits = {client: one.split for client, one in said if one.split is not None}
+            note_devices(folder.parent, splits, config.best_by)
             database.commit(round, {SERVER: state}, rows)
             log.warning("%s: round %d of %d finished", name, round, config.rounds)
 

@@ -106,8 +106,8 @@ def personal_head(
     if everybody is not None:
         if everybody not in solved:
             span = Span.of(x, everybody.scale)
-            both = alone(span, targets, blocks), with_others(span, targets, everybody, blocks)
-            solved[everybody] = both
+            plain = alone(span, targets, blocks)
+            solved[everybody] = plain, with_others(span, targets, everybody, blocks)
         on += solved[everybody]
         on += [_on(x, targets, one, blocks, solved) for one in sets[1:]]
     lacking = ~one_hot(y, classes).any(0)
