@@ -49,7 +49,7 @@ class FedSubRidgeLearner(Learner):
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Solve a head of what is new; send sums if the server has others, equations if asked."""
         known = state[SOLVED].tolist()
-        persons = [Own(data, i, self.model.classes) for i in range(len(received))]
+        persons = self._persons(data)
         state, heads = self._solved(state, received, persons)
         uploads = []
         for i, (bundle, head, own) in enumerate(zip(received, heads, persons, strict=True)):
@@ -61,15 +61,19 @@ class FedSubRidgeLearner(Learner):
                 tensors = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
                 tensors[SHIFTS] = Floats(sums.shifts.astype(np.float32))
             if head is not None and SUMS in bundle.tensors and not own.answered(bundle):
-                a_sample = flat(head.equations) / len(own.y)
+                a_sample = flat(head.equations) / head.equations.samples
                 tensors[EQUATIONS] = Floats(a_sample.astype(np.float32))
-            uploads.append(Bundle(data.counts[i], own.version, tensors))
+            uploads.append(Bundle(own.counted, own.version, tensors))
         return state, uploads, reported(left_out_loss=state[LOSS])
 
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Solve heads of what is new, without sending anything."""
-        persons = [Own(data, i, self.model.classes) for i in range(len(received))]
+        persons = self._persons(data)
         return self._solved(state, received, persons)[0]
+
+    def _persons(self, data: Stack) -> list[Own]:
+        classes, forgetting = self.model.classes, self.hyper.forgetting
+        return [Own(data, i, classes, forgetting) for i in range(len(data.counts))]
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor:
         """Return logits of the heads that clients have of their own samples alone."""
@@ -95,7 +99,7 @@ class FedSubRidgeLearner(Learner):
                 names, ((head.weight, head.bias), head.alone), strict=True
             ):
                 state[weight][i], state[bias][i] = map(torch.from_numpy, of)
-            state[LOSS][i] = float(head.equations.losses.min()) / len(own.y)
+            state[LOSS][i] = float(head.equations.losses.min()) / head.equations.samples
             state[SOLVED][i] = 1
             heads.append(head)
         return state, heads
@@ -120,7 +124,7 @@ class FedSubRidgeLearner(Learner):
         lends = hyper.open_classes == "on"
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
         solved = everybody.candidates(own) if everybody else Solved()
-        how = hyper.prior, hyper.heads, least, lends, solved
+        how = hyper.prior, hyper.heads, least, lends, solved, own.weights
         head = personal_head(own.x, own.y, own.classes, sets, pooled, *how)
         if everybody:
             everybody.keep(own, solved)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.personal import Solved
 from fedsub_core.closed_form.sending import Portable, Rounded
-from fedsub_core.closed_form.sums import Statistics, statistics
+from fedsub_core.closed_form.sums import Statistics, recency, statistics
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, HELD
 from fedsub_core.wire.bundles import Bundle, Part
@@ -31,23 +31,34 @@ class Own:
     ----------
     x, y : features [n, D], labels [n].
     classes : how many there are.
+    forgetting : how much a sample counts of what the next newer of its class does.
     """
 
-    def __init__(self, data: Stack, i: int, classes: int) -> None:
+    def __init__(self, data: Stack, i: int, classes: int, forgetting: float = 1.0) -> None:
         n = data.counts[i]
         self.x: NDArray[np.float32] = data.x[i, :n].flatten(1).cpu().numpy()
         self.y: NDArray[np.int64] = data.y[i, :n].cpu().numpy()
-        self.classes = classes
+        self.classes, self._forgetting = classes, forgetting
 
     @cached_property
     def version(self) -> int:
         """A name of these samples."""
         return self._version(len(self.y))
 
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How much each sample counts, [n]; None: all once."""
+        return self._weights(len(self.y))
+
+    @property
+    def counted(self) -> int:
+        """As how many samples they count together."""
+        return len(self.y) if self.weights is None else round(self.weights.sum())
+
     @property
     def statistics(self) -> Statistics:
         """Their statistics, exact."""
-        return statistics(self.x, self.y, self.classes)
+        return self._statistics(len(self.y))
 
     def answered(self, bundle: Bundle) -> bool:
         """Return whether the server has equations of these samples for the sums in a download."""
@@ -64,12 +75,27 @@ class Own:
             if counted >= held:
                 return None
             old = len(self.y)
-        elif 0 < held < len(self.y) and bundle.version == self._version(held):
-            old = held
-        else:
+        elif (old := self._before(bundle.version, held)) is None:
             return self.statistics
-        before = statistics(self.x[:old], self.y[:old], self.classes)
-        return self.statistics - Rounded.of(before).counted(held, counted)
+        return self.statistics - Rounded.of(self._statistics(old)).counted(held, counted)
+
+    def _before(self, version: int, held: int) -> int | None:
+        """Return how many of the first samples have that name; None: none have.
+
+        `held` is as how many they counted: all once if nothing is forgotten.
+        """
+        plain = self._forgetting == 1
+        some = [held] if plain else range(held, len(self.y))
+        found = (n for n in some if 0 < n < len(self.y) and version == self._version(n))
+        return next(found, None)
+
+    def _statistics(self, samples: int) -> Statistics:
+        """Return the statistics of the first so many samples."""
+        x, y = self.x[:samples], self.y[:samples]
+        return statistics(x, y, self.classes, self._weights(samples))
+
+    def _weights(self, samples: int) -> NDArray[np.float64] | None:
+        return None if self._forgetting == 1 else recency(self.y[:samples], self._forgetting)
 
     def _version(self, samples: int) -> int:
         digest = hashlib.blake2b(digest_size=8)

@@ -110,7 +110,8 @@ class Candidates:
 
     Parameters
     ----------
-    said : [K, n, classes], what each says of the person's samples, block by block left out.
+    said : [K, n, classes], what each says of the person's samples, block by block left out. Where
+        samples count in part: times the root of how much.
     dual : [K, n, classes], by which each sample moves the head.
     shared : on whose sums; None: the person's own alone.
     penalties : [K].
@@ -128,13 +129,15 @@ class Candidates:
         """What they take, without the sums that others share."""
         return self.said.nbytes + self.dual.nbytes
 
-    def head(self, mixed: Floats, x: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    def head(
+        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the candidates' sum, each `mixed` [K] times: weight [classes, D], bias.
 
-        `x` [n, D] are the person's samples once more: they are not kept beside what follows of
-        them.
+        `x` [n, D] and `root` are the person's samples once more (:meth:`Span.of`): they are not
+        kept beside what follows of them.
         """
-        return self.scale.unscaled(self._weights(mixed, self.scale(x)))
+        return self.scale.unscaled(self._weights(mixed, counted(self.scale(x), root)))
 
     def _weights(self, mixed: Floats, rows: Floats) -> Floats:
         if self.shared is None:
@@ -168,9 +171,9 @@ class Span:
     vectors: Floats
 
     @classmethod
-    def of(cls, x: NDArray[np.floating], scale: Scale) -> Span:
-        """Return the span of features [n, D]."""
-        directions, rows = None, scale(x)
+    def of(cls, x: NDArray[np.floating], scale: Scale, root: Floats | None = None) -> Span:
+        """Return the span of features [n, D]; each sample counts `root` [n] squared times."""
+        directions, rows = None, counted(scale(x), root)
         if len(rows) > rows.shape[1]:
             directions, rows = np.linalg.qr(rows)
         values, vectors = np.linalg.eigh(rows @ rows.T)
@@ -187,13 +190,19 @@ class Span:
         return targets - basis @ (basis.T @ targets)
 
 
+def counted(rows: Floats, root: Floats | None) -> Floats:
+    """Return rows [n, ...] such that sums of squares count each `root` [n] squared times."""
+    return rows if root is None else rows * root[:, None]
+
+
 def alone(span: Span, targets: Floats, blocks: Blocks) -> Candidates:
     """Return heads on the person's own samples alone.
 
     Parameters
     ----------
     span : of the n samples.
-    targets : [n, classes], 1 for a sample's class and -1 for all others.
+    targets : [n, classes], 1 for a sample's class and -1 for all others; where samples count in
+        part, times the root of how much.
     blocks : of samples that are left out together.
     """
     basis = span.among_samples(span.vectors)

@@ -15,6 +15,7 @@ from fedsub_core.closed_form.candidates import (
     Shared,
     Span,
     alone,
+    counted,
     with_others,
 )
 from fedsub_core.closed_form.grids import (
@@ -77,6 +78,7 @@ def personal_head(
     lent_from: float = 0.0,
     lends: bool = True,
     solved: Solved | None = None,
+    weights: Floats | None = None,
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
@@ -94,22 +96,24 @@ def personal_head(
         answered.
     solved : candidates of these same samples that are known already; those that are needed beside
         are added.
+    weights : [n], how much each sample counts; None: all once. Sums hold them so, too.
     """
+    root = None if weights is None else np.sqrt(weights)
     solved = {} if solved is None else solved
     everybody = sets[0] if sets else None
     assert everybody is None or isinstance(everybody, Shared)
-    targets, blocks = 2 * one_hot(y, classes) - 1, Blocks.of(y)
+    targets, blocks = counted(2 * one_hot(y, classes) - 1, root), Blocks.of(y)
     if None not in solved:
-        solved[None] = (alone(Span.of(x, Scale.centred(x)), targets, blocks),)
+        solved[None] = (alone(Span.of(x, Scale.centred(x), root), targets, blocks),)
     (own,) = solved[None]
     on: list[Candidates | _ByClass] = [own]
     if everybody is not None:
         if everybody not in solved:
-            span = Span.of(x, everybody.scale)
+            span = Span.of(x, everybody.scale, root)
             plain = alone(span, targets, blocks)
             solved[everybody] = plain, with_others(span, targets, everybody, blocks)
         on += solved[everybody]
-        on += [_on(x, targets, one, blocks, solved) for one in sets[1:]]
+        on += [_on(x, targets, one, blocks, solved, root) for one in sets[1:]]
     lacking = ~one_hot(y, classes).any(0)
     candidates: list[Candidates | _ByClass | _Lent] = [*on]
     if everybody is not None and lacking.any() and lends and heads != OWN:
@@ -117,12 +121,13 @@ def personal_head(
         candidates = [_Lent(one, on[2], lent) for one in on]
     said = np.concatenate([one.said for one in candidates])
     gram, target = normal_equations(said, targets)
-    mine = Equations(len(y), gram, target, np.zeros(len(TEMPERATURES)))
+    samples = len(y) if weights is None else float(weights.sum())
+    mine = Equations(samples, gram, target, np.zeros(len(TEMPERATURES)))
     closed = np.zeros(classes)
     closed[lacking] = 0.0 if lends else -_CLOSED
 
     def lost(mixed: Floats) -> Floats:
-        return log_losses(np.tensordot(mixed, said, 1), y, closed)
+        return _losses(np.tensordot(mixed, said, 1), y, closed, root)
 
     mixed = _mixture(mine.with_prior(pooled, prior), heads)
     losses = lost(mixed)
@@ -132,20 +137,35 @@ def personal_head(
         # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
         losses = lost(_mixture(mine, heads))
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
-    each = [one.head(temperature * part, x) for one, part in zip(candidates, parts, strict=True)]
+    each = [
+        one.head(temperature * part, x, root) for one, part in zip(candidates, parts, strict=True)
+    ]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
     mine = replace(mine, losses=losses)
-    return Head(weight, bias + closed, mine, _without_others(own, x, targets, y))
+    return Head(weight, bias + closed, mine, _without_others(own, x, targets, y, root))
+
+
+def _losses(
+    said: Floats, y: NDArray[np.int64], closed: Floats | float, root: Floats | None
+) -> Floats:
+    """Return the losses of what is said of samples that count `root` squared times."""
+    if root is None:
+        return log_losses(said, y, closed)
+    return log_losses(said / root[:, None], y, closed, root**2)
 
 
 def _without_others(
-    own: Candidates, x: NDArray[np.floating], targets: Floats, y: NDArray[np.int64]
+    own: Candidates,
+    x: NDArray[np.floating],
+    targets: Floats,
+    y: NDArray[np.int64],
+    root: Floats | None,
 ) -> tuple[Floats, Floats]:
     """Return weight and bias of own candidates, mixed and calibrated by own samples alone."""
     equations = Equations(len(y), *normal_equations(own.said, targets), np.zeros(0))
     mixed = _mixture(equations, OWN)
-    losses = log_losses(np.tensordot(mixed, own.said, 1), y)
-    return own.head(TEMPERATURES[losses.argmin()] * mixed, x)
+    losses = _losses(np.tensordot(mixed, own.said, 1), y, 0.0, root)
+    return own.head(TEMPERATURES[losses.argmin()] * mixed, x, root)
 
 
 def _mixture(of: Equations, heads: str) -> Floats:
@@ -170,11 +190,17 @@ def _admitted(heads: str, candidates: int) -> NDArray[np.intp]:
 
 
 def _on(
-    x: NDArray[np.floating], targets: Floats, sums: Sums, blocks: Blocks, solved: Solved
+    x: NDArray[np.floating],
+    targets: Floats,
+    sums: Sums,
+    blocks: Blocks,
+    solved: Solved,
+    root: Floats | None,
 ) -> Candidates | _ByClass:
     def on(shared: Shared) -> Candidates:
         if shared not in solved:
-            solved[shared] = (with_others(Span.of(x, shared.scale), targets, shared, blocks),)
+            span = Span.of(x, shared.scale, root)
+            solved[shared] = (with_others(span, targets, shared, blocks),)
         return solved[shared][-1]
 
     return on(sums) if isinstance(sums, Shared) else _ByClass([on(one) for one in sums])
@@ -188,9 +214,11 @@ class _ByClass:
         self.said = np.stack([one.said[:, :, y] for y, one in enumerate(columns)], 2)
         self.penalties = columns[0].penalties
 
-    def head(self, mixed: Floats, x: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    def head(
+        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        heads = {one: one.head(mixed, x) for one in set(self.columns)}
+        heads = {one: one.head(mixed, x, root) for one in set(self.columns)}
         weights, biases = zip(*(heads[one] for one in self.columns), strict=True)
         return (
             np.stack([weight[y] for y, weight in enumerate(weights)]),
@@ -213,12 +241,14 @@ class _Lent:
         said[:, :, lacking] = everybody.said[self._plain(of.penalties)][:, :, lacking]
         self.said = said
 
-    def head(self, mixed: Floats, x: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    def head(
+        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        weight, bias = self.of.head(mixed, x)
+        weight, bias = self.of.head(mixed, x, root)
         lent = np.zeros(len(self.everybody.said))
         np.add.at(lent, self._plain(self.penalties), mixed)
-        theirs, their_bias = self.everybody.head(lent, x)
+        theirs, their_bias = self.everybody.head(lent, x, root)
         weight[self.lacking], bias[self.lacking] = theirs[self.lacking], their_bias[self.lacking]
         return weight, bias
 
