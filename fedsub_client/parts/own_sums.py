@@ -74,8 +74,10 @@ class Own:
         if bundle.version == self.version:
             if counted >= held:
                 return None
-            old = len(self.y)
-        elif (old := self._before(bundle.version, held)) is None:
+            old: int | None = len(self.y)
+        else:
+            old = self._before(bundle.version, held)
+        if old is None:
             return self.statistics
         return self.statistics - Rounded.of(self._statistics(old)).counted(held, counted)
 
