@@ -72,8 +72,8 @@ class FedSubRidgeLearner(Learner):
         return self._solved(state, received, persons)[0]
 
     def _persons(self, data: Stack) -> list[Own]:
-        classes, forgetting = self.model.classes, self.hyper.forgetting
-        return [Own(data, i, classes, forgetting) for i in range(len(data.counts))]
+        how = self.model.classes, self.hyper.forgetting, self.hyper.stretches
+        return [Own(data, i, *how) for i in range(len(data.counts))]
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor:
         """Return logits of the heads that clients have of their own samples alone."""
@@ -124,8 +124,9 @@ class FedSubRidgeLearner(Learner):
         lends = hyper.open_classes == "on"
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
         solved = everybody.candidates(own) if everybody else Solved()
-        how = hyper.prior, hyper.heads, least, lends, solved, own.weights
-        head = personal_head(own.x, own.y, own.classes, sets, pooled, *how)
+        how = hyper.prior, hyper.heads, least, lends, solved
+        more = own.weights, own.stretches
+        head = personal_head(own.x, own.y, own.classes, sets, pooled, *how, *more)
         if everybody:
             everybody.keep(own, solved)
         return head

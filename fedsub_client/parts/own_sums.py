@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.grids import STRETCHES
 from fedsub_core.closed_form.personal import Solved
 from fedsub_core.closed_form.sending import Portable, Rounded
 from fedsub_core.closed_form.sums import Statistics, recency, statistics
@@ -32,13 +33,27 @@ class Own:
     x, y : features [n, D], labels [n].
     classes : how many there are.
     forgetting : how much a sample counts of what the next newer of its class does.
+    stretches : into how many each class's samples are cut that are left out at once; 0: singles.
     """
 
-    def __init__(self, data: Stack, i: int, classes: int, forgetting: float = 1.0) -> None:
+    def __init__(
+        self,
+        data: Stack,
+        i: int,
+        classes: int,
+        forgetting: float = 1.0,
+        stretches: int = STRETCHES,
+    ) -> None:
         n = data.counts[i]
         self.x: NDArray[np.float32] = data.x[i, :n].flatten(1).cpu().numpy()
         self.y: NDArray[np.int64] = data.y[i, :n].cpu().numpy()
-        self.classes, self._forgetting = classes, forgetting
+        self.classes, self.stretches, self._forgetting = classes, stretches, forgetting
+
+    @property
+    def name(self) -> tuple[float, ...]:
+        """What tells them, and how they count, from all others: candidates follow from it."""
+        how = self.classes, self._forgetting, self.stretches
+        return self.version, *self.x.shape, *how
 
     @cached_property
     def version(self) -> int:
@@ -116,11 +131,11 @@ class Known:
         self.shared = Shared(Scale.of(sums), sums)
         #: What stands here takes: the sums' vectors, and twice the sums themselves.
         self.nbytes = 24 * (sums.features + 1) ** 2
-        self._candidates: dict[tuple[int, ...], Solved] = {}
+        self._candidates: dict[tuple[float, ...], Solved] = {}
 
     def candidates(self, own: Own) -> Solved:
         """Return what is known of a client's candidates on these sums, and on its own alone."""
-        return dict(self._candidates.get(_named(own), {}))
+        return dict(self._candidates.get(own.name, {}))
 
     def keep(self, own: Own, solved: Solved) -> None:
         """Keep a client's candidates as far as there is room; those on others' sums are not."""
@@ -128,8 +143,8 @@ class Known:
         size = sum(one.nbytes for both in some.values() for one in both)
         with _lock:
             here = any(self is one for one in _solved.values())
-            if here and _named(own) not in self._candidates and _taken() + size <= KEPT_BYTES:
-                self._candidates[_named(own)] = some
+            if here and own.name not in self._candidates and _taken() + size <= KEPT_BYTES:
+                self._candidates[own.name] = some
                 self.nbytes += size
 
 
@@ -172,8 +187,3 @@ def _known(sent: Portable) -> Known:
 
 def _taken() -> int:
     return sum(one.nbytes for one in _solved.values())
-
-
-def _named(own: Own) -> tuple[int, ...]:
-    """Return what tells samples of all others: candidates follow from these and from sums."""
-    return own.version, *own.x.shape, own.classes

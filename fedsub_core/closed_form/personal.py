@@ -23,6 +23,7 @@ from fedsub_core.closed_form.grids import (
     ON_EACH,
     OWN_WEIGHTS,
     PENALTIES,
+    STRETCHES,
     TEMPERATURES,
     WITH_OTHERS,
 )
@@ -79,6 +80,7 @@ def personal_head(
     lends: bool = True,
     solved: Solved | None = None,
     weights: Floats | None = None,
+    stretches: int = STRETCHES,
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
@@ -97,12 +99,14 @@ def personal_head(
     solved : candidates of these same samples that are known already; those that are needed beside
         are added.
     weights : [n], how much each sample counts; None: all once. Sums hold them so, too.
+    stretches : into how many each class's samples are cut that are left out at once; 0: single
+        samples are.
     """
     root = None if weights is None else np.sqrt(weights)
     solved = {} if solved is None else solved
     everybody = sets[0] if sets else None
     assert everybody is None or isinstance(everybody, Shared)
-    targets, blocks = counted(2 * one_hot(y, classes) - 1, root), Blocks.of(y)
+    targets, blocks = counted(2 * one_hot(y, classes) - 1, root), Blocks.of(y, stretches or len(y))
     if None not in solved:
         solved[None] = (alone(Span.of(x, Scale.centred(x), root), targets, blocks),)
     (own,) = solved[None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from fedsub_core.closed_form.grids import ALONE, ON_EACH, TEMPERATURES
+from fedsub_core.closed_form.grids import ALONE, ON_EACH, STRETCHES, TEMPERATURES
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
 from fedsub_core.models.architecture import Architecture
@@ -45,6 +45,12 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     near: int = option(8, "how many people are the nearest, oneself included", minimum=1)
     prior: float = option(
         30.0, "as how many of one's own samples everybody's equations count", minimum=0
+    )
+    stretches: int = option(
+        STRETCHES,
+        "into how many stretches of time each class's samples are cut, one of which is left out at "
+        "once; 0: single samples are, which their neighbours give away where windows overlap",
+        minimum=0,
     )
     open_classes: str = choice(
         "on",

@@ -505,3 +505,12 @@ def test_a_device_knows_its_first_samples_though_they_count_as_fewer() -> None:
 def test_noise_on_sums_that_fade_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"noise: got 1 with forgetting = 0\.9"):
         METHODS[NAME].check(METHODS[NAME].hyperparameters(noise=1.0, forgetting=0.9), 3)
+
+
+def test_how_much_is_left_out_at_once_is_a_switch() -> None:
+    heads = []
+    for stretches in (0, 3):
+        federated = Federated(stretches=stretches)
+        federated.run(FOUR, 3)
+        heads.append(federated.head("p0"))
+    assert not torch.equal(*heads)
