@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sums_lies import opposite, repeated
 
 from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
+from fedsub_core.methods.fedsub_ridge import GRAM, SHIFTS
 from fedsub_core.methods.prototypes import COUNTS
 from fedsub_core.wire.bundles import Bundle, FloatArray, Floats, Part
 
 #: What is no model among the tensors of uploads.
-NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS)
+NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS, SHIFTS)
 #: The largest number that passes the codec's check, and the most samples that do.
 LARGE, MANY = 1e5, 2**48 - 1
 #: By how much the update that learnt a backdoor grows.
@@ -162,6 +164,8 @@ def many(attack: Attack) -> Attack:
         score = upload.tensors.get(SCORE)
         if isinstance(score, Floats) and score.values.max() > 1:  # scores are samples
             upload = best(upload, float(2**40))
+        if GRAM in upload.tensors:  # so must sums
+            return repeated(upload)
         return replace(upload, examples=examples)
 
     return claim
@@ -202,6 +206,7 @@ SINGLE: Mapping[str, Attack | None] = {
     "backdoor": lambda scene: best(boosted(BOOST, 2.0)(scene)),
     "copied prototypes": copied,
     "outlier prototypes": outlying,
+    "opposite sums": lambda scene: opposite(scene.upload),
     "sleeper": sleeping(boosted(-30.0, -30.0)),
 }
 #: Each alone, each with samples that are not there, and what is a lie alone.

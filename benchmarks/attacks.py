@@ -225,7 +225,7 @@ def table(
     """Print what each attack costs under each defence, a line at a time."""
     calm: dict[tuple[str, int], float] = {}
     for attack in given.attacks:
-        if "prototypes" in attack and not name.startswith("fedsub"):
+        if not sends_such(name, attack):
             continue
         shown = []
         for defence in given.defences:
@@ -247,6 +247,13 @@ def table(
             if given.out:
                 note(given.out, [name, attack, defence, len(malicious)], given.seeds, found)
         print(f"{name} {attack}".ljust(38), *(f"{one:>24}" for one in shown), flush=True)
+
+
+def sends_such(name: str, attack: str) -> bool:
+    """Return whether a method's uploads hold what an attack lies about."""
+    if "sums" in attack:
+        return name == "fedsub-ridge"
+    return "prototypes" not in attack or name in ("fedsub", "fedsub-gated", "fedsub-mixing")
 
 
 def takes(name: str, defence: str) -> bool:

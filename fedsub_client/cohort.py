@@ -125,6 +125,7 @@ class Cohort:
                 Facts(len(c.train_y), c.capacity),
                 moments(c.train_x),
                 features=self.data.feature_moments(i),
+                split=c.note,
             )
             for i, c in enumerate(client.at(0) for client in self.clients)
         ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Card
+from fedsub_core.data.findings import SplitNote, how_split, repeats
 from fedsub_core.data.grown_splits import split_grown
 from fedsub_core.data.splits import SplitKind, labelled, split, split_kind, thinned
 from fedsub_core.data.windows import together
@@ -39,6 +40,7 @@ class SplitClient:
     copies : of each sample the first that is the same, int64 [samples]; None where all differ.
     validation : int64 [n], training samples held back to choose the best round by, ascending; empty
         where there are too few. None: the run holds none back.
+    note : how all samples were divided, in words and numbers; None where nobody said.
     """
 
     client: str
@@ -56,6 +58,7 @@ class SplitClient:
     copies: NDArray[np.int64] | None = None
     validation: NDArray[np.int64] | None = None
     validation_y: NDArray[np.int64] | None = None
+    note: SplitNote | None = None
 
     @property
     def train_x(self) -> NDArray[np.float32]:
@@ -166,6 +169,7 @@ def split_client(
     parts = replace(parts, kind=kind, copies=client.first_copies)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
+    parts = replace(parts, note=_note(parts, client, card))
     if since is None or not comes:
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
@@ -177,6 +181,18 @@ def split_client(
             "keep more classes from the start, or change split or test-share."
         )
     return parts
+
+
+def _note(parts: SplitClient, client: ClientData, card: Card) -> SplitNote:
+    counts = len(parts.train), len(parts.test), parts.holds_back
+    return SplitNote(
+        how_split(client, card, parts.kind),
+        training=counts[0],
+        testing=counts[1],
+        neither=len(client.y) - sum(counts),
+        repeated=repeats(client),
+        validation=counts[2],
+    )
 
 
 def _held_back(

@@ -14,6 +14,7 @@ from fedsub_core.data.sources import card_here
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.packages import package_build
+from fedsub_server.data_notes import note_devices, read_notes, said_of
 from fedsub_server.driver import drive
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
@@ -23,6 +24,7 @@ from fedsub_server.results import (
     MODELS,
     RUN_FILE,
     TABLES,
+    by_capacity,
     encodings,
     export_csv,
     how_chosen,
@@ -45,7 +47,8 @@ def main(grid: Grid, context: Context) -> None:
     """Run the configured methods' rounds, one method after another, from where each left off.
 
     The folder is ``folder`` of the configuration, or ``<out>/flower-<time>``. It gets what
-    `fedsub run` leaves: ``run.toml``, ``summary.json``, and for each method ``state.db`` (written
+    `fedsub run` leaves: ``run.toml``, ``summary.json``, ``data.json`` (what devices say of how
+    their samples were divided), and for each method ``state.db`` (written
     in one transaction a round), ``metrics.csv`` and, of simulated people, ``models/``; and
     ``report.html``, where what it takes is installed.
     """
@@ -60,11 +63,11 @@ def main(grid: Grid, context: Context) -> None:
         run_method(grid, config, name, folder / name)
     summarise_run(folder)
     summaries = method_summaries(folder)
-    for columns in TABLES:
+    for columns in filter(None, (*TABLES, by_capacity(summaries))):
         log.warning("\n%s", text_table(summaries, columns))
     log.warning("encoding: %s", encodings(summaries))
-    if chosen := how_chosen(summaries):
-        log.warning("%s", chosen)
+    for said in filter(None, [how_chosen(summaries), *said_of(read_notes(folder))]):
+        log.warning("%s", said)
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())
@@ -81,6 +84,9 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
 
         def progress(round: int) -> None:
             if round > before:
+                said = strategy.population.registry.introductions.items()
+                splits = {client: one.split for client, one in said if one.split is not None}
+                note_devices(folder.parent, splits, config.best_by)
                 log.warning("%s: round %d of %d finished", name, round, config.rounds)
             elif round:
                 log.warning("%s: going on after round %d", folder, round)

@@ -7,30 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from fedsub_core.data.findings import SplitNote, split_warning, without_validation
 from fedsub_core.files import write_whole
 
 DATA_FILE = "data.json"
-
-
-@dataclass(frozen=True)
-class SplitNote:
-    """How one person's samples were divided.
-
-    Parameters
-    ----------
-    split : in words, with the gap at cuts in time.
-    training, testing, neither : samples of each part; `neither` lie in a gap, repeat a tested
-        sample, or were left out as the run asked for.
-    repeated : samples that are the same as an earlier one.
-    validation : samples held back to choose the best round by.
-    """
-
-    split: str
-    training: int
-    testing: int
-    neither: int
-    repeated: int
-    validation: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,8 +27,39 @@ def write_notes(folder: Path, notes: DataNotes) -> None:
     write_whole(folder / DATA_FILE, text.encode())
 
 
+def note_devices(folder: Path, said: Mapping[str, SplitNote], best_by: str) -> None:
+    """Keep in a run's folder what devices say of how their own samples were divided.
+
+    Of a device that is away for now stays what it said.
+    """
+    kept = read_notes(folder)
+    splits = {**kept.splits, **said}
+    lacking = without_validation(splits) if best_by == "validation" else ""
+    notes = DataNotes(dict(sorted(splits.items())), tuple(filter(None, [lacking])))
+    if splits and notes != kept:
+        write_notes(folder, notes)
+
+
+def forget_notes(folder: Path, client: str) -> None:
+    """Leave nothing of a client in a run's notes: no text that may name it either.
+
+    A simulation that goes on says anew what holds without it.
+    """
+    if (folder / DATA_FILE).is_file():
+        kept = read_notes(folder)
+        splits = {name: note for name, note in kept.splits.items() if name != client}
+        warnings = tuple(text for text in kept.warnings if client not in text)
+        write_notes(folder, DataNotes(splits, warnings))
+
+
+def said_of(notes: DataNotes) -> list[str]:
+    """Return in sentences what a reader of a run's numbers must know of its data."""
+    drawn = split_warning([one.split for one in notes.splits.values()])
+    return [*notes.warnings, *filter(None, [drawn])]
+
+
 def read_notes(folder: Path) -> DataNotes:
-    """Return a run's notes; empty where it has none: data of a deployment stay on its devices."""
+    """Return a run's notes; empty where it has none."""
     try:
         kept = json.loads((folder / DATA_FILE).read_text("utf-8"))
         splits = {client: SplitNote(**note) for client, note in kept["splits"].items()}

@@ -11,7 +11,7 @@ from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.options import suggestion
-from fedsub_server.data_notes import DATA_FILE
+from fedsub_server.data_notes import forget_notes
 from fedsub_server.results import (
     DATABASE_FILE,
     METRICS_FILE,
@@ -64,8 +64,7 @@ def forget(folder: Path, client: str) -> str:
     finally:
         for database in databases.values():
             database.close()
-    # It names everybody; a run that goes on writes it anew.
-    (folder / DATA_FILE).unlink(missing_ok=True)
+    forget_notes(folder, client)
     if (folder / SUMMARY_FILE).is_file():
         summarise_run(folder)
     return alias

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
@@ -20,6 +21,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
+from fedsub_server.data_notes import read_notes, said_of
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 
@@ -54,7 +56,8 @@ def summarise_run(folder: Path) -> dict[str, Any]:
     """Write ``summary.json`` into a run folder and return what it holds.
 
     ``units`` says what each number averages over; ``methods`` holds a :class:`MethodSummary` by
-    method, with null for a number that does not exist or is not finite.
+    method, with null for a number that does not exist or is not finite; ``data`` how many people's
+    samples were divided in which way, and what bends the numbers (``data.json`` names everybody).
 
     Raises
     ------
@@ -71,7 +74,10 @@ def summarise_run(folder: Path) -> dict[str, Any]:
         for summary in method_summaries(folder)
     }
     units = {f.name: f.metadata["unit"] for f in fields(MethodSummary) if f.metadata}
-    summary_of_run: dict[str, Any] = {"units": units, "methods": methods}
+    notes = read_notes(folder)
+    splits = Counter(one.split for one in notes.splits.values())
+    data = {"splits": dict(sorted(splits.items())), "remarks": said_of(notes)}
+    summary_of_run: dict[str, Any] = {"units": units, "methods": methods, "data": data}
     text = json.dumps(summary_of_run, indent=2, allow_nan=False) + "\n"
     write_whole(folder / SUMMARY_FILE, text.encode())
     return summary_of_run

@@ -7,6 +7,7 @@ loses power at any moment reopens exactly at its last committed round.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb_file import PACKAGE, connect, database_errors, note
+from fedsub_server.rundb_log import lost_commits, write_back
 from fedsub_server.rundb_seal import (
     Checked,
     Row,
@@ -29,6 +31,7 @@ from fedsub_server.rundb_seal import (
 )
 from fedsub_server.rundb_state import StateRows
 
+log = logging.getLogger("fedsub")
 State = dict[str, dict[str, Tensor]]
 #: In `meta`: how many clients were forgotten.
 _FORGOTTEN = "forgotten"
@@ -62,11 +65,20 @@ class RunDatabase:
         self, path: Path, config: Mapping[str, object] | None = None, package: str = ""
     ) -> None:
         self.path = path
+        lost = lost_commits(path)
         self._connection = connect(path, config, package)
         self._check = Checked(self._connection)
         self._state = StateRows(self._connection)
         self._forgotten = self.forgotten()
         self._since = time.monotonic()
+        if lost:
+            log.warning(
+                "%s-wal is damaged, or power failed while it was written: commits in it cannot be "
+                "read (at least %d). What is there ends with round %d",
+                path,
+                lost,
+                self.last_round(),
+            )
 
     def commit(
         self, round: int, state: Mapping[str, Mapping[str, Tensor]], metrics: Iterable[MetricRow]
@@ -112,6 +124,7 @@ class RunDatabase:
                 "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
                 rows,
             )
+        write_back(self._connection)
         self._since = time.monotonic()
 
     def clients(self) -> list[str]:

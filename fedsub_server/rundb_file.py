@@ -13,6 +13,7 @@ from pathlib import Path
 from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import PRIVATE
 from fedsub_core.version import VERSION, code_digest
+from fedsub_server.rundb_log import write_back
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
 SCHEMA_VERSION = 3
@@ -107,6 +108,7 @@ def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
                 ("run", uuid.uuid4().hex),
             ],
         )
+    write_back(connection)
 
 
 def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] | None) -> None:

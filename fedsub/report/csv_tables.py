@@ -14,7 +14,7 @@ from fedsub.report.comparing import Pair, gains
 from fedsub.report.frame import Frame, Trace
 from fedsub.report.maps import class_means, last_f1, people_scores, shares
 from fedsub.report.recovery import Recovery
-from fedsub_server.data_notes import SplitNote
+from fedsub_core.data.findings import SplitNote
 
 
 def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) -> dict[str, str]:

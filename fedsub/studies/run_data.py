@@ -7,9 +7,9 @@ import numpy as np
 from fedsub.engines.simulation import split_clients
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.findings import findings, how_split, repeats
+from fedsub_core.data.findings import findings, without_validation
 from fedsub_core.data.splits import unseen_clients
-from fedsub_server.data_notes import DataNotes, SplitNote
+from fedsub_server.data_notes import DataNotes
 
 
 def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
@@ -20,31 +20,17 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
     DataError
         Where somebody's cannot be split.
     """
-    card, data = federation.card, federation.clients
+    card = federation.card
     people = {one.client: one for one in split_clients(config.split_settings, federation)}
-    splits = {
-        name: SplitNote(
-            how_split(data[name], card, one.kind),
-            len(one.train),
-            len(one.test),
-            len(data[name].y) - len(one.train) - len(one.test) - one.holds_back,
-            repeats(data[name]),
-            one.holds_back,
-        )
-        for name, one in people.items()
-    }
+    splits = {name: one.note for name, one in people.items() if one.note is not None}
     tested = list(people)
     if config.split == "unseen":
         tested = list(unseen_clients(people, config.unseen_share, config.seed))
     trained = {int(label) for one in people.values() for label in np.unique(one.train_y)}
     seen = {int(label) for name in tested for label in np.unique(people[name].test_y)}
     found = findings(federation, config.split)
-    without = [name for name, one in people.items() if not one.holds_back]
-    if config.best_by == "validation" and without:
-        found.append(
-            f"No validation part, for too few samples: {', '.join(without)}. Their best round is "
-            "not chosen: they are tested with their newest model."
-        )
+    if config.best_by == "validation" and (lacking := without_validation(splits)):
+        found.append(lacking)
     if untested := [card.classes[label] for label in sorted(trained - seen)]:
         found.append(
             f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score tells "

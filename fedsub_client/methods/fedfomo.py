@@ -19,6 +19,9 @@ from fedsub_core.wire.bundles import Bundle
 
 #: Models that are no farther apart are the same.
 SAME = 1e-12
+#: What is sent of a gain is no further from 0: a peer's model of huge numbers loses more than the
+#: wire takes, and who says so would be refused for it.
+GREATEST = 1e4
 
 
 def gain(loss: Tensor, distance: Tensor) -> Tensor:
@@ -91,7 +94,8 @@ class FedFomoLearner(Learner):
                 # Not even a model of infinite numbers counts where its share is 0.
                 mean[name] += torch.where(factor > 0, factor * tensor, 0.0)
         missing = self.hyper.peer_models + 2 - gains.shape[1]
-        return mean, F.pad(gains[:, 2:], (0, missing)).float(), shares[:, 2:].sum(1)
+        of_peers = F.pad(gains[:, 2:], (0, missing)).clamp(-GREATEST, GREATEST)
+        return mean, of_peers.float(), shares[:, 2:].sum(1)
 
     def _candidates(self, state: State, received: Received) -> Iterator[Params]:
         """Yield one's own two models, then peers'; for clients that have fewer, one's own again."""

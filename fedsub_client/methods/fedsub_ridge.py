@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
-from fedsub_client.parts.own_sums import KnownSums, Own
+from fedsub_client.parts.own_sums import Known, KnownSums, Own
 from fedsub_core.closed_form.noise import deviation
-from fedsub_core.closed_form.personal import Head, Sums, personal_head
+from fedsub_core.closed_form.personal import Head, Solved, Sums, personal_head
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_ridge import (
@@ -49,7 +49,7 @@ class FedSubRidgeLearner(Learner):
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Solve a head of what is new; send sums if the server has others, equations if asked."""
         known = state[SOLVED].tolist()
-        persons = [Own(data, i, self.model.classes) for i in range(len(received))]
+        persons = self._persons(data)
         state, heads = self._solved(state, received, persons)
         uploads = []
         for i, (bundle, head, own) in enumerate(zip(received, heads, persons, strict=True)):
@@ -61,15 +61,19 @@ class FedSubRidgeLearner(Learner):
                 tensors = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
                 tensors[SHIFTS] = Floats(sums.shifts.astype(np.float32))
             if head is not None and SUMS in bundle.tensors and not own.answered(bundle):
-                a_sample = flat(head.equations) / len(own.y)
+                a_sample = flat(head.equations) / head.equations.samples
                 tensors[EQUATIONS] = Floats(a_sample.astype(np.float32))
-            uploads.append(Bundle(data.counts[i], own.version, tensors))
+            uploads.append(Bundle(own.counted, own.version, tensors))
         return state, uploads, reported(left_out_loss=state[LOSS])
 
     def arrived(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Solve heads of what is new, without sending anything."""
-        persons = [Own(data, i, self.model.classes) for i in range(len(received))]
+        persons = self._persons(data)
         return self._solved(state, received, persons)[0]
+
+    def _persons(self, data: Stack) -> list[Own]:
+        how = self.model.classes, self.hyper.forgetting, self.hyper.stretches
+        return [Own(data, i, *how) for i in range(len(data.counts))]
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor:
         """Return logits of the heads that clients have of their own samples alone."""
@@ -95,28 +99,34 @@ class FedSubRidgeLearner(Learner):
                 names, ((head.weight, head.bias), head.alone), strict=True
             ):
                 state[weight][i], state[bias][i] = map(torch.from_numpy, of)
-            state[LOSS][i] = float(head.equations.losses.min()) / len(own.y)
+            state[LOSS][i] = float(head.equations.losses.min()) / head.equations.samples
             state[SOLVED][i] = 1
             heads.append(head)
         return state, heads
 
     def _head(self, own: Own, bundle: Bundle, known: KnownSums) -> Head:
         sets: list[Sums] = []
+        everybody: Known | None = None
         pooled = None
         if SUMS in bundle.tensors:
             lacks = own.lacks(bundle)
             everybody = known.sums(bundle, EVERYBODY, lacks)
             names = groups(self.hyper, self.model.classes)
+            there = [f"{name}.{GRAM}" in bundle.tensors for name in names]
             each = [
-                known.sums(bundle, n, lacks) if f"{n}.{GRAM}" in bundle.tensors else everybody
-                for n in names
+                (known.sums(bundle, name, lacks) if of_group else everybody).shared
+                for name, of_group in zip(names, there, strict=True)
             ]
-            sets = [everybody, *([each] if len(each) > 1 else each)]
+            sets = [everybody.shared, *([each] if len(each) > 1 else each)]
         if POOLED in bundle.tensors:
             pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
         hyper = self.hyper
         lends = hyper.open_classes == "on"
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
-        return personal_head(
-            own.x, own.y, own.classes, sets, pooled, hyper.prior, hyper.heads, least, lends
-        )
+        solved = everybody.candidates(own) if everybody else Solved()
+        how = hyper.prior, hyper.heads, least, lends, solved
+        more = own.weights, own.stretches
+        head = personal_head(own.x, own.y, own.classes, sets, pooled, *how, *more)
+        if everybody:
+            everybody.keep(own, solved)
+        return head

@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.grids import STRETCHES
+from fedsub_core.closed_form.personal import Solved
 from fedsub_core.closed_form.sending import Portable, Rounded
-from fedsub_core.closed_form.sums import Statistics, statistics
+from fedsub_core.closed_form.sums import Statistics, recency, statistics
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, HELD
 from fedsub_core.wire.bundles import Bundle, Part
 
-#: Bytes of sums that this process keeps solved for the next client that is sent them.
-KEPT_BYTES = 2**28
-_solved: dict[bytes, Shared] = {}
+#: Bytes of what this process keeps solved: sums for the next client that is sent them, and what
+#: clients' candidates on them say of their samples (0.4 MB of 140 samples of six classes).
+KEPT_BYTES = 2**29
+_solved: dict[bytes, Known] = {}
 _lock = Lock()
 
 
@@ -29,23 +32,48 @@ class Own:
     ----------
     x, y : features [n, D], labels [n].
     classes : how many there are.
+    forgetting : how much a sample counts of what the next newer of its class does.
+    stretches : into how many each class's samples are cut that are left out at once; 0: singles.
     """
 
-    def __init__(self, data: Stack, i: int, classes: int) -> None:
+    def __init__(
+        self,
+        data: Stack,
+        i: int,
+        classes: int,
+        forgetting: float = 1.0,
+        stretches: int = STRETCHES,
+    ) -> None:
         n = data.counts[i]
         self.x: NDArray[np.float32] = data.x[i, :n].flatten(1).cpu().numpy()
         self.y: NDArray[np.int64] = data.y[i, :n].cpu().numpy()
-        self.classes = classes
+        self.classes, self.stretches, self._forgetting = classes, stretches, forgetting
+
+    @property
+    def name(self) -> tuple[float, ...]:
+        """What tells them, and how they count, from all others: candidates follow from it."""
+        how = self.classes, self._forgetting, self.stretches
+        return self.version, *self.x.shape, *how
 
     @cached_property
     def version(self) -> int:
         """A name of these samples."""
         return self._version(len(self.y))
 
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How much each sample counts, [n]; None: all once."""
+        return self._weights(len(self.y))
+
+    @property
+    def counted(self) -> int:
+        """As how many samples they count together."""
+        return len(self.y) if self.weights is None else round(self.weights.sum())
+
     @property
     def statistics(self) -> Statistics:
         """Their statistics, exact."""
-        return statistics(self.x, self.y, self.classes)
+        return self._statistics(len(self.y))
 
     def answered(self, bundle: Bundle) -> bool:
         """Return whether the server has equations of these samples for the sums in a download."""
@@ -61,13 +89,30 @@ class Own:
         if bundle.version == self.version:
             if counted >= held:
                 return None
-            old = len(self.y)
-        elif 0 < held < len(self.y) and bundle.version == self._version(held):
-            old = held
+            old: int | None = len(self.y)
         else:
+            old = self._before(bundle.version, held)
+        if old is None:
             return self.statistics
-        before = statistics(self.x[:old], self.y[:old], self.classes)
-        return self.statistics - Rounded.of(before).counted(held, counted)
+        return self.statistics - Rounded.of(self._statistics(old)).counted(held, counted)
+
+    def _before(self, version: int, held: int) -> int | None:
+        """Return how many of the first samples have that name; None: none have.
+
+        `held` is as how many they counted: all once if nothing is forgotten.
+        """
+        plain = self._forgetting == 1
+        some = [held] if plain else range(held, len(self.y))
+        found = (n for n in some if 0 < n < len(self.y) and version == self._version(n))
+        return next(found, None)
+
+    def _statistics(self, samples: int) -> Statistics:
+        """Return the statistics of the first so many samples."""
+        x, y = self.x[:samples], self.y[:samples]
+        return statistics(x, y, self.classes, self._weights(samples))
+
+    def _weights(self, samples: int) -> NDArray[np.float64] | None:
+        return None if self._forgetting == 1 else recency(self.y[:samples], self._forgetting)
 
     def _version(self, samples: int) -> int:
         digest = hashlib.blake2b(digest_size=8)
@@ -76,14 +121,41 @@ class Own:
         return (int.from_bytes(digest.digest(), "little") >> 1) or 1
 
 
+class Known:
+    """Sums that came, and what clients of this process have solved on them.
+
+    New equations come for the same sums: what a person's candidates say of its samples stays.
+    """
+
+    def __init__(self, sums: Statistics) -> None:
+        self.shared = Shared(Scale.of(sums), sums)
+        #: What stands here takes: the sums' vectors, and twice the sums themselves.
+        self.nbytes = 24 * (sums.features + 1) ** 2
+        self._candidates: dict[tuple[float, ...], Solved] = {}
+
+    def candidates(self, own: Own) -> Solved:
+        """Return what is known of a client's candidates on these sums, and on its own alone."""
+        return dict(self._candidates.get(own.name, {}))
+
+    def keep(self, own: Own, solved: Solved) -> None:
+        """Keep a client's candidates as far as there is room; those on others' sums are not."""
+        some = {None: solved[None], self.shared: solved[self.shared]}
+        size = sum(one.nbytes for both in some.values() for one in both)
+        with _lock:
+            here = any(self is one for one in _solved.values())
+            if here and own.name not in self._candidates and _taken() + size <= KEPT_BYTES:
+                self._candidates[own.name] = some
+                self.nbytes += size
+
+
 class KnownSums:
     """Sums that several clients of a process are sent, each solved once."""
 
     def __init__(self) -> None:
         #: By what stands in a stack's downloads, which are often one and the same.
-        self._sent: dict[tuple[int, ...], tuple[list[Part], Shared]] = {}
+        self._sent: dict[tuple[int, ...], tuple[list[Part], Known]] = {}
 
-    def sums(self, bundle: Bundle, name: str, lacks: Statistics | None) -> Shared:
+    def sums(self, bundle: Bundle, name: str, lacks: Statistics | None) -> Known:
         """Return sums of a download, with what a client's own samples lack in them."""
         names = [f"{name}.{part}" for part in (GRAM, CROSS, "exponent")]
         parts = [bundle.tensors[name] for name in names]
@@ -93,29 +165,25 @@ class KnownSums:
         gram, cross, exponent = map(bundle.floats, names)
         sent = Portable(gram, cross, int(exponent[0]))
         if lacks is not None:
-            sums = sent.sums() + lacks
-            return Shared(Scale.of(sums), sums)
-        shared = _known(sent)
-        self._sent[key] = parts, shared
-        return shared
+            return Known(sent.sums() + lacks)
+        found = _known(sent)
+        self._sent[key] = parts, found
+        return found
 
 
-def _known(sent: Portable) -> Shared:
+def _known(sent: Portable) -> Known:
     """Return these sums, the same object to all who are sent the same."""
     digest = hashlib.blake2b(digest_size=16)
     for array in (sent.gram, sent.cross, np.array(sent.exponent)):
         digest.update(np.ascontiguousarray(array).tobytes())
     key = digest.digest()
     with _lock:
-        if (found := _solved.pop(key, None)) is None:
-            sums = sent.sums()
-            found = Shared(Scale.of(sums), sums)
+        found = _solved.pop(key, None) or Known(sent.sums())
         _solved[key] = found  # behind all others: those go first
-        while len(_solved) > 1 and sum(map(_bytes, _solved.values())) > KEPT_BYTES:
+        while len(_solved) > 1 and _taken() > KEPT_BYTES:
             del _solved[next(iter(_solved))]
     return found
 
 
-def _bytes(shared: Shared) -> int:
-    """Return what sums take: their vectors, and twice the sums themselves."""
-    return 24 * (shared.sums.features + 1) ** 2
+def _taken() -> int:
+    return sum(one.nbytes for one in _solved.values())

@@ -110,12 +110,11 @@ class Candidates:
 
     Parameters
     ----------
-    said : [K, n, classes], what each says of the person's samples, block by block left out.
-    dual : [K, m, classes], by which the rows of `own` move the head.
+    said : [K, n, classes], what each says of the person's samples, block by block left out. Where
+        samples count in part: times the root of how much.
+    dual : [K, n, classes], by which each sample moves the head.
     shared : on whose sums; None: the person's own alone.
     penalties : [K].
-    own : scaled features of the person's samples, [m, D + 1] (:class:`Span`), in `shared`'s
-        eigenvectors where there are such.
     scale : of the features.
     """
 
@@ -123,23 +122,32 @@ class Candidates:
     dual: Floats
     shared: Shared | None
     penalties: Floats
-    own: Floats
     scale: Scale
 
-    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
-        """Return the candidates' sum, each `mixed` [K] times: weight [classes, D], bias."""
-        return self.scale.unscaled(self._weights(mixed))
+    @property
+    def nbytes(self) -> int:
+        """What they take, without the sums that others share."""
+        return self.said.nbytes + self.dual.nbytes
 
-    def _weights(self, mixed: Floats) -> Floats:
+    def head(
+        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return the candidates' sum, each `mixed` [K] times: weight [classes, D], bias.
+
+        `x` [n, D] and `root` are the person's samples once more (:meth:`Span.of`): they are not
+        kept beside what follows of them.
+        """
+        return self.scale.unscaled(self._weights(mixed, counted(self.scale(x), root)))
+
+    def _weights(self, mixed: Floats, rows: Floats) -> Floats:
         if self.shared is None:
-            dual = np.tensordot(mixed / self.penalties, self.dual, 1)
-            return self.own.T @ dual
+            return rows.T @ np.tensordot(mixed / self.penalties, self.dual, 1)
         values, vectors, b = self.shared.solved
         head = np.zeros_like(b)
         for penalty in np.unique(self.penalties):
             here = np.where(self.penalties == penalty, mixed, 0.0)
             if here.any():
-                moved = self.own.T @ np.tensordot(here, self.dual, 1)
+                moved = vectors.T @ (rows.T @ np.tensordot(here, self.dual, 1))
                 head += (here.sum() * b + moved) / (values + penalty)[:, None]
         return vectors @ head
 
@@ -163,9 +171,9 @@ class Span:
     vectors: Floats
 
     @classmethod
-    def of(cls, x: NDArray[np.floating], scale: Scale) -> Span:
-        """Return the span of features [n, D]."""
-        directions, rows = None, scale(x)
+    def of(cls, x: NDArray[np.floating], scale: Scale, root: Floats | None = None) -> Span:
+        """Return the span of features [n, D]; each sample counts `root` [n] squared times."""
+        directions, rows = None, counted(scale(x), root)
         if len(rows) > rows.shape[1]:
             directions, rows = np.linalg.qr(rows)
         values, vectors = np.linalg.eigh(rows @ rows.T)
@@ -182,13 +190,19 @@ class Span:
         return targets - basis @ (basis.T @ targets)
 
 
+def counted(rows: Floats, root: Floats | None) -> Floats:
+    """Return rows [n, ...] such that sums of squares count each `root` [n] squared times."""
+    return rows if root is None else rows * root[:, None]
+
+
 def alone(span: Span, targets: Floats, blocks: Blocks) -> Candidates:
     """Return heads on the person's own samples alone.
 
     Parameters
     ----------
     span : of the n samples.
-    targets : [n, classes], 1 for a sample's class and -1 for all others.
+    targets : [n, classes], 1 for a sample's class and -1 for all others; where samples count in
+        part, times the root of how much.
     blocks : of samples that are left out together.
     """
     basis = span.among_samples(span.vectors)
@@ -196,8 +210,7 @@ def alone(span: Span, targets: Floats, blocks: Blocks) -> Candidates:
     inverse = 1 / (span.values / np.array(PENALTIES)[:, None] + 1)
     pull = inverse[:, :, None] * y
     said = targets - blocks.residuals(basis, inverse, basis @ pull + rest, np.ones(len(inverse)))
-    dual = span.vectors @ pull
-    return Candidates(said, dual, None, np.array(PENALTIES), span.rows, span.scale)
+    return Candidates(said, basis @ pull, None, np.array(PENALTIES), span.scale)
 
 
 def with_others(span: Span, targets: Floats, shared: Shared, blocks: Blocks) -> Candidates:
@@ -230,7 +243,7 @@ def with_others(span: Span, targets: Floats, shared: Shared, blocks: Blocks) -> 
         pull = inverse[:, :, None] * (y - prior)
         pulls = basis @ pull + own_weights[:, :, None] * rest
         said.append(targets - blocks.residuals(basis, inverse, pulls, own_weights[:, 0]))
-        dual.append(along @ (prior - y + pull / left[:, None]))
+        dual.append(basis @ (prior - y + pull / left[:, None]))
     penalties = np.repeat(WITH_OTHERS, len(OWN_WEIGHTS))
     both = np.concatenate(said), np.concatenate(dual)
-    return Candidates(*both, shared, penalties, turned, shared.scale)
+    return Candidates(*both, shared, penalties, shared.scale)

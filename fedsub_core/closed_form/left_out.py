@@ -14,10 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fedsub_core.closed_form.grids import STRETCHES
 
-#: Into how many stretches each class's samples are cut; who has no more leaves one out at a time.
-STRETCHES = 3
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

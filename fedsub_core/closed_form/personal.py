@@ -15,6 +15,7 @@ from fedsub_core.closed_form.candidates import (
     Shared,
     Span,
     alone,
+    counted,
     with_others,
 )
 from fedsub_core.closed_form.grids import (
@@ -22,6 +23,7 @@ from fedsub_core.closed_form.grids import (
     ON_EACH,
     OWN_WEIGHTS,
     PENALTIES,
+    STRETCHES,
     TEMPERATURES,
     WITH_OTHERS,
 )
@@ -62,6 +64,8 @@ class Head:
 
 #: Sums that a candidate set is solved on: of some people, or for each class those of its own group.
 Sums = Shared | Sequence[Shared]
+#: A person's candidates by the sums that they are solved on; None: on own samples alone.
+Solved = dict[Shared | None, tuple[Candidates, ...]]
 
 
 def personal_head(
@@ -74,6 +78,9 @@ def personal_head(
     heads: str = MIXED,
     lent_from: float = 0.0,
     lends: bool = True,
+    solved: Solved | None = None,
+    weights: Floats | None = None,
+    stretches: int = STRETCHES,
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
@@ -89,16 +96,28 @@ def personal_head(
         so nothing would be said against noise in its place.
     lends : whether classes that the person has no sample of are everybody's; else they are not
         answered.
+    solved : candidates of these same samples that are known already; those that are needed beside
+        are added.
+    weights : [n], how much each sample counts; None: all once. Sums hold them so, too.
+    stretches : into how many each class's samples are cut that are left out at once; 0: single
+        samples are.
     """
+    root = None if weights is None else np.sqrt(weights)
+    solved = {} if solved is None else solved
     everybody = sets[0] if sets else None
     assert everybody is None or isinstance(everybody, Shared)
-    targets, blocks = 2 * one_hot(y, classes) - 1, Blocks.of(y)
-    own = alone(Span.of(x, Scale.centred(x)), targets, blocks)
+    targets, blocks = counted(2 * one_hot(y, classes) - 1, root), Blocks.of(y, stretches or len(y))
+    if None not in solved:
+        solved[None] = (alone(Span.of(x, Scale.centred(x), root), targets, blocks),)
+    (own,) = solved[None]
     on: list[Candidates | _ByClass] = [own]
     if everybody is not None:
-        span = Span.of(x, everybody.scale)
-        on += [alone(span, targets, blocks), with_others(span, targets, everybody, blocks)]
-        on += [_on(x, targets, one, blocks) for one in sets[1:]]
+        if everybody not in solved:
+            span = Span.of(x, everybody.scale, root)
+            plain = alone(span, targets, blocks)
+            solved[everybody] = plain, with_others(span, targets, everybody, blocks)
+        on += solved[everybody]
+        on += [_on(x, targets, one, blocks, solved, root) for one in sets[1:]]
     lacking = ~one_hot(y, classes).any(0)
     candidates: list[Candidates | _ByClass | _Lent] = [*on]
     if everybody is not None and lacking.any() and lends and heads != OWN:
@@ -106,12 +125,13 @@ def personal_head(
         candidates = [_Lent(one, on[2], lent) for one in on]
     said = np.concatenate([one.said for one in candidates])
     gram, target = normal_equations(said, targets)
-    mine = Equations(len(y), gram, target, np.zeros(len(TEMPERATURES)))
+    samples = len(y) if weights is None else float(weights.sum())
+    mine = Equations(samples, gram, target, np.zeros(len(TEMPERATURES)))
     closed = np.zeros(classes)
     closed[lacking] = 0.0 if lends else -_CLOSED
 
     def lost(mixed: Floats) -> Floats:
-        return log_losses(np.tensordot(mixed, said, 1), y, closed)
+        return _losses(np.tensordot(mixed, said, 1), y, closed, root)
 
     mixed = _mixture(mine.with_prior(pooled, prior), heads)
     losses = lost(mixed)
@@ -121,21 +141,35 @@ def personal_head(
         # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
         losses = lost(_mixture(mine, heads))
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
-    each = [one.head(temperature * part) for one, part in zip(candidates, parts, strict=True)]
+    each = [
+        one.head(temperature * part, x, root) for one, part in zip(candidates, parts, strict=True)
+    ]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
-    return Head(
-        weight, bias + closed, replace(mine, losses=losses), _without_others(own, targets, y)
-    )
+    mine = replace(mine, losses=losses)
+    return Head(weight, bias + closed, mine, _without_others(own, x, targets, y, root))
+
+
+def _losses(
+    said: Floats, y: NDArray[np.int64], closed: Floats | float, root: Floats | None
+) -> Floats:
+    """Return the losses of what is said of samples that count `root` squared times."""
+    if root is None:
+        return log_losses(said, y, closed)
+    return log_losses(said / root[:, None], y, closed, root**2)
 
 
 def _without_others(
-    own: Candidates, targets: Floats, y: NDArray[np.int64]
+    own: Candidates,
+    x: NDArray[np.floating],
+    targets: Floats,
+    y: NDArray[np.int64],
+    root: Floats | None,
 ) -> tuple[Floats, Floats]:
     """Return weight and bias of own candidates, mixed and calibrated by own samples alone."""
     equations = Equations(len(y), *normal_equations(own.said, targets), np.zeros(0))
     mixed = _mixture(equations, OWN)
-    losses = log_losses(np.tensordot(mixed, own.said, 1), y)
-    return own.head(TEMPERATURES[losses.argmin()] * mixed)
+    losses = _losses(np.tensordot(mixed, own.said, 1), y, 0.0, root)
+    return own.head(TEMPERATURES[losses.argmin()] * mixed, x, root)
 
 
 def _mixture(of: Equations, heads: str) -> Floats:
@@ -160,16 +194,20 @@ def _admitted(heads: str, candidates: int) -> NDArray[np.intp]:
 
 
 def _on(
-    x: NDArray[np.floating], targets: Floats, sums: Sums, blocks: Blocks
+    x: NDArray[np.floating],
+    targets: Floats,
+    sums: Sums,
+    blocks: Blocks,
+    solved: Solved,
+    root: Floats | None,
 ) -> Candidates | _ByClass:
-    def solve(shared: Shared) -> Candidates:
-        return with_others(Span.of(x, shared.scale), targets, shared, blocks)
+    def on(shared: Shared) -> Candidates:
+        if shared not in solved:
+            span = Span.of(x, shared.scale, root)
+            solved[shared] = (with_others(span, targets, shared, blocks),)
+        return solved[shared][-1]
 
-    if isinstance(sums, Shared):
-        return solve(sums)
-    distinct = {id(one): one for one in sums}
-    solved = {key: solve(one) for key, one in distinct.items()}
-    return _ByClass([solved[id(one)] for one in sums])
+    return on(sums) if isinstance(sums, Shared) else _ByClass([on(one) for one in sums])
 
 
 class _ByClass:
@@ -180,10 +218,12 @@ class _ByClass:
         self.said = np.stack([one.said[:, :, y] for y, one in enumerate(columns)], 2)
         self.penalties = columns[0].penalties
 
-    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
+    def head(
+        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        heads = {id(one): one.head(mixed) for one in self.columns}
-        weights, biases = zip(*(heads[id(one)] for one in self.columns), strict=True)
+        heads = {one: one.head(mixed, x, root) for one in set(self.columns)}
+        weights, biases = zip(*(heads[one] for one in self.columns), strict=True)
         return (
             np.stack([weight[y] for y, weight in enumerate(weights)]),
             np.stack([bias[y] for y, bias in enumerate(biases)]),
@@ -205,12 +245,14 @@ class _Lent:
         said[:, :, lacking] = everybody.said[self._plain(of.penalties)][:, :, lacking]
         self.said = said
 
-    def head(self, mixed: Floats) -> tuple[Floats, Floats]:
+    def head(
+        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        weight, bias = self.of.head(mixed)
+        weight, bias = self.of.head(mixed, x, root)
         lent = np.zeros(len(self.everybody.said))
         np.add.at(lent, self._plain(self.penalties), mixed)
-        theirs, their_bias = self.everybody.head(lent)
+        theirs, their_bias = self.everybody.head(lent, x, root)
         weight[self.lacking], bias[self.lacking] = theirs[self.lacking], their_bias[self.lacking]
         return weight, bias
 

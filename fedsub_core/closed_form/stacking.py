@@ -86,13 +86,18 @@ def mixing_weights(gram: Floats, target: Floats) -> Floats:
     return weights
 
 
-def log_losses(scores: Floats, labels: NDArray[np.int64], added: Floats | float = 0.0) -> Floats:
+def log_losses(
+    scores: Floats,
+    labels: NDArray[np.int64],
+    added: Floats | float = 0.0,
+    weights: Floats | float = 1.0,
+) -> Floats:
     """Return the negative log likelihood of labels [n] at each temperature, [T], summed, nats.
 
-    `added` [classes] to scores at any temperature.
+    `added` [classes] to scores at any temperature; each sample counts `weights` [n] times.
     """
     scaled = np.array(TEMPERATURES)[:, None, None] * scores + added
     scaled = scaled - scaled.max(2, keepdims=True)
     right = scaled[:, np.arange(len(labels)), labels]
-    losses: Floats = (np.log(np.exp(scaled).sum(2)) - right).sum(1)
+    losses: Floats = ((np.log(np.exp(scaled).sum(2)) - right) * weights).sum(1)
     return losses

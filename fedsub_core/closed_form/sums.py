@@ -97,21 +97,48 @@ def levels(x: NDArray[np.floating]) -> NDArray[np.float64]:
     return phi
 
 
-def statistics(x: NDArray[np.floating], y: NDArray[np.int64], classes: int) -> Statistics:
+def statistics(
+    x: NDArray[np.floating],
+    y: NDArray[np.int64],
+    classes: int,
+    weights: NDArray[np.float64] | None = None,
+) -> Statistics:
     """Return the statistics of samples.
 
     Parameters
     ----------
     x : [n, D], multiples of ``1 / UNIT`` in [-1, 1].
     y : int64 [n], labels below `classes`.
+    weights : [n], how much each sample counts, such that those of a class add up to a whole number
+        (:func:`recency`); None: all once. Sums are then rounded to whole numbers.
     """
     width = x.shape[1] + 1
     gram, cross = np.zeros((width, width)), np.zeros((classes, width))
     for start in range(0, len(x), _ROWS):
-        phi = levels(x[start : start + _ROWS])
-        gram += phi.T @ phi
-        cross += one_hot(y[start : start + _ROWS], classes).T @ phi
+        some = slice(start, start + _ROWS)
+        phi = levels(x[some])
+        counted = phi if weights is None else phi * weights[some, None]
+        gram += phi.T @ counted
+        cross += one_hot(y[some], classes).T @ counted
+    if weights is not None:
+        gram, cross = np.rint(gram), np.rint(cross)
     return Statistics(below(gram), cross.astype(np.int64))
+
+
+def recency(y: NDArray[np.int64], factor: float) -> NDArray[np.float64]:
+    """Return how much each sample counts where older ones count less, [n], at most 1.
+
+    `factor` times as much as the next newer one of its class: labels come in order of time, and
+    who has not done something for long still knows it. Those of a class are made less by so much
+    that they add up to a whole number.
+    """
+    weights = np.empty(len(y))
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        plain = factor ** np.arange(len(own) - 1, -1, -1)
+        # A sum of ones must not fall below itself by rounding.
+        weights[own] = plain * (np.floor(plain.sum() + 1e-9) / plain.sum())
+    return weights
 
 
 def one_hot(y: NDArray[np.int64], classes: int) -> NDArray[np.float64]:

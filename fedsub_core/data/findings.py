@@ -6,7 +6,8 @@ Nothing here refuses anything; it is said by `fedsub data inspect`, by a run and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from fedsub_core.data.card import Card
@@ -20,6 +21,27 @@ from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_know
 _NAMED = 10
 #: How samples are divided that are not cut in time.
 AT_RANDOM = "at random in each class"
+
+
+@dataclass(frozen=True)
+class SplitNote:
+    """How one person's samples were divided.
+
+    Parameters
+    ----------
+    split : in words, with the gap at cuts in time.
+    training, testing, neither : samples of each part; `neither` lie in a gap, repeat a tested
+        sample, or were left out as the run asked for.
+    repeated : samples that are the same as an earlier one.
+    validation : samples held back to choose the best round by.
+    """
+
+    split: str
+    training: int
+    testing: int
+    neither: int
+    repeated: int
+    validation: int = 0
 
 
 def findings(federation: Federation, wanted: str) -> list[str]:
@@ -53,6 +75,17 @@ def split_warning(splits: Collection[str]) -> str:
         f"Split: {AT_RANDOM}, for {who}. If samples were recorded one after another, like ones "
         "stand on both sides, and all scores are too high. Then set time_ordered = true in "
         "federation.toml, or split = blocked."
+    )
+
+
+def without_validation(notes: Mapping[str, SplitNote]) -> str:
+    """Return in a line who holds no samples back to choose a round by; "" where all do."""
+    without = [client for client, note in notes.items() if not note.validation]
+    if not without:
+        return ""
+    return (
+        f"No validation part, for too few samples: {', '.join(without)}. Their best round is "
+        "not chosen: they are tested with their newest model."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from fedsub_core.closed_form.grids import ALONE, ON_EACH, TEMPERATURES
+from fedsub_core.closed_form.grids import ALONE, ON_EACH, STRETCHES, TEMPERATURES
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
 from fedsub_core.models.architecture import Architecture
@@ -46,11 +46,24 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     prior: float = option(
         30.0, "as how many of one's own samples everybody's equations count", minimum=0
     )
+    stretches: int = option(
+        STRETCHES,
+        "into how many stretches of time each class's samples are cut, one of which is left out at "
+        "once; 0: single samples are, which their neighbours give away where windows overlap",
+        minimum=0,
+    )
     open_classes: str = choice(
         "on",
         "off",
         doc="on: classes that a person has no sample of are everybody's; off: these are not "
         "answered",
+    )
+    forgetting: float = option(
+        1.0,
+        "how much a sample counts of what the next newer one of its class does; below 1 where what "
+        "people do drifts",
+        above=0,
+        maximum=1,
     )
     noise: float = option(
         0.0,
@@ -62,7 +75,12 @@ class FedSubRidgeHyperparameters(Hyperparameters):
 
 
 def check(hyper: FedSubRidgeHyperparameters, rounds: int) -> None:
-    """Refuse noise on sums of groups: how often a sample is released in them nobody counts."""
+    """Refuse noise where nobody counts what it costs: on sums of groups, or that fade."""
+    if hyper.noise and hyper.forgetting < 1:
+        raise ConfigError(
+            f"fedsub-ridge: noise: got {hyper.noise:g} with forgetting = {hyper.forgetting:g}, "
+            "expected forgetting = 1: a sample that comes changes how much all before it count"
+        )
     if hyper.noise and hyper.groups != "none":
         raise ConfigError(
             f"fedsub-ridge: noise: got {hyper.noise:g} with groups = {hyper.groups}, expected "
@@ -189,6 +207,11 @@ CARD = MethodCard(
         "sent sums over fewer people. So each number that heads are solved of is a sum over the "
         "same samples. What weak people's other features might be is not guessed.",
         "Equations of all capacities are pooled together.",
+        "With forgetting = g the sums of a person are g times those before a sample came, and the "
+        "sample, class by class: a class that was not seen for long is not forgotten. A class then "
+        "counts as fewer samples, a whole number of them, and sums are rounded to whole numbers at "
+        "home, so that forgetting a person is exact as before. Heads, leave-one-out, weights and "
+        "temperature count samples alike.",
         "The cost is of a round in which sums are new, by the clock on UCI HAR's windows, beside "
         "epochs of the CNN; in all other rounds it is nothing.",
         "Products travel about each feature's mean and are rounded feature by feature: about 0, "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from math import prod
 
 import numpy as np
 from flwr.app import ConfigRecord
 
+from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
@@ -22,6 +23,8 @@ HANDSHAKE = "handshake"
 #: sample, 128 MiB at most.
 MOST_AXES, MOST_FEATURES, MOST_NUMBERS, MOST_CLASSES = 4, 2**16, 2**18, 10_000
 GREATEST_COUNT, LONGEST_TEXT, LONGEST_VERSION = 2**40, 200, 2_000
+#: How many numbers go with the words for a split.
+_PARTS = len(fields(SplitNote)) - 1
 #: By how much sums of squares may err.
 ROUNDING = 1e-9
 
@@ -57,6 +60,7 @@ class Introduction:
     nodes : of a simulated node: how many there are; else 0.
     features : moments of what the run's encoder makes of the training part, where the method
         trains on it (:mod:`fedsub_core.encoders.standardised`).
+    split : how its samples were divided, for readers of the results; None where it does not say.
     """
 
     client: str
@@ -68,6 +72,7 @@ class Introduction:
     people: int = 0
     nodes: int = 0
     features: Moments | None = None
+    split: SplitNote | None = None
 
     def record(self) -> ConfigRecord:
         """Return it as plain values."""
@@ -90,6 +95,9 @@ class Introduction:
         if self.features is not None:
             record["feature_sum"] = self.features.sum.tolist()
             record["feature_sumsq"] = self.features.sumsq.tolist()
+        if self.split is not None:
+            record["split"], *parts = astuple(self.split)
+            record["parts"] = parts
         return record
 
 
@@ -144,6 +152,8 @@ def read_introduction(record: ConfigRecord) -> Introduction:
         if "feature_sum" in record:
             sums = (_numbers(record[f"feature_{part}"]) for part in ("sum", "sumsq"))
             said = replace(said, features=Moments(said.facts.examples, *sums))
+        if "split" in record:
+            said = replace(said, split=_split(record["split"], record["parts"]))
     except KeyError as missing:
         raise MessageRefused(client, 0, "handshake", f"no {missing}", "all its values") from None
     except (TypeError, ValueError, OverflowError) as error:
@@ -197,6 +207,14 @@ def _text(value: object, most: int = LONGEST_TEXT) -> str:
     if not isinstance(value, str) or len(value) > most:
         raise ValueError(f"{cut(value)!r}: expected a text of {most} characters at most")
     return value
+
+
+def _split(words: object, parts: object) -> SplitNote:
+    numbers = [_whole(one, least=0) for one in _list(parts, _PARTS)]
+    # It is shown to people, on terminals, too.
+    if len(numbers) < _PARTS or not (text := _text(words)).isprintable():
+        raise ValueError(f"{cut(words)!r}, {numbers}: expected printable words, {_PARTS} numbers")
+    return SplitNote(text, *numbers)
 
 
 def _list(value: object, most: int) -> list[object]:

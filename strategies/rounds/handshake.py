@@ -123,6 +123,8 @@ def _await_answers(
             return
         if link.closed and not registry.waiting:
             return  # nobody else will come
+        if link.simulates and registry.all_refused:
+            return  # nor will they say anything else
         time.sleep(POLL_SECONDS)
 
 
@@ -206,7 +208,7 @@ def _turn_away_without_features(registry: NodeRegistry, made: int) -> None:
 def _too_few(registry: NodeRegistry, settings: RoundSettings, link: Link) -> RunError:
     away = "; ".join(f"node {n}: {why}" for n, why in sorted(registry.turned_away.items()))
     silent = f"; {registry.waiting} connected but did not answer" if registry.waiting else ""
-    if link.closed:
+    if link.closed or (link.simulates and registry.all_refused):
         return RunError(
             f"{len(registry.online)} of at least {settings.min_clients} clients can take part "
             f"(turned away: {away or 'none'}). Correct their data, or lower min-clients"

@@ -43,7 +43,7 @@ class Memory:
         """Remember nothing of a client any more; the scaling that it had a part in stays."""
         if self.agreed is not None:
             self.agreed = replace(self.agreed, unseen=self.agreed.unseen - {client})
-        self.patience.note(0, {client: True})
+        self.patience.forget(client)
         self.identities.forget(client)
         self.references.pop(client, None)
         self.trained -= {client}

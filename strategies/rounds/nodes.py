@@ -68,6 +68,11 @@ class NodeRegistry:
         return len({node for node, _ in self._questions.values()})
 
     @property
+    def all_refused(self) -> bool:
+        """Whether there are nodes, and every one of them was turned away."""
+        return bool(self._keys) and self._keys.keys() <= self.turned_away.keys()
+
+    @property
     def simulated(self) -> bool:
         """Whether all say that they are simulated; one among real ones is taken for real."""
         return all(said.people for said in self.introductions.values())

@@ -13,19 +13,25 @@ from torch import Tensor
 PATIENCE = "patience."
 #: Most rounds between two questions to a client: it may have come back.
 LONGEST = 32
+#: How much of a failure a good answer makes up for. So who fails in no more than one round of five
+#: is asked in every round in the long run, and nobody buys a slow round with a quick one.
+MAKES_UP = 0.25
+#: More failures make nobody rest longer, and who came back need not make up for them.
+_MOST = LONGEST.bit_length() + 1
 
 
 @dataclass
 class Patience:
-    """Who failed how often in a row, and from which round on it is asked again.
+    """Who failed how often of late, and from which round on it is asked again.
 
     After the n-th failure in a row a client is asked again ``2 ** (n - 1)`` rounds later: once lost
     is in the very next round, who is silent for ever costs fewer and fewer rounds their deadline.
     Who answers slowly in round after round rests likewise, but a round later: it has been of use.
-    An answer that can be used and is not slow makes up for all.
+    After an answer that can be used and is not slow it is asked in the next round again; a quarter
+    of a failure is forgotten for it (``MAKES_UP``).
     """
 
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, float] = field(default_factory=dict)
     again: dict[str, int] = field(default_factory=dict)
 
     def resting(self, clients: Iterable[str], round: int) -> list[str]:
@@ -40,12 +46,20 @@ class Patience:
         """Note whether each client that was asked gave a usable answer, and who slowly."""
         for client, well in (dict.fromkeys(slow, True) | dict(answered)).items():
             if well and client not in slow:
-                self.failures.pop(client, None)
                 self.again.pop(client, None)
+                left = self.failures.pop(client, 0) - MAKES_UP
+                if left > 0:
+                    self.failures[client] = left
             else:
-                failures = self.failures[client] = self.failures.get(client, 0) + 1
-                doublings = max(failures - (2 if well else 1), 0)
+                failures = min(self.failures.get(client, 0) + 1, _MOST)
+                self.failures[client] = failures
+                doublings = max(int(failures) - (2 if well else 1), 0)
                 self.again[client] = round + min(2**doublings, LONGEST)
+
+    def forget(self, client: str) -> None:
+        """Forget what a client did: it is asked in the next round."""
+        self.failures.pop(client, None)
+        self.again.pop(client, None)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return it as plain named tensors, for the server's state; none where nobody failed."""

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedsub.testing.hostile_tests import SIX, infect
 from fedsub.testing.one_number import BIAS, ONE, WEIGHT
 from fedsub.testing.runs import Run, next_from, people, start_of
 from fedsub_client.methods.fedavg import FedAvgLearner
@@ -54,6 +55,23 @@ def test_no_distance_and_no_number_gain_nothing() -> None:
     losses = torch.tensor([[1.0, 0.5, math.nan, math.inf, 0.5], [math.nan, 0.5, 0.5, 0.5, 0.5]])
     distances = torch.tensor([[0.0, 1e-13, 1.0, 1.0, math.nan], [0.0, 1.0, 1.0, 1.0, 1.0]])
     assert gain(losses, distances).tolist() == [[0.0] * 5, [0.0] * 5]
+
+
+def test_whom_a_huge_model_harms_says_so_within_bounds(run_method: RunMethod) -> None:
+    """A peer's model whose loss is beyond what the wire takes would get its receivers refused."""
+
+    def huge(upload: Bundle, received: Bundle) -> Bundle:
+        tensors = dict(upload.tensors)
+        for name, part in upload.tensors.items():
+            if name != GAINS and isinstance(part, Floats):
+                values = np.clip(1e5 * part.values, -9e5, 9e5).astype(np.float32)
+                tensors[name] = replace(part, values=values)
+        return replace(upload, tensors=tensors)
+
+    run = run_method("fedfomo", SIX, prepare=infect(huge), rounds=4)
+    assert run.strategy.finished_rounds == 4
+    assert not any(run.metric("refused_replies").values())
+    assert run.states[-1][PAIRS].min() < -1000
 
 
 # The device.

@@ -15,8 +15,10 @@ from fedsub.testing.hostile_tests import SIX, infect, others_f1
 from fedsub.testing.runs import Run, assert_equal, people, start_of
 from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
 from fedsub_client.parts import own_sums
-from fedsub_core.closed_form.candidates import Scale
+from fedsub_client.parts.own_sums import Own
+from fedsub_core.closed_form.candidates import Scale, Span
 from fedsub_core.closed_form.noise import spent_epsilon
+from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import ClientData, Federation
@@ -25,7 +27,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
 from fedsub_core.training import TrainingSettings, Turn
-from fedsub_core.wire.bundles import Bundle, Whole
+from fedsub_core.wire.bundles import Bundle, Floats, Whole
 from strategies.methods.fedsub_ridge.pooling import counts_as, sum_over
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeStrategy
 from strategies.rounds.context import Sender
@@ -322,6 +324,47 @@ def test_the_same_sums_are_solved_once_whatever_stack_is_sent_them(
     assert len(run.grid.cohorts) == 4 and solved == [FEATURES]
 
 
+@pytest.mark.parametrize("groups", ["none", "class"])
+def test_new_equations_solve_nothing_anew(groups: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_sums, "_solved", {})
+    spans: list[int] = []
+
+    def span(x: Any, *rest: Any) -> Span:
+        spans.append(len(x))
+        return of(x, *rest)
+
+    of = Span.of
+    monkeypatch.setattr(Span, "of", span)
+    kept = Federated(groups=groups, cluster_count=1)
+    kept.run(FOUR, 2)
+    before = len(spans)
+    kept.run(FOUR, 1)
+    assert before > 0 and len(spans) == before
+
+    monkeypatch.setattr(own_sums, "KEPT_BYTES", 0)
+    monkeypatch.setattr(own_sums, "_solved", {})
+    anew = Federated(groups=groups, cluster_count=1)
+    anew.run(FOUR, 3)
+    assert len(spans) > 2 * before
+    for client in FOUR:
+        assert torch.equal(kept.head(client), anew.head(client))
+
+
+def test_whose_samples_changed_is_judged_by_the_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums may be the same: what is kept beside them is of the samples that it was solved of."""
+    monkeypatch.setattr(own_sums, "_solved", {})
+    federated = Federated()
+    federated.run(FOUR, 3)
+    x, y = FOUR["p0"]
+    order = np.argsort(y, kind="stable")
+    turned = FOUR | {"p0": (x[order], y[order])}
+    federated.run(turned, 3)
+    monkeypatch.setattr(own_sums, "_solved", {})
+    alone = Federated()
+    alone.run(turned, 3)
+    assert torch.equal(federated.head("p0"), alone.head("p0"))
+
+
 def test_sums_that_are_kept_solved_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[bytes, Any] = {}
     monkeypatch.setattr(own_sums, "_solved", kept)
@@ -407,3 +450,68 @@ def test_noise_on_groups_sums_is_refused() -> None:
     hyper = METHODS[NAME].hyperparameters(noise=1.0, groups="nearest")
     with pytest.raises(ConfigError, match="got 1 with groups = nearest, expected groups = none"):
         METHODS[NAME].check(hyper, 3)
+
+
+def drifting(place: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a person whose classes trade places half-way through."""
+    (x, y), (later, labels) = samples(place, 60), samples(place, 60)
+    both = np.concatenate([x, later]), np.concatenate([(y + 1) % CLASSES, labels])
+    return both
+
+
+def test_where_classes_drift_old_samples_can_be_left_behind() -> None:
+    persons = {f"p{i}": drifting(i) for i in range(4)}
+
+    def right(**hyper: Any) -> float:
+        federated = Federated(**hyper)
+        federated.run(persons, 3)
+        found = []
+        for i, client in enumerate(persons):
+            x, y = samples(i)
+            own = federated.devices[client]
+            logits = x @ own["model.linear1.weight"][0].numpy().T
+            logits += own["model.linear1.bias"][0].numpy()
+            found.append((logits.argmax(1) == y).mean())
+        return float(np.mean(found))
+
+    assert right(forgetting=0.8) > right() + 0.2
+
+
+def test_what_fades_is_forgotten_exactly_too_and_grows_as_it_would_at_once() -> None:
+    whole = Federated(forgetting=0.9)
+    whole.run(FOUR, 3)
+    without = Federated(forgetting=0.9)
+    without.run({c: own for c, own in FOUR.items() if c != "p0"}, 3)
+    left = whole.server.without(whole.state, "p0")
+    for name in ("everybody.gram", "everybody.cross"):
+        assert torch.equal(left[name], without.state[name])
+    grown = Federated(forgetting=0.9)
+    grown.run(FOUR | {"p1": (FOUR["p1"][0][:15], FOUR["p1"][1][:15])}, 3)
+    grown.run(FOUR, 3)
+    for client in FOUR:
+        assert torch.equal(grown.head(client), whole.head(client))
+
+
+def test_a_device_knows_its_first_samples_though_they_count_as_fewer() -> None:
+    x, y = samples(1, 40)
+    some, whole = (Own(data({"p": (x[:n], y[:n])}), 0, CLASSES, 0.8) for n in (25, 40))
+    assert 0 < some.counted < 25
+    held = Floats(np.array([some.counted, some.counted, 0], np.float32))
+    lacks = whole.lacks(Bundle(0, some.version, {"held": held}))
+    assert lacks is not None
+    before = Rounded.of(some.statistics).statistics()
+    assert np.array_equal((lacks + before).cross, whole.statistics.cross)
+
+
+def test_noise_on_sums_that_fade_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"noise: got 1 with forgetting = 0\.9"):
+        METHODS[NAME].check(METHODS[NAME].hyperparameters(noise=1.0, forgetting=0.9), 3)
+
+
+def test_how_much_is_left_out_at_once_is_a_switch() -> None:
+    heads = []
+    for stretches in (0, 3):
+        federated = Federated(stretches=stretches)
+        federated.run(FOUR, 3)
+        heads.append(federated.head("p0"))
+    assert not torch.equal(*heads)

@@ -28,6 +28,7 @@ from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.framp import FRAMPStrategy
 from strategies.parts.hypernetwork import filtered, generated, network, stepped
 from strategies.parts.prototype_means import mean_prototypes
+from strategies.rounds.context import Sender
 
 SHARES = "1,0.5,0.25"
 FEW = people(((0, 1, 2),) * 4, samples=15)
@@ -212,12 +213,13 @@ def test_a_run_of_weak_devices_goes_on_to_the_same_bits(run_method: RunMethod) -
 def test_a_descriptor_that_was_asked_for_is_demanded(run_method: RunMethod) -> None:
     run = run_method("framp", FEW, rounds=1)
     strategy, state, upload = strategy_of(run), run.states[-1], run.uploads[0]["p1"]
-    strategy.check(state, "p1", upload)
+    sender = Sender("p1", Turn(1, 1, 0))
+    strategy.check(state, sender, upload)
     below = Floats(np.full(128, -0.1, np.float32))
     without = {name: part for name, part in upload.tensors.items() if name != "descriptor"}
     for tensors, got in ((without, "none"), (without | {"descriptor": below}, "a mean of -0.1")):
         with pytest.raises(MessageRefused, match=f"client 'p1'.*descriptor: got {got}"):
-            strategy.check(state, "p1", replace(upload, tensors=tensors))
+            strategy.check(state, sender, replace(upload, tensors=tensors))
 
 
 def test_a_few_cannot_decide_the_networks_step() -> None:

@@ -20,10 +20,10 @@ from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, gains_of, tables
 from fedsub.studies.study_tables import markdown, write_tables
 from fedsub_core.config.run_config import dump_toml
-from fedsub_core.data.findings import AT_RANDOM
+from fedsub_core.data.findings import AT_RANDOM, SplitNote
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import VERSION, build
-from fedsub_server.data_notes import DataNotes, SplitNote, write_notes
+from fedsub_server.data_notes import DataNotes, write_notes
 from fedsub_server.results import RUN_FILE
 from fedsub_server.rundb_seal import sealed
 

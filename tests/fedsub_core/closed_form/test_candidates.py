@@ -36,8 +36,8 @@ def _fit(z: np.ndarray, targets: np.ndarray, penalty: float, weights: np.ndarray
     return np.asarray(model.fit(z, targets, sample_weight=weights).coef_).T
 
 
-def _one(candidates: Candidates, k: int) -> tuple[np.ndarray, np.ndarray]:
-    return candidates.head(np.eye(len(candidates.said))[k])
+def _one(candidates: Candidates, k: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return candidates.head(np.eye(len(candidates.said))[k], x)
 
 
 #: Fewer features than own samples, than everybody's, as many as these (fits are worst), and more.
@@ -75,7 +75,7 @@ def _holds(
     own_weight: float,
 ) -> None:
     weights = np.where(np.arange(len(z)) < len(x), own_weight, 1.0)
-    weight, bias = _one(found, k)
+    weight, bias = _one(found, k, x)
     expected = scale(x) @ _fit(z, targets, penalty, weights)
     np.testing.assert_allclose(x @ weight.T + bias, expected, atol=1e-6)
     for block in blocks.samples[[0, -1]]:
@@ -105,7 +105,7 @@ def test_a_constant_feature_stays_small() -> None:
     assert np.abs(Scale.of(sums)(x)[:, 6]).max() < 1e-9
     span = Span.of(x, Scale.of(sums))
     found = alone(span, 2 * one_hot(y, CLASSES) - 1, Blocks.of(y))
-    assert np.isfinite(_one(found, 0)[0]).all()
+    assert np.isfinite(_one(found, 0, x)[0]).all()
 
 
 def test_means_of_features_are_those_of_their_sums() -> None:

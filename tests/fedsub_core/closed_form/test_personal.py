@@ -157,3 +157,16 @@ def test_what_a_mixture_is_held_against() -> None:
         for one_x, one_y in ((x, y), (other_x, other_y))
     )
     np.testing.assert_allclose(mine.weight, theirs.weight, atol=1e-4)
+
+
+def test_what_a_neighbour_gives_away_is_not_believed_of_a_stretch() -> None:
+    """Each window has a twin behind it: left out alone it has been seen."""
+    x, y = _samples(0, 24, 0.0)
+    order = np.argsort(y, kind="stable")
+    x, y = np.repeat(x[order], 2, axis=0), np.repeat(y[order], 2)
+
+    def loss(stretches: int) -> float:
+        return float(personal_head(x, y, CLASSES, stretches=stretches).equations.losses.min())
+
+    assert loss(0) < 0.5 * loss(3)
+    assert loss(0) == loss(len(y)), "single samples"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, MessageType
 
+from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import CLASS_MEANS, ClientMetrics
@@ -60,11 +61,14 @@ def test_messages_carry_the_records_in_the_table() -> None:
     }
 
 
+SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
+
+
 def introduction(simulated: bool) -> handshake.Introduction:
     x = np.ones((3, 2), np.float32)
     facts, nodes = handshake.Facts(3, 0.5), 4 if simulated else 0
     return handshake.Introduction(
-        "ann", "1", ("sit",), (2,), facts, moments(x), nodes, nodes, moments(x)
+        "ann", "1", ("sit",), (2,), facts, moments(x), nodes, nodes, moments(x), SPLIT
     )
 
 
@@ -72,7 +76,8 @@ def test_the_handshake_has_the_keys_in_the_table() -> None:
     stated = keys("handshake")
     sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
     person = [key for key, side in sides.items() if side != "simulated node"]
-    assert set(sides.values()) == {"both", "device", "device that encodes", "simulated node"}
+    some = {"device that encodes", "device that says it", "simulated node"}
+    assert set(sides.values()) == {"both", "device"} | some
     assert_types(handshake.greeting(), {k: stated[k] for k, s in sides.items() if s == "both"})
     assert_types(introduction(False).record(), {key: stated[key] for key in person})
     assert_types(introduction(True).record(), stated)
@@ -84,7 +89,7 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
     for row in stated:
         (key,) = code(row[0])
         less = ConfigRecord({k: v for k, v in record.items() if k != key})
-        if row[2] == "simulated node" or key == "feature_sum":
+        if row[2] == "simulated node" or key in ("feature_sum", "split"):
             handshake.read_introduction(less)
         elif key != "schema":  # compared, not read
             with pytest.raises(MessageRefused, match=f"{key}|client id"):

@@ -152,5 +152,10 @@ def test_a_run_without_a_folder_makes_one(
     serve(cohort(config), config)
     (folder,) = (tmp_path / "out").iterdir()
     assert folder.name.startswith("flower-")
-    assert sorted(path.name for path in folder.iterdir()) == ["fedsub", "run.toml", "summary.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "data.json",
+        "fedsub",
+        "run.toml",
+        "summary.json",
+    ]
     assert read_config(folder / "run.toml") == config

@@ -17,6 +17,7 @@ import pytest
 from flwr.app import MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.standardise import moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics
@@ -62,9 +63,14 @@ def count(grid: MutantGrid, one: Callable[[], str]) -> Counter[str]:
     return outcomes
 
 
+SPLIT = SplitNote("in time by t, gap 2 s", 9, 4, 1, 0, 3)
+
+
 def test_mutants_of_introductions(caplog: pytest.LogCaptureFixture) -> None:
     x = np.random.default_rng(1).normal(size=(9, 4)).astype(np.float32)
-    said = Introduction("p1", VERSION, ("a", "b", "c"), (4,), Facts(9, 1.0), moments(x))
+    said = Introduction(
+        "p1", VERSION, ("a", "b", "c"), (4,), Facts(9, 1.0), moments(x), split=SPLIT
+    )
     grid = MutantGrid(Random(1))
     grid.good = RecordDict({handshake.HANDSHAKE: said.record()})
     link = Link(grid, grace=60.0)  # a loaded machine may take a while

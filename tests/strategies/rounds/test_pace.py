@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -79,7 +79,7 @@ def test_who_is_slow_in_round_after_round_rests_a_round_later_than_the_silent() 
             asked.append(round)
             patience.note(round, {"p": True}, slow={"p"})
     assert asked == [1, 2, 3, 5, 9, 17, 33]
-    patience.note(40, {"p": True})
+    patience.forget("p")
     assert patience == Patience()
     # Slow and of no use is of no use; slow in what it was not asked to train for counts, too.
     patience.note(1, {"p": False}, slow={"p"})
@@ -93,10 +93,16 @@ def test_who_is_slow_in_round_after_round_rests_a_round_later_than_the_silent() 
 def slow_run(
     people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[FinishedRun, list[float]]]:
-    """Run rounds in which node P2 answers after so many seconds, the others after USUAL."""
+    """Run rounds in which node P2 answers after so many seconds, the others after USUAL.
+
+    With `turns` these are P2's seconds, one answer after the other.
+    """
 
     def run(
-        kind: str = MessageType.TRAIN, seconds: float = 22.0, **keys: Any
+        kind: str = MessageType.TRAIN,
+        seconds: float = 22.0,
+        turns: Iterator[float] | None = None,
+        **keys: Any,
     ) -> tuple[FinishedRun, list[float]]:
         clock, ends = WaitingClock(), [1000.0]
         monkeypatch.setattr(delivery, "time", clock)
@@ -105,7 +111,9 @@ def slow_run(
             told = message.metadata
             if told.message_type == MessageType.QUERY:
                 return 0.0
-            return seconds if (told.dst_node_id, told.message_type) == (P2, kind) else USUAL
+            if (told.dst_node_id, told.message_type) != (P2, kind):
+                return USUAL
+            return seconds if turns is None else next(turns)
 
         keys = {"rounds": 10, "round_timeout": 25.0, "quorum": 0.5} | keys
         finished = run_method(
@@ -132,6 +140,17 @@ def test_who_answers_just_in_time_for_ever_rests_ever_longer(
     # What it sent in time is used all the same.
     assert [r for r, client in run.metric("bytes_up_sent") if client == "p2"] == waits
     assert run.metric("missing_replies") == {}
+
+
+def test_who_is_slow_and_quick_by_turns_rests_ever_longer(
+    slow_run: Callable[..., tuple[FinishedRun, list[float]]],
+) -> None:
+    turns = iter(100 * [22.0, USUAL])
+    run, seconds = slow_run(turns=turns, rounds=24)
+    slow = [round for round, s in enumerate(seconds, start=1) if s > 20]
+    assert slow == [1, 3, 5, 7, 10, 15, 20]
+    assert set(run.metric("slow_replies")) == {(round, "p2") for round in slow}
+    assert [round for round, _ in run.metric("resting")][:3] == [8, 11, 12]
 
 
 def test_a_steady_device_that_takes_a_few_times_as_long_is_asked_in_every_round(

@@ -1,4 +1,4 @@
-"""Who does not answer is asked less and less often, and forgiven when it answers."""
+"""Who does not answer is asked less and less often, and forgiven by and by when it answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from flwr.app import Message, MessageType
 
-from strategies.rounds.patience import LONGEST, Patience
+from strategies.rounds.patience import LONGEST, MAKES_UP, Patience
 
 from ..finished_run import MakePeople, RunMethod
 from ..tampered_grid import Reply, Tamper
@@ -27,9 +27,34 @@ def test_the_pause_doubles_up_to_a_bound() -> None:
     assert LONGEST == 32 and asked_in(140, set())[-2:] == [96, 128]
 
 
-def test_an_answer_makes_up_for_all() -> None:
-    assert asked_in(20, {8}) == [1, 2, 4, 8, 9, 10, 12, 16]
+def test_an_answer_is_followed_by_a_question_and_makes_up_for_a_quarter_of_a_failure() -> None:
+    assert MAKES_UP == 0.25
+    assert asked_in(21, {8}) == [1, 2, 4, 8, 9, 13, 21]
     assert asked_in(4, {1, 2, 3, 4}) == [1, 2, 3, 4]
+    # Who was silent for long is as before after 28 answers.
+    long = set(range(128, 156))
+    assert asked_in(160, long)[-31:] == [128, *range(129, 156), 156, 157, 159]
+
+
+@pytest.mark.parametrize(("good", "failures"), [(1, 15), (2, 17), (3, 24), (4, 60), (9, 30)])
+def test_no_good_answer_buys_a_bad_one(good: int, failures: int) -> None:
+    """Who fails in more than one round of five, whatever it does between, rests ever longer."""
+    patience, asked, bad = Patience(), 0, 0
+    for round in range(1, 301):
+        if patience.resting(["p", "other"], round):
+            continue
+        fails = asked % (good + 1) == good
+        patience.note(round, {"p": not fails})
+        asked, bad = asked + 1, bad + fails
+    assert bad == failures
+
+
+def test_who_is_forgotten_is_asked_as_if_it_came_for_the_first_time() -> None:
+    patience = Patience()
+    for round in range(1, 4):
+        patience.note(round, {"p": False})
+    patience.forget("p")
+    assert patience == Patience()
 
 
 def test_somebody_is_always_asked() -> None:

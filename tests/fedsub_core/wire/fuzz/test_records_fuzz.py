@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.standardise import Moments, median_pool, pool, scaling
 from fedsub_core.encoders.standardised import LEAST_SPREAD, feature_scaling
 from fedsub_core.errors import MessageRefused
@@ -36,8 +38,9 @@ values = st.one_of(
     st.lists(st.booleans(), max_size=4),
 )
 FEATURES = Moments(40, np.array([1.0, -20.0, 0.0]), np.array([3.0, 20.0, 0.0]))
+SPLIT = SplitNote("at random in each class", 40, 17, 0, 3, 8)
 honest = Introduction(
-    "p1", VERSION, ("sit", "walk"), (2,), Facts(40, 0.5), HONEST, features=FEATURES
+    "p1", VERSION, ("sit", "walk"), (2,), Facts(40, 0.5), HONEST, features=FEATURES, split=SPLIT
 ).record()
 keys = st.sampled_from(sorted(honest))
 
@@ -62,6 +65,9 @@ def test_an_introduction_is_usable_or_refused(changes: dict[str, Any], gone: set
         scale = feature_scaling(median_pool([*[FEATURES] * 3, said.features]))
         assert (abs(scale.mean) <= 1).all() and (scale.std >= LEAST_SPREAD).all()
     assert 0 < said.facts.capacity <= 1 and said.facts.examples > 0
+    if said.split is not None:
+        text, *counts = astuple(said.split)
+        assert text.isprintable() and len(text) <= 200 and min(counts) >= 0
 
 
 metric_values = st.one_of(numbers, st.lists(st.floats(), max_size=3))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import flwr.superlink.grid
 import pytest
+from flwr.common.constant import ErrorCode
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.errors import RunError
@@ -128,3 +130,36 @@ def test_an_agreement_that_is_recalled_admits_only_who_fits_it(grid: ScriptedGri
     assert registry.online == {"anna", "ben"} == set(registry.introductions)
     assert recalled.scaling is not None and first.scaling is not None
     assert recalled.scaling.mean.tolist() == first.scaling.mean.tolist()
+
+
+class InMemoryGrid(ScriptedGrid):
+    """Called as the Grid of Flower's simulation engine is."""
+
+
+def test_where_flower_simulates_and_all_are_refused_nobody_is_waited_for(
+    grid: ScriptedGrid,
+) -> None:
+    crashed = dict.fromkeys(grid.clients, ErrorCode.CLIENT_APP_CRASHED)
+    simulated = InMemoryGrid(grid.clock, grid.clients, errors=crashed)
+    with pytest.raises(RunError) as caught:
+        agreed_on(simulated)
+    assert simulated.seconds < 2
+    said = str(caught.value)
+    assert said.startswith("0 of at least 1 clients can take part (turned away: node 1: error ")
+    assert said.endswith("Correct their data, or lower min-clients")
+    # Real devices' files may be unreadable for a moment.
+    with pytest.raises(RunError, match="0 of at least 1 clients after 20 s"):
+        agreed_on(ScriptedGrid(grid.clock, grid.clients, errors=crashed))
+
+
+def test_where_flower_simulates_who_may_still_answer_is_waited_for(grid: ScriptedGrid) -> None:
+    simulated = InMemoryGrid(grid.clock, {**grid.clients, 3: "cleo"}, silent={1, 2})
+    simulated.errors = {3: ErrorCode.CLIENT_APP_CRASHED}
+    with pytest.raises(RunError, match="2 connected but did not answer"):
+        agreed_on(simulated)
+    assert simulated.seconds >= 20
+
+
+def test_flowers_own_grid_is_known(grid: ScriptedGrid) -> None:
+    simulated = object.__new__(flwr.superlink.grid.InMemoryGrid)
+    assert Link(simulated).simulates and not Link(grid).simulates
