@@ -29,7 +29,7 @@ from fedsub_core.cores import usable_cores
 from fedsub_core.encoders.names import NONE, check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
-from fedsub_core.models.names import check_kind
+from fedsub_core.models.names import HIDDEN, check_kind, parse_hidden
 from fedsub_core.options import (
     Option,
     Value,
@@ -66,9 +66,10 @@ class RunConfig:
     rounds: int = option(60, "rounds of the federation", minimum=1)
     model: str = _text(
         "auto",
-        "mlp, cnn1d, linear, an installed one, package.module:builder or file.py:builder; auto: "
-        "mlp for features, cnn1d for raw windows",
+        "one of `fedsub models`, an installed one, package.module:builder or file.py:builder; "
+        "auto: mlp for features, cnn1d for raw windows, cnn2d for images, fasttext for token ids",
     )
+    hidden: str = option(HIDDEN, "units of each hidden layer of mlp, with commas; '' none")
     norm: str = choice(
         "averaged",
         "local",
@@ -184,6 +185,7 @@ class RunConfig:
         object.__setattr__(self, "hyper", chosen)
         _ = self.wire, self.robust_settings  # refuse what does not exist
         check_kind(self.model)
+        parse_hidden(self.hidden)
         check_encoder(self.encoder)
         for name in self.methods:
             if method(name).model and self.encoder == NONE:
@@ -247,6 +249,7 @@ class RunConfig:
             self.encoder,
             self.norm,
             version_with(self.methods),
+            self.hidden,
         )
 
     def server_settings(self, name: str) -> ServerSettings:
@@ -276,6 +279,7 @@ class RunConfig:
             encoder=self.encoder,
             norm=self.norm,
             version=version_with(self.methods),
+            hidden=self.hidden,
         )
 
     def _model_of(self, name: str) -> str:

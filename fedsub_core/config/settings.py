@@ -7,6 +7,7 @@ from typing import Any
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError
+from fedsub_core.models.names import HIDDEN
 from fedsub_core.options import suggestion
 from fedsub_core.version import VERSION
 from fedsub_core.wire.encoding import WireSettings
@@ -173,6 +174,7 @@ class ServerSettings:
     card : the operator's, which decides on classes and features; None: most devices do.
     encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
     norm : where running statistics of norms go (:mod:`fedsub_core.models.norms`).
+    hidden : units of each hidden layer of ``mlp``, with commas.
     version : what devices must share (:func:`fedsub_core.packages.version_with`).
     """
 
@@ -188,6 +190,7 @@ class ServerSettings:
     encoder: str = "auto"
     norm: str = "averaged"
     version: str = VERSION
+    hidden: str = HIDDEN
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,7 @@ class DeviceSettings:
     seed : of the run, from which the first model and the encoder are drawn.
     encoder : what stands in front of the model (:mod:`fedsub_core.encoders.names`).
     norm : where running statistics of norms go (:mod:`fedsub_core.models.norms`).
+    hidden : units of each hidden layer of ``mlp``, with commas.
     version : what the server must share (:func:`fedsub_core.packages.version_with`).
     """
 
@@ -219,3 +223,4 @@ class DeviceSettings:
     encoder: str = "auto"
     norm: str = "averaged"
     version: str = VERSION
+    hidden: str = HIDDEN

@@ -51,4 +51,5 @@ class Held:
         if encoder is not None and card.narrow:
             encoder = encoder.narrow(capacity)
         seen = model_shape(encoder, shape)
-        return cls(encoder, build_model(settings.model, seen, classes, settings.norm, seed))
+        model = build_model(settings.model, seen, classes, settings.norm, seed, settings.hidden)
+        return cls(encoder, model)
