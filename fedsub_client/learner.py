@@ -111,7 +111,7 @@ class Learner(ABC):
         With static norms these are statistics of the personal model, put into every model, so that
         a method that mixes models finds them in the mix.
         """
-        found = self.model.settled(self.personal(state), data.x, data.counts)
+        found = self.model.settled(self.personal(state), data)
         return {f"{name}.{key}": t for name in self.models for key, t in found.items()}
 
     def personal(self, state: State) -> Params:
@@ -121,7 +121,7 @@ class Learner(ABC):
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Return the personal models' logits ``[clients, samples, classes]``.
 
-        `x [clients, samples, *features]`, standardised.
+        `x [clients, samples, *features]`, as a model sees samples.
         """
         with torch.no_grad():
             return self.predictor.forward(self.personal(state), x)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card, card_table, parse_card
+from fedsub_core.data.samples import Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.errors import FedSubError, RunError
@@ -37,7 +38,9 @@ from fedsub_core.models.unbuilt import Unbuilt
 #: its builder makes; and where an encoder's features are standardised, of any model.
 FORMAT, ENCODED, OF_MODULE = "fedsub-model 2", "fedsub-model 3", "fedsub-model 4"
 SCALED = "fedsub-model 5"
-FORMATS = FORMAT, ENCODED, OF_MODULE, SCALED
+#: Of token ids, which are not standardised.
+OF_TOKENS = "fedsub-model 6"
+FORMATS = FORMAT, ENCODED, OF_MODULE, SCALED, OF_TOKENS
 #: What goes before the name of a number that a module has for everybody.
 CONSTANT = "constant."
 MEAN, STD = "standardise.mean", "standardise.std"
@@ -49,6 +52,7 @@ COMPUTES = (
     f"probabilities = softmax(layers((x - {MEAN}) / {STD})), x [batch, *shape] in units; mean and "
     "std along the second axis of x"
 )
+OF_IDS = "probabilities = softmax(layers(x)), x [batch, length] token ids, int64"
 #: What a mixture computes; the formulas stand with ``fedsub_core.models.mixture.Mixture``.
 MIXED = (
     f"each expert's probabilities are softmax(layers((x - {MEAN}) / {STD})) with its parameters "
@@ -63,6 +67,9 @@ MIXED = (
 def computes(model: PersonalModel) -> str:
     """Return in words what a reader computes with the tensors."""
     said = MIXED if model.experts else COMPUTES
+    if isinstance(model.shape, Tokens):
+        standard = f"(x - {MEAN}) / {STD}"
+        return said.replace(standard, "x") if model.experts else OF_IDS
     if model.encoder is None:
         return said
     plain = f"(x - {MEAN}) / {STD}"
@@ -85,6 +92,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
         "round": model.round,
         **card_table(model.card),
         "shape": model.shape,
+        **facts_of(model.shape),
         **encoded,
         "kind": model.kind,
         **_architecture(model.architecture),
@@ -98,6 +106,8 @@ def facts(model: PersonalModel) -> dict[str, Any]:
 def _format(model: PersonalModel) -> str:
     if feature_tensors(model):
         return SCALED
+    if isinstance(model.shape, Tokens):
+        return OF_TOKENS
     if not isinstance(model.architecture, Chain):
         return OF_MODULE
     return FORMAT if model.encoder is None else ENCODED
@@ -129,7 +139,9 @@ def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
 
 
 def _standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
-    """Return all that a file holds beside the parameters, by name."""
+    """Return all that a file holds beside the parameters, by name; nothing of token ids."""
+    if isinstance(model.shape, Tokens):
+        return {}
     mean, std = scaling_tensors(model)
     return {MEAN: mean, STD: std, **feature_tensors(model)}
 
@@ -168,11 +180,11 @@ def model_of(data: bytes) -> PersonalModel:
         if bytes.fromhex(of.pop("digest")) != checksum(tensors, json.dumps(of)):
             raise ValueError("its checksum is wrong")
         card = {f.name: of[f.name] for f in fields(Card) if f.name in of}
-        shape, encoder = tuple(of["shape"]), None
+        shape, encoder = shape_with(tuple(of["shape"]), of), None
         if "encoder" in of:
             encoder = build_encoder(of["encoder"], of["encoder_seed"], shape)
-        scaling = _scaling(tensors, MEAN, STD)
-        if of["format"] == SCALED:
+        scaling = None if of["format"] == OF_TOKENS else _scaling(tensors, MEAN, STD)
+        if of["format"] == SCALED and scaling is not None:
             features = _scaling(tensors, FEATURE_MEAN, FEATURE_STD)
             scaling = replace(scaling, features=features)
         seen = model_shape(encoder, shape)

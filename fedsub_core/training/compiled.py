@@ -133,7 +133,9 @@ def descend(
     changed, where it is not for the kernels.
     """
     plain = settings.optimiser == "sgd" and not settings.clip_norm
-    if not (plain and gradient.known and kernels() and data.x.device.type == "cpu"):
+    # Bytes are floats only in a batch: their steps go through `accumulate`, one by one.
+    floats = data.x.is_floating_point() and data.x.device.type == "cpu"
+    if not (plain and gradient.known and kernels() and floats):
         return None
     whole = torch.contiguous_format
     rows = {name: params[name].clone(memory_format=whole) for name in gradient.names}

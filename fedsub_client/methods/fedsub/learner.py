@@ -24,6 +24,7 @@ from fedsub_client.methods.fedsub.prototypes import (
 from fedsub_client.methods.fedsub.relevance import representatives, unit_relevance
 from fedsub_client.methods.fedsub.scores import class_scores
 from fedsub_client.methods.fedsub.subnetworks import Masks, integrate, union_rows, unit_masks
+from fedsub_core.data.samples import Tokens
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
@@ -43,12 +44,17 @@ class FedSubLearner(Learner):
     method = "fedsub"
 
     def check(self) -> None:
-        """Refuse a depth beyond the model, and noise that is half configured."""
+        """Refuse a depth beyond the model, means of token ids, and noise half configured."""
         hyper, model = self.hyper, self.model
         if hyper.depth > len(model.affine):
             raise ConfigError(
                 f"{self.method}.depth: got {hyper.depth}, expected at most {len(model.affine)}, "
                 "the model's layers with units; 0 means all"
+            )
+        if hyper.prototype == "input" and isinstance(model.input_shape, Tokens):
+            raise ConfigError(
+                f"{self.method}.prototype: got 'input' of token ids, which have no mean; expected "
+                "embedding"
             )
         self.noise: PrototypeNoise | None = None
         if hyper.prototype_noise != "none":

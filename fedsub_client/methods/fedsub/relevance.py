@@ -17,7 +17,7 @@ from torch import Tensor
 from fedsub_client.methods.fedsub.lrp import require_support, signed_parts
 from fedsub_client.methods.fedsub.relevance_pass import RULES, class_sums
 from fedsub_core.cores import each
-from fedsub_core.data.stacks import Stack
+from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels.chains import relevance_sums
 from fedsub_core.methods.fedsub import LRP_STARTS, RELEVANCE_RULES
@@ -55,14 +55,15 @@ def unit_relevance(
         if value not in known:
             raise ConfigError(f"relevance: got {value!r}, expected one of {', '.join(known)}")
     require_support(model)
-    of_class = data.of_class(model.classes).to(data.x.dtype)
+    of_class = data.of_class(model.classes).to(torch.float32)
     with torch.no_grad():
         if (found := _compiled(model, params, data, rule, start)) is not None:
             sums, logits = found
         else:
             parts = params if rule == "naive" else signed_parts(model, params)
             if data.x.device.type != "cpu":
-                sums, logits = class_sums(model, parts, data.x, of_class, rule, start)
+                seen = inputs(data.x, data.scale)
+                sums, logits = class_sums(model, parts, seen, of_class, rule, start)
                 logits *= data.valid.unsqueeze(2)
             else:
                 sums, logits = _in_blocks(model, parts, data, of_class, rule, start)
@@ -92,7 +93,9 @@ def block_samples(model: Chain) -> int:
 
 
 def _compiled(model: Chain, params: Params, data: Stack, rule: str, start: str) -> _Sums | None:
-    """:func:`class_sums` by the compiled kernels; None: they do not know the model."""
+    """:func:`class_sums` by the compiled kernels; None: they do not know the model, or samples."""
+    if not data.x.is_floating_point():
+        return None
     weights, target = RULES.get(rule), start == "target"
     alpha_beta = (weights.alpha, weights.beta) if weights else None
 
@@ -132,13 +135,16 @@ def _in_blocks(
     """:func:`class_sums`, client by client and block by block, padding left out."""
     size = block_samples(model)
     clients, samples = data.y.shape
-    sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
-    logits = data.x.new_zeros(clients, samples, model.classes)
+    sums = [of_class.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
+    logits = of_class.new_zeros(clients, samples, model.classes)
     for c, count in enumerate(data.counts):
+        scale = None if data.scale is None else data.scale[c : c + 1]
         one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
 
-        def block(part: slice, c: int = c, one: Params = one) -> list[Tensor]:
-            x, of = data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0)
+        def block(
+            part: slice, c: int = c, one: Params = one, scale: Tensor | None = scale
+        ) -> list[Tensor]:
+            x, of = inputs(data.x[c : c + 1, part], scale), of_class[c, part].unsqueeze(0)
             with torch.no_grad():  # of its thread alone
                 more, out = class_sums(model, one, x, of, rule, start)
             logits[c, part] = out[0]

@@ -25,7 +25,7 @@ from fedsub_client.methods.fedsub_gated.gate import (
 from fedsub_client.methods.fedsub_gated.own_classes import class_means, enough
 from fedsub_client.methods.fedsub_gated.smoothing import MEAN, smoothed
 from fedsub_client.parts.validation import share_held_back
-from fedsub_core.data.stacks import Stack, per_client
+from fedsub_core.data.stacks import Stack, inputs, per_client
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
@@ -223,7 +223,8 @@ class FedSubGatedLearner(ExpertsLearner):
         mixture = self.predictor
         params = {name: state[name] for name in mixture.tensor_shapes}
         with torch.no_grad():
-            return mixture.stacked(params, *mixture.each(params, judged.x))
+            seen = inputs(judged.x, judged.scale)
+            return mixture.stacked(params, *mixture.each(params, seen))
 
     # What is said of the fused model.
 
