@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
-from fedsub_core.data.stacks import Stack, select_params
+from fedsub_core.data.stacks import Stack, inputs, select_params
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.methods.table import method
@@ -47,6 +48,7 @@ from fedsub_core.wire.references import Reference
 from fedsub_core.wire.unwritten import Unwritten
 
 NOTHING = Bundle()
+Said = TypeVar("Said")
 
 
 @dataclass
@@ -274,7 +276,7 @@ class Cohort:
             return now
         held = self.data.validation(scaling)
         held = held if len(index) == len(self.clients) else held.select(index)
-        logits = torch.cat(each(partial(self.learner.predict, now), self._blocks(held)), 1)
+        logits = torch.cat(self._said_of(held, partial(self.learner.predict, now)), 1)
         judged = evaluate(logits, held.y, held.valid)
         best = better_of(best_tensors(state), now, judged, turn.round)
         rows = torch.tensor(list(index), device=self.device)
@@ -296,8 +298,7 @@ class Cohort:
         train, test = self.data.at(turn.round, scaling)
         if len(index) < len(self.clients):
             train, test = train.select(index), test.select(index)
-        blocks = self._blocks(test)
-        logits = torch.cat(each(partial(self.learner.predict, state), blocks), 1)
+        logits = torch.cat(self._said_of(test, partial(self.learner.predict, state)), 1)
         found = evaluate(logits, test.y, test.valid)
         classes = logits.shape[2]
         tested = test.holds(classes)
@@ -314,7 +315,7 @@ class Cohort:
         found = found.with_class_mean(UNLABELLED, lacking)
         found = found.with_class_mean(LABELLED, tested & labelled & lacking.any(1, keepdim=True))
         found = found.with_class_mean(NEW, new)
-        alone = each(partial(self.learner.predict_alone, state), blocks)
+        alone = self._said_of(test, partial(self.learner.predict_alone, state))
         theirs = [one.argmax(2) for one in alone if one is not None]
         if not theirs:
             return found
@@ -322,9 +323,10 @@ class Cohort:
         gains = own_gains(test, clients, logits.argmax(2), torch.cat(theirs, 1), turn)
         return replace(found, gains=gains)
 
-    def _blocks(self, data: Stack) -> Sequence[Tensor]:
-        """Return the samples in blocks that are tested at a time."""
-        return torch.split(data.x, self.data.tested_at_a_time, 1)
+    def _said_of(self, data: Stack, predict: Callable[[Tensor], Said]) -> list[Said]:
+        """Return what is predicted of the samples, in blocks that are tested at a time."""
+        blocks = torch.split(data.x, self.data.tested_at_a_time, 1)
+        return each(lambda block: predict(inputs(block, data.scale)), blocks)
 
 
 def make_cohort(

@@ -142,10 +142,10 @@ class Learner(ABC):
         shapes = self.model.tensor_shapes
         own = {n: t for n, t in self.predicted_by(state).items() if n in shapes}
         if own.keys() == shapes.keys():
-            each = dict.fromkeys(self.models, self.model.settled(own, data.x, data.counts))
+            each = dict.fromkeys(self.models, self.model.settled(own, data))
         else:
             kept = [(name, self.get(with_means(state), name)) for name in self.models]
-            each = {name: self.model.settled(one, data.x, data.counts) for name, one in kept}
+            each = {name: self.model.settled(one, data) for name, one in kept}
         new = {f"{name}.{key}": t for name, found in each.items() for key, t in found.items()}
         return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
@@ -159,7 +159,7 @@ class Learner(ABC):
     def predict(self, state: State, x: Tensor) -> Tensor:
         """Return the predictor's logits ``[clients, samples, classes]``.
 
-        `x [clients, samples, *features]`, standardised.
+        `x [clients, samples, *features]`, as a model sees samples.
         """
         with torch.no_grad():
             return self.predictor.forward(self.predicted_by(state), x)

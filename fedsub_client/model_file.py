@@ -22,6 +22,7 @@ from torch import Tensor
 
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card, card_table, parse_card
+from fedsub_core.data.samples import Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.errors import FedSubError, RunError
@@ -47,6 +48,9 @@ FACTS = "fedsub"
 
 def computes(model: PersonalModel) -> str:
     """Return in words what a reader computes with the tensors."""
+    if isinstance(model.shape, Tokens):
+        said = model.predicts.computes.format(seen="x")
+        return f"{said}; x [batch, length] token ids, int64"
     seen, more = f"(x - {MEAN}) / {STD}", ""
     if model.encoder is not None:
         seen = f"encode({seen})"
@@ -69,6 +73,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
         "round": model.round,
         **card_table(model.card),
         "shape": model.shape,
+        **facts_of(model.shape),
         **encoded,
         "kind": model.kind,
         **_architecture(model.architecture),
@@ -104,7 +109,9 @@ def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
 
 
 def _standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
-    """Return all that a file holds beside the parameters, by name."""
+    """Return all that a file holds beside the parameters, by name; nothing of token ids."""
+    if isinstance(model.shape, Tokens):
+        return {}
     mean, std = scaling_tensors(model)
     return {MEAN: mean, STD: std, **feature_tensors(model)}
 
@@ -143,11 +150,11 @@ def model_of(data: bytes) -> PersonalModel:
         if bytes.fromhex(of.pop("digest")) != checksum(tensors, json.dumps(of)):
             raise ValueError("its checksum is wrong")
         card = {f.name: of[f.name] for f in fields(Card) if f.name in of}
-        shape, encoder = tuple(of["shape"]), None
+        shape, encoder = shape_with(tuple(of["shape"]), of), None
         if "encoder" in of:
             encoder = build_encoder(of["encoder"], of["encoder_seed"], shape)
-        scaling = _scaling(tensors, MEAN, STD)
-        if FEATURE_MEAN in tensors:
+        scaling = _scaling(tensors, MEAN, STD) if MEAN in tensors else None
+        if scaling is not None and FEATURE_MEAN in tensors:
             features = _scaling(tensors, FEATURE_MEAN, FEATURE_STD)
             scaling = replace(scaling, features=features)
         seen = model_shape(encoder, shape)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.npz import read_npz
+from fedsub_core.data.samples import LEVELS, Pixels, Samples, Tokens
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.errors import DataError
 
@@ -43,33 +44,43 @@ def read_samples(path: Path | str) -> NDArray[Any]:
     return arrays["x"]
 
 
-def check_samples(
-    x: NDArray[Any], card: Card, shape: tuple[int, ...], where: str
-) -> NDArray[np.float32]:
-    """Return `x` as float32 ``[n, *features]``.
+def check_samples(x: NDArray[Any], card: Card, shape: tuple[int, ...], where: str) -> Samples:
+    """Return `x` as the model's training data are kept: float32, images uint8, token ids int32.
 
     Parameters
     ----------
-    card, shape : of the data that the model was trained on; `shape` is one sample's.
+    card, shape : of the data that the model was trained on; `shape` is one sample's, with what its
+        numbers are.
     where : what the messages begin with.
 
     Raises
     ------
     DataError
-        Where `x` is of another type or shape, empty, or holds what is no finite number.
+        Where `x` is of another type or shape, empty, or holds what is no finite number or no token
+        of the vocabulary.
     """
+    if type(shape) is not tuple and x.dtype.kind not in "iu":
+        raise DataError(
+            f"{where}: x: got {x.dtype}, expected an integer type, as the model was trained on "
+            f"{shape!r}. Give them as they are in the data."
+        )
     if x.dtype.kind not in "fiu":
         raise DataError(
             f"{where}: x: got {x.dtype}, expected a float or integer type. Convert it to float32."
         )
-    if not x.ndim or x.shape[1:] != shape:
-        do = "Give one sample as x[None]." if x.shape == shape else "Check the order of axes."
+    if not x.ndim or x.shape[1:] != tuple(shape):
+        do = (
+            "Give one sample as x[None]." if x.shape == tuple(shape) else "Check the order of axes."
+        )
+        of = "token ids" if isinstance(shape, Tokens) else f"features {', '.join(card.features)}"
         raise DataError(
             f"{where}: x: got shape {x.shape}, expected [n, {', '.join(map(str, shape))}] with the "
-            f"{len(card.features)} features {', '.join(card.features)}. {do}"
+            f"{shape[0]} {of}. {do}"
         )
     if not len(x):
         raise DataError(f"{where}: x: got no sample, expected one at least. Check how it was made.")
+    if isinstance(shape, (Pixels, Tokens)):
+        return _whole_numbers(x, shape, where)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite: refused next
         single = np.ascontiguousarray(x, np.float32)
     if not np.isfinite(single).all():
@@ -81,7 +92,27 @@ def check_samples(
     return single
 
 
-def check_distances(x: NDArray[np.float32], card: Card, scaling: Scaling, where: str) -> str:
+def _whole_numbers(x: NDArray[Any], shape: Pixels | Tokens, where: str) -> Samples:
+    """Return bytes or token ids as they are kept, refuse others."""
+    most = shape.vocabulary if isinstance(shape, Tokens) else LEVELS
+    if x.min() < 0 or x.max() >= most:
+        row = np.argwhere((x < 0) | (x >= most))[0]
+        what = "the vocabulary's ids" if isinstance(shape, Tokens) else "bytes"
+        raise DataError(
+            f"{where}: x, row {row[0]}: got {x[tuple(row)]}, expected 0 to {most - 1}, {what}. "
+            "Correct such samples before."
+        )
+    if not isinstance(shape, Tokens):
+        return np.ascontiguousarray(x, np.uint8)
+    if len(empty := np.flatnonzero((x == shape.padding).all(axis=1))):
+        raise DataError(
+            f"{where}: x, row {empty[0]}: got padding {shape.padding} alone, expected one token at "
+            "least. Drop empty texts."
+        )
+    return np.ascontiguousarray(x, np.int32)
+
+
+def check_distances(x: Samples, card: Card, scaling: Scaling, where: str) -> str:
     """Return a warning of rows that hold values far from the training data; "" if there is none.
 
     Parameters

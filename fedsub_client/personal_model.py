@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedsub_client.new_samples import check_distances, check_samples
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.card import Card
+from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.standardised import seen
@@ -61,7 +62,7 @@ class PersonalModel:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
+        """Shape of one sample, with what its numbers are."""
         if self.encoder is not None:
             return self.encoder.input_shape
         return self.architecture.input_shape
@@ -96,7 +97,7 @@ class PersonalModel:
         Parameters
         ----------
         x : float or integer [n, *features]
-            In the card's units, not standardised.
+            In the card's units, not standardised; images of bytes and token ids are integers.
         source : str
             Where `x` comes from, for the messages.
 
@@ -117,14 +118,20 @@ class PersonalModel:
                 f"for which no probability is finite; expected {self.card.units or 'the units'} of "
                 "the training data. Check the units."
             )
-        if self.scaling is not None and (far := check_distances(x, self.card, self.scaling, where)):
+        if (
+            self.scaling is not None
+            and x.dtype != np.uint8
+            and (far := check_distances(x, self.card, self.scaling, where))
+        ):
             log.warning("%s", far)
         return found
 
-    def _forward(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _forward(self, x: Samples) -> NDArray[np.float32]:
         # An overflow ends in a probability that is not finite, which is refused.
         with np.errstate(over="ignore"):
-            inputs = torch.from_numpy(seen(x, self.scaling, self.encoder))
+            ids = x.dtype == np.int32
+            made = x.astype(np.int64) if ids else seen(x, self.scaling, self.encoder)
+            inputs = torch.from_numpy(made)
         params = {name: tensor.unsqueeze(0) for name, tensor in self.params.items()}
         with torch.inference_mode():
             logits = self.predictor.forward(params, inputs.unsqueeze(0))

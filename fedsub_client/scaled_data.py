@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from fedsub_client.split_client import SplitClient
+from fedsub_core.data.samples import Samples
 from fedsub_core.data.stacks import Stack, stack, with_copies
-from fedsub_core.data.standardise import Moments, Scaling, moments
+from fedsub_core.data.standardise import Moments, Scaling, moments, of_bytes
 from fedsub_core.data.standardise import scaling as own_scaling
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.standardised import (
@@ -67,19 +70,20 @@ class ScaledData:
         standard = None if shared is None else shared.bits
         key = standard, [c.held(round) for c in self.clients]
         if self._made is None or self._made[0] != key:
-            train, test = [], []
+            train, test, scalings = [], [], []
             held = [c.at(round) for c in self.clients]
             for c in held:
                 own = self._scaling(c, shared)
-                train.append(seen(c.train_x, own, self.encoder))
-                test.append(seen(c.test_x, own, self.encoder))
+                train.append(self._kept(c.train_x, own))
+                test.append(self._kept(c.test_x, own))
+                scalings.append(own)
             ids, capacities = [c.client for c in held], [c.capacity for c in held]
             ys, test_ys = [c.train_y for c in held], [c.test_y for c in held]
-            trained = stack(ids, train, ys, self.device, capacities)
+            trained = stack(ids, train, ys, self.device, capacities, scalings=scalings)
             self._made = (
                 key,
                 with_copies(trained, [c.train_copies for c in held]),
-                stack(ids, test, test_ys, self.device, capacities, self.tested_at_a_time),
+                stack(ids, test, test_ys, self.device, capacities, self.tested_at_a_time, scalings),
             )
         return self._made[1], self._made[2]
 
@@ -87,14 +91,16 @@ class ScaledData:
         """Return the stack of what is held back, as :meth:`at`; it is the same in all rounds."""
         standard = None if shared is None else shared.bits
         if self._held_back is None or self._held_back[0] != standard:
-            xs, ys = [], []
+            xs, ys, scalings = [], [], []
             for c in self.clients:
                 own = self._scaling(c, shared)
                 assert c.validation is not None and c.validation_y is not None
-                xs.append(seen(c.x[c.validation], own, self.encoder))
+                xs.append(self._kept(c.x[c.validation], own))
                 ys.append(c.validation_y)
+                scalings.append(own)
             ids, capacities = [c.client for c in self.clients], [c.capacity for c in self.clients]
-            held = stack(ids, xs, ys, self.device, capacities, self.tested_at_a_time)
+            size = self.tested_at_a_time
+            held = stack(ids, xs, ys, self.device, capacities, size, scalings)
             self._held_back = standard, held
         return self._held_back[1]
 
@@ -116,9 +122,16 @@ class ScaledData:
         assert self.encoder is not None
         return feature_moments(self.encoder, self.clients[i].at(0).train_x)
 
+    def _kept(self, x: Samples, own: Scaling | None) -> Samples:
+        """Return samples as the stacks keep them: what the model sees, but of bytes and tokens."""
+        return x if x.dtype in (np.uint8, np.int32) else seen(x, own, self.encoder)
+
     def _scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
+        if held.x.dtype == np.int32:
+            return None
         if self.standardise != "client":
-            return shared
+            plain = shared is None and held.x.dtype == np.uint8
+            return of_bytes(held.shape[0]) if plain else shared
         own = own_scaling(moments(held.train_x))
         if self.encoder is None or not self.trains:
             return own

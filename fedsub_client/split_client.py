@@ -17,6 +17,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Card
 from fedsub_core.data.findings import SplitNote, how_split, repeats
 from fedsub_core.data.grown_splits import split_grown
+from fedsub_core.data.samples import Samples, kept_shape
 from fedsub_core.data.splits import SplitKind, labelled, split, split_kind, thinned
 from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
@@ -28,7 +29,7 @@ class SplitClient:
 
     Parameters
     ----------
-    x : float32 [samples, *features], of the file.
+    x : float32, uint8 or int32 [samples, *features], of the file.
     train, test : int64 [n], the samples of each part.
     train_y, test_y : int64 [n]
     train_since, test_since : int64 [n] or None
@@ -41,10 +42,11 @@ class SplitClient:
     validation : int64 [n], training samples held back to choose the best round by, ascending; empty
         where there are too few. None: the run holds none back.
     note : how all samples were divided, in words and numbers; None where nobody said.
+    vocabulary, padding : of token ids, as the card says; None of other samples.
     """
 
     client: str
-    x: NDArray[np.float32]
+    x: Samples
     train: NDArray[np.int64]
     test: NDArray[np.int64]
     train_y: NDArray[np.int64]
@@ -59,15 +61,17 @@ class SplitClient:
     validation: NDArray[np.int64] | None = None
     validation_y: NDArray[np.int64] | None = None
     note: SplitNote | None = None
+    vocabulary: int | None = None
+    padding: int | None = None
 
     @property
-    def train_x(self) -> NDArray[np.float32]:
-        """Features of the training part, float32 [n, *features]; a copy."""
+    def train_x(self) -> Samples:
+        """Samples of the training part, [n, *features]; a copy."""
         return self.x[self.train]
 
     @property
-    def test_x(self) -> NDArray[np.float32]:
-        """Features of the test part, float32 [n, *features]; a copy."""
+    def test_x(self) -> Samples:
+        """Samples of the test part, [n, *features]; a copy."""
         return self.x[self.test]
 
     @property
@@ -77,8 +81,8 @@ class SplitClient:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample's features."""
-        return self.x.shape[1:]
+        """Of one sample, with what its numbers are (:mod:`fedsub_core.data.samples`)."""
+        return kept_shape(self.x, self.vocabulary, self.padding)
 
     @property
     def holds_back(self) -> int:
@@ -167,6 +171,7 @@ def split_client(
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
     parts = replace(parts, capacity=capacity, together=together(client, card), t=client.t)
     parts = replace(parts, kind=kind, copies=client.first_copies)
+    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
     parts = replace(parts, note=_note(parts, client, card))

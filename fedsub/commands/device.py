@@ -48,7 +48,8 @@ _ENDINGS = (".csv", ".npz")
     "samples",
     type=click.Path(path_type=Path),
     required=True,
-    help="npz with x [n, *features], in the units of the training data and not standardised",
+    help="npz with x [n, *features], in the units of the training data and not standardised; of "
+    "images and token ids as they are in the data",
 )
 @click.option(
     "--output",
@@ -117,12 +118,14 @@ def export(
 ) -> None:
     """Write a person's model as one file that needs nothing of FedSub.
 
-    ONNX and TorchScript take x [batch, *features], float32 in the units of the training data,
-    and give probabilities [batch, classes]. Safetensors holds the parameters, with classes,
-    features, standardisation and architecture beside them.
+    ONNX and TorchScript take x [batch, *features] in the units of the training data, float32,
+    images of bytes as uint8, token ids as int64, and give probabilities [batch, classes].
+    Safetensors holds the parameters, with classes, features, standardisation and architecture
+    beside them.
     """
     from fedsub.export.formats import export as write_model
     from fedsub_client.loaded_model import load_model
+    from fedsub_core.data.samples import Pixels, Tokens
 
     own = load_model(_where(client, run, state), model)
     difference = write_model(own, format, output, force)
@@ -132,8 +135,9 @@ def export(
         else f"read back, probabilities differ by {difference:.1g} at most"
     )
     shape = ", ".join(map(str, own.shape))
+    of = {Pixels: ", uint8", Tokens: ", int64"}.get(type(own.shape), "")
     about = f"client {own.client}, {own.method}'s model of round {own.round}"
-    click.echo(f"{about}, x [batch, {shape}]: {checked}: {output}")
+    click.echo(f"{about}, x [batch, {shape}]{of}: {checked}: {output}")
 
 
 def _where(client: str | None, run: Path | None, state: Path | None) -> Path:

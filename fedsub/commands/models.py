@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedsub_core.data.samples import Tokens
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.names import CNN1D, LINEAR, MLP, PUBLISHED, installed
+from fedsub_core.models.names import CNN1D, HIDDEN, LINEAR, MLP, PUBLISHED, installed
 
 if TYPE_CHECKING:
     from fedsub_core.models.model import Model
@@ -22,6 +23,7 @@ EXAMPLES = {
     "lstm": (3, 128),
     "cnn2d": (1, 8, 8),
     "digit5-cnn": (3, 28, 28),
+    "fasttext": Tokens((64,), 10_000, 0),
 }
 WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
 
@@ -30,7 +32,11 @@ WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
 @click.argument("name", required=False)
 @click.option("--input", "shape", metavar="C,T", help="shape of a sample, such as 9,128 or 3,32,32")
 @click.option("--classes", type=click.IntRange(2), default=6, show_default=True)
-def models(name: str | None, shape: str | None, classes: int) -> None:
+@click.option("--vocabulary", type=click.IntRange(2), help="samples of --input are ids below it")
+@click.option("--hidden", default=HIDDEN, show_default=True, help="hidden layers of mlp")
+def models(
+    name: str | None, shape: str | None, classes: int, vocabulary: int | None, hidden: str
+) -> None:
     """List the kinds of models: trained numbers, multiplications of a sample, input.
 
     NAME is one of them, package.module:builder or file.py:builder; then its tensors are listed,
@@ -38,17 +44,19 @@ def models(name: str | None, shape: str | None, classes: int) -> None:
     """
     names = [name] if name else [MLP, LINEAR, CNN1D, *PUBLISHED, *installed()]
     wanted = _shape(shape) if shape else None
+    if vocabulary is not None:
+        wanted = Tokens(wanted or (64,), vocabulary, 0)
     click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
     for kind in names:
         size = wanted or EXAMPLES.get(kind, IMAGE if kind in PUBLISHED else WINDOW)
-        _say(kind, size, classes, at_length=name is not None)
+        _say(kind, size, classes, hidden, at_length=name is not None)
 
 
-def _say(kind: str, shape: tuple[int, ...], classes: int, at_length: bool) -> None:
+def _say(kind: str, shape: tuple[int, ...], classes: int, hidden: str, at_length: bool) -> None:
     from fedsub_core.models.kinds import build_model
 
     try:
-        model = build_model(kind, shape, classes)
+        model = build_model(kind, shape, classes, hidden=hidden)
     except ConfigError as error:
         if at_length:
             raise
@@ -71,6 +79,7 @@ def _multiplications(model: Model) -> int:
     from torch.utils.flop_counter import FlopCounterMode
 
     from fedsub_core.models.to_torch import to_torch
+    from fedsub_core.models.traced import zeros
 
     params = {name: tensor[0] for name, tensor in model.init(1, seed=0).items()}
     module, recurrent = to_torch(model, params), []
@@ -84,7 +93,7 @@ def _multiplications(model: Model) -> int:
             layer.register_forward_pre_hook(note)
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:
-        module(torch.zeros(1, *model.input_shape))
+        module(zeros(model.input_shape)[:1])
     return int(counter.get_total_flops()) // 2 + sum(recurrent)  # a sum for every product
 
 
@@ -96,4 +105,5 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _text(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))
+    ids = f" token ids below {shape.vocabulary:,}" if isinstance(shape, Tokens) else ""
+    return " x ".join(map(str, shape)) + ids

@@ -27,6 +27,7 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.cores import work_beside
 from fedsub_core.data.federation import Card
+from fedsub_core.data.samples import Pixels
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
 from fedsub_core.turn import Turn
@@ -38,7 +39,7 @@ CHUNK = {"cpu": 8, "cuda": 512}
 #: So many times the least samples of a stack are its most. Stacks are padded to the longest, which
 #: costs a CPU time; a GPU loses more by going through more stacks.
 LIKE = {"cpu": 4.0, "cuda": math.inf}
-#: Of more bytes of what models see, each stack is made anew in each round.
+#: Of more bytes of what stacks hold, each stack is made anew in each round.
 STACKS_BYTES = 2**31
 
 
@@ -80,9 +81,10 @@ class CohortGrid(SimulationGrid):
         places = [(cohort, i) for cohort in self.cohorts for i in range(len(cohort.clients))]
         #: Whether some rounds ask only some clients, and whether all stacks fit into memory.
         self._sampled = False
-        width = prod(self.cohorts[0].learner.model.input_shape)
+        seen = self.cohorts[0].learner.model.input_shape
+        width = 1 if isinstance(seen, Pixels) else 4
         samples = sum(len(one.train_y) + len(one.test_y) for one in clients)
-        self._fits = 4 * width * samples <= STACKS_BYTES
+        self._fits = width * prod(seen) * samples <= STACKS_BYTES
         self._where = dict(zip(self._nodes, places, strict=True))
         # No thread knows the grid: its models' memory is free as soon as the grid is dropped.
         pool: ThreadPoolExecutor

@@ -1,10 +1,11 @@
 """A person's model as a file for other programs: ONNX, TorchScript, or plain safetensors.
 
-ONNX and TorchScript map ``x [batch, *features]``, float32 in the card's units, to
-``probabilities [batch, classes]``: what ``fedsub predict`` prints, with standardisation, encoder
-and softmax inside, for any batch. Safetensors is the file of :mod:`fedsub_client.model_file`,
-which says how to compute with its parameters. Classes, features and architecture travel in every
-format. A file gets its name only after it was read back and gave the same probabilities.
+ONNX and TorchScript map ``x [batch, *features]``, float32 in the card's units, images of bytes as
+uint8 and token ids as int64, to ``probabilities [batch, classes]``: what ``fedsub predict`` prints,
+with standardisation, encoder and softmax inside, for any batch. Safetensors is the file of
+:mod:`fedsub_client.model_file`, which says how to compute with its parameters. Classes, features
+and architecture travel in every format. A file gets its name only after it was read back and gave
+the same probabilities.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from fedsub.export.torch_module import PersonalModule
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import FACTS, facts, model_bytes, scaling_tensors
 from fedsub_client.personal_model import PersonalModel
+from fedsub_core.data.samples import LEVELS, Pixels, Tokens
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import check_new, write_whole
 
 #: Largest difference of a probability that a runtime's own arithmetic may make.
 TOLERANCE = 1e-4
 
-Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+Run = Callable[[NDArray[Any]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,19 @@ def _difference(model: PersonalModel, run: Run, samples: int) -> float:
 
 
 def _random_samples(model: PersonalModel, samples: int) -> Tensor:
-    """Return made-up features ``[samples, *features]`` of the scale that the model knows."""
+    """Return made-up samples ``[samples, *features]`` of the scale and type that it knows."""
+    stream = torch.Generator().manual_seed(0)
+    if isinstance(model.shape, Tokens):
+        of, padding = model.shape.vocabulary, model.shape.padding
+        ids = torch.randint(of, (samples, *model.shape), generator=stream)
+        ids[:, 0] = (padding + 1) % of  # none is empty
+        ids[:, 1:][torch.rand(ids[:, 1:].shape, generator=stream) < 0.5] = padding
+        return ids
+    if isinstance(model.shape, Pixels):
+        pixels = (samples, *model.shape)
+        return torch.randint(LEVELS, pixels, generator=stream, dtype=torch.uint8)
     axes = (-1,) + (1,) * (len(model.shape) - 1)
     mean, std = (tensor.reshape(axes) for tensor in scaling_tensors(model))
-    stream = torch.Generator().manual_seed(0)
     return mean + std * torch.randn(samples, *model.shape, generator=stream)
 
 
@@ -133,7 +144,7 @@ def _run_torchscript(path: Path, model: PersonalModel) -> Run:
         warnings.simplefilter("ignore")
         module: Any = torch.jit.load(path)  # type: ignore[no-untyped-call]
 
-    def run(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    def run(x: NDArray[Any]) -> NDArray[np.float32]:
         with torch.no_grad():
             probabilities: NDArray[np.float32] = module(torch.from_numpy(x)).numpy()
         return probabilities

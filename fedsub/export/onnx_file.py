@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +55,7 @@ def encode_onnx(module: nn.Module, x: Tensor, facts: Mapping[str, str]) -> bytes
     return bytes(proto.SerializeToString())
 
 
-def run_onnx(path: Path) -> Callable[[NDArray[np.float32]], NDArray[np.float32]] | None:
+def run_onnx(path: Path) -> Callable[[NDArray[Any]], NDArray[np.float32]] | None:
     """Return the model in `path` as a function; None where ONNX Runtime is not installed."""
     if find_spec("onnxruntime") is None:
         return None
@@ -65,7 +66,7 @@ def run_onnx(path: Path) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(path), options, providers=providers)
 
-    def run(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    def run(x: NDArray[Any]) -> NDArray[np.float32]:
         probabilities: NDArray[np.float32] = session.run([OUTPUT], {INPUT: x})[0]
         return probabilities
 

@@ -7,13 +7,15 @@ from torch import Tensor, nn
 from fedsub.export.encoder_module import encoder_module
 from fedsub_client.model_file import feature_tensors, scaling_tensors
 from fedsub_client.personal_model import PersonalModel
+from fedsub_core.data.samples import Tokens
 
 
 class PersonalModule(nn.Module):
     """``x [batch, *features]`` in the card's units to ``probabilities [batch, classes]``.
 
-    Standardisation, encoder and softmax are inside. Where the model was trained without
-    standardisation, the mean is 0 and the standard deviation 1, which changes no number.
+    `x` is float32, images of bytes uint8, token ids int64. Standardisation, encoder and softmax are
+    inside. Where the model was trained without standardisation, the mean is 0 and the standard
+    deviation 1, which changes no number.
 
     Parameters
     ----------
@@ -29,6 +31,7 @@ class PersonalModule(nn.Module):
         axes = (1, -1) + (1,) * (len(model.shape) - 1)
         self.register_buffer("mean", mean.reshape(axes))
         self.register_buffer("std", std.reshape(axes))
+        self.ids = isinstance(model.shape, Tokens)
         self.encoder = nn.Identity() if model.encoder is None else encoder_module(model.encoder)
         of_features = feature_tensors(model)
         self.features = Standardised(*of_features.values()) if of_features else nn.Identity()
@@ -42,7 +45,9 @@ class PersonalModule(nn.Module):
 
     def seen(self, x: Tensor) -> Tensor:
         """Return what the layers see of samples."""
-        found: Tensor = self.features(self.encoder((x - self.mean) / self.std))
+        if self.ids:
+            return x
+        found: Tensor = self.features(self.encoder((x.to(self.mean.dtype) - self.mean) / self.std))
         return found
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from fedsub_client.learner import Fitted, Learner, Received, State, adopted, reported
 from fedsub_client.parts.validation import held_back
-from fedsub_core.data.stacks import Stack, per_client
+from fedsub_core.data.stacks import Stack, inputs, per_client
 from fedsub_core.methods.fedfomo import GAINS, peer
 from fedsub_core.models.model import Params
 from fedsub_core.training.objectives import cross_entropy
@@ -114,5 +114,6 @@ class FedFomoLearner(Learner):
 
     def _loss(self, params: Params, judged: Stack) -> Tensor:
         with torch.no_grad():
-            each = cross_entropy(self.model.forward(params, judged.x), judged.y).double()
+            seen = inputs(judged.x, judged.scale)
+            each = cross_entropy(self.model.forward(params, seen), judged.y).double()
         return (each * judged.valid).sum(1) / judged.valid.sum(1)

@@ -43,7 +43,8 @@ class FedHomeLearner(FedAvgLearner):
             return super().fit(state, received, data, turn)
         state = self.receive(state, received)
         params = self.get(state, "model")
-        seen = replace(data, x=embeddings(model, params, data.x, hyper.head_layers))
+        made = embeddings(model, params, data.x, hyper.head_layers, data.scale)
+        seen = replace(data, x=made, scale=None)
         if hyper.smote:
             seen = oversample(seen, turn.seed, hyper.neighbours, hyper.rare == "drop")
         _, head = model.cut(hyper.head_layers)

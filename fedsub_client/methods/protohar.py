@@ -40,7 +40,7 @@ class ProtoHARLearner(PrototypeLearner):
         means, counts = super().class_means(params, data, turn)
         if self.hyper.variant == "paper":
             return means, counts
-        found = embeddings(self.model, params, data.x).flatten(2)
+        found = embeddings(self.model, params, data.x, scale=data.scale).flatten(2)
         for i, (client, count) in enumerate(zip(data.clients, data.counts, strict=True)):
             own = generator(turn.seed, client, turn.round, "batches of epoch 0")
             order = torch.randperm(count, generator=own).to(found.device)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fedsub_core.data.stacks import inputs
 from fedsub_core.models.model import Model, Params
 
 #: Samples of each client in one forward pass: a convolution's patches are large.
 BLOCK = 256
 
 
-def embeddings(model: Model, params: Params, x: Tensor, head_layers: int = 1) -> Tensor:
-    """Return what the head sees, ``[clients, samples, *d]``, of ``x [clients, samples, *]``."""
+def embeddings(
+    model: Model, params: Params, x: Tensor, head_layers: int = 1, scale: Tensor | None = None
+) -> Tensor:
+    """Return what the head sees, ``[clients, samples, *d]``, of ``x [clients, samples, *]``.
+
+    `x` and `scale` are a stack's, or `x` is what a model sees of samples.
+    """
     body, _ = model.cut(head_layers)
     with torch.no_grad():
-        blocks = [body.forward(params, block) for block in torch.split(x, BLOCK, dim=1)]
-    return torch.cat(blocks, dim=1)
+        blocks = torch.split(x, BLOCK, dim=1)
+        return torch.cat([body.forward(params, inputs(block, scale)) for block in blocks], dim=1)

@@ -48,7 +48,9 @@ class PrototypeLearner(Learner):
 
     def class_means(self, params: Params, data: Stack, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return each class's mean embedding ``[clients, classes, d]``, and its samples."""
-        return prototypes(embeddings(self.model, params, data.x), data, self.model.classes)
+        return prototypes(
+            embeddings(self.model, params, data.x, scale=data.scale), data, self.model.classes
+        )
 
     def prototype_parts(self, params: Params, data: Stack, turn: Turn) -> list[dict[str, Part]]:
         """Return each client's prototypes after training, and their samples if they are sent."""

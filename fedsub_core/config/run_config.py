@@ -30,7 +30,7 @@ from fedsub_core.cores import usable_cores
 from fedsub_core.encoders.names import NONE, check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
-from fedsub_core.models.names import check_kind
+from fedsub_core.models.names import check_kind, parse_hidden
 from fedsub_core.options import (
     Option,
     Value,
@@ -111,6 +111,7 @@ class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, _
         object.__setattr__(self, "hyper", chosen)
         _ = self.wire, self.robust_settings  # refuse what does not exist
         check_kind(self.model)
+        parse_hidden(self.hidden)
         check_encoder(self.encoder)
         for name in self.methods:
             if method(name).model and self.encoder == NONE:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError
+from fedsub_core.models.names import HIDDEN
 from fedsub_core.options import choice, option, suggestion
 from fedsub_core.version import VERSION
 from fedsub_core.wire.encoding import WireSettings
@@ -28,9 +29,10 @@ class ModelSettings:
 
     model: str = text(
         "auto",
-        "mlp, cnn1d, linear, an installed one, package.module:builder or file.py:builder; auto: "
-        "mlp for features, cnn1d for raw windows",
+        "one of `fedsub models`, an installed one, package.module:builder or file.py:builder; "
+        "auto: mlp for features, cnn1d for raw windows, cnn2d for images, fasttext for token ids",
     )
+    hidden: str = option(HIDDEN, "units of each hidden layer of mlp, with commas; '' none")
     norm: str = choice(
         "averaged",
         "local",

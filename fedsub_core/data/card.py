@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, TOKENS
 from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 
 CARD_FILE = "federation.toml"
+#: Keys that token ids need, and those that only samples with a length in time have.
+_OF_TOKENS = ("vocabulary", "padding")
+_OF_TIME = ("sampling_rate_hz", "window_s", "overlap")
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Card:
     classes : tuple of str
         Name of label 0, 1, ...; at least two.
     features : tuple of str
-        Columns of ``x [n, F]``, or channels of ``x [n, F, time]``.
+        Columns of ``x [n, F]``, or channels of ``x [n, F, time]`` and ``x [n, F, height, width]``;
+        of token ids one name, what an id stands for.
     units : str
         Units of the features, in words; may be empty.
     sampling_rate_hz : float or None
@@ -37,6 +42,12 @@ class Card:
         ``t`` that show overlap are then believed.
     time_ordered : bool
         True where the order of a client's file is the order in time.
+    sample : str or None
+        ``features``, ``window``, ``image`` or ``tokens``; None: one of the first three, by the axes
+        of ``x``.
+    vocabulary, padding : int or None
+        Of token ids: all are below `vocabulary`, and `padding` fills short texts up; None of other
+        samples.
     """
 
     name: str
@@ -48,6 +59,10 @@ class Card:
     window_s: float | None = None
     overlap: float = 0.0
     time_ordered: bool = False
+    # What older cards do not say is left out where they are compared by their text.
+    sample: str | None = field(default=None, repr=False)
+    vocabulary: int | None = field(default=None, repr=False)
+    padding: int | None = field(default=None, repr=False)
 
 
 def read_card(folder: Path | str) -> Card:
@@ -99,12 +114,19 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
         if key not in _known():
             hint = suggestion(key, _known()) or " Remove it."
             raise DataError(f"{path}: unknown key {key!r}; known are {', '.join(_known())}.{hint}")
-    for key in ("name", "task", "classes", "features"):
+    sample = _sample(table.get("sample"), path)
+    if sample == TOKENS:
+        table = {"features": ["token"], "padding": 0} | table
+    wanted = ("name", "task", "classes", "features", *(_OF_TOKENS if sample == TOKENS else ()))
+    for key in wanted:
         if key not in table:
-            raise DataError(f"{path}: key {key!r} is missing; every federation has it. Add it.")
+            who = "federation of tokens" if key in _OF_TOKENS else "federation"
+            raise DataError(f"{path}: key {key!r} is missing; every {who} has it. Add it.")
     ordered = table.get("time_ordered", False)
     if not isinstance(ordered, bool):
         raise _refused(path, "time_ordered", ordered, "true or false")
+    _check_kind(table, sample, path)
+    vocabulary = _id(table.get("vocabulary"), "vocabulary", 2, MOST_TOKENS, path)
     return Card(
         name=_text(table["name"], "name", path),
         task=_text(table["task"], "task", path),
@@ -115,7 +137,39 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
         window_s=_positive(table.get("window_s"), "window_s", path),
         overlap=_overlap(table.get("overlap", 0.0), path),
         time_ordered=ordered,
+        sample=sample,
+        vocabulary=vocabulary,
+        padding=_id(table.get("padding"), "padding", 0, (vocabulary or 1) - 1, path),
     )
+
+
+def _sample(value: object, path: Path) -> str | None:
+    if value is None or (isinstance(value, str) and value in KINDS):
+        return value
+    hint = suggestion(str(value), list(KINDS))
+    raise DataError(f"{path}: sample: got {value!r}, expected {', '.join(KINDS)}.{hint}")
+
+
+def _check_kind(table: dict[str, Any], sample: str | None, path: Path) -> None:
+    """Refuse keys that samples of the card's kind do not have."""
+    of_time = [key for key in _OF_TIME if table.get(key)] if sample in (IMAGE, TOKENS) else []
+    of_tokens = [] if sample == TOKENS else [key for key in _OF_TOKENS if key in table]
+    for key in (*of_time, *of_tokens):
+        whose = "windows and features of windows" if key in _OF_TIME else "token ids"
+        raise DataError(
+            f"{path}: {key}: got {table[key]!r} for samples of kind {sample or 'not said'!r}, "
+            f"expected it of {whose} alone. Remove it, or correct sample."
+        )
+    if sample == TOKENS and isinstance(names := table["features"], list) and len(names) != 1:
+        raise _refused(path, "features", names, "one name, of what a token stands for")
+
+
+def _id(value: object, key: str, least: int, most: int, path: Path) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not least <= value <= most:
+        raise _refused(path, key, value, f"a whole number from {least} to {most}")
+    return value
 
 
 def _refused(path: Path, key: str, got: object, expected: str) -> DataError:

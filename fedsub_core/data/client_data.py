@@ -1,8 +1,9 @@
 """One client's samples, and the checks at the border where its file enters.
 
 The file ``clients/<id>.npz`` holds ``x [n, F]`` or ``x [n, F, time]`` (any float or integer
-type), ``y [n]`` integer labels and, where known, ``t [n]`` seconds. A client that gains data during
-a run (a scenario) also has ``since [n]``, the round from which on it has each sample.
+type), images ``x [n, F, height, width]`` (uint8 or floats) or token ids ``x [n, length]``,
+``y [n]`` integer labels and, where known, ``t [n]`` seconds. A client that gains data during a run
+(a scenario) also has ``since [n]``, the round from which on it has each sample.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from fedsub_core.data.card import Card
 from fedsub_core.data.copies import first_copies
 from fedsub_core.data.npz import read_npz
+from fedsub_core.data.samples import FEATURES, IMAGE, KINDS, TOKENS, WINDOW, Samples
 from fedsub_core.data.standardise import LARGEST_VALUE
 from fedsub_core.data.window_check import check_windows
 from fedsub_core.errors import DataError
@@ -38,8 +40,8 @@ class ClientData:
     ----------
     client : str
         The client's id, the stem of its file.
-    x : float32 [n, F] or [n, F, time]
-        Features, or raw windows with channels first, in the card's units.
+    x : float32 [n, F] or [n, F, time], float32 or uint8 [n, F, height, width], int32 [n, length]
+        Features, raw windows or images with channels first, in the card's units; token ids.
     y : int64 [n]
         Labels, indices into the card's classes.
     t : float64 [n] or None
@@ -50,7 +52,7 @@ class ClientData:
     """
 
     client: str
-    x: NDArray[np.float32]
+    x: Samples
     y: NDArray[np.int64]
     t: NDArray[np.float64] | None = None
     since: NDArray[np.int64] | None = None
@@ -90,7 +92,8 @@ def read_client(path: Path | str, card: Card) -> ClientData:
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}); it is "
-            "damaged, truncated or holds Python objects. Fetch or write the file again."
+            "damaged, truncated or holds Python objects, as where samples differ in size. Fetch or "
+            "write the file again."
         ) from error
     return check_client(path, path.stem, arrays, card, names)
 
@@ -135,13 +138,11 @@ def check_client(
             do = f"Rename {other} to {name}." if other else f"Write the file again with {name}."
             expected = "x, y and optionally t and since"
             raise refused(f"array {name!r} is missing", got, expected, do)
-    x, y = _shaped(arrays["x"], arrays["y"], len(card.features), refused)
-    # Negated, for NaN compares as False. Of larger values no sums of squares are sent.
-    if not (x.min() >= -LARGEST_VALUE and x.max() <= LARGEST_VALUE):
-        at = tuple(np.argwhere(~(np.abs(x) <= LARGEST_VALUE))[0])
-        what = f"x, row {at[0]}, feature {at[1]} ({card.features[at[1]]!r})"
-        expected = f"a finite number of {LARGEST_VALUE:g} at most"
-        raise refused(what, arrays["x"][at], expected, "Drop or fill such samples before.")
+    x, y = _shaped(arrays["x"], arrays["y"], card, refused)
+    if card.sample == TOKENS:
+        _check_tokens(x, card, refused)
+    elif x.dtype != np.uint8:
+        _check_numbers(x, arrays["x"], card, refused)
     wrong = np.flatnonzero((y < 0) | (y >= len(card.classes)))
     if len(wrong):
         expected = f"0 to {len(card.classes) - 1}, the card's {len(card.classes)} classes"
@@ -153,20 +154,71 @@ def check_client(
     return ClientData(client, x, y.astype(np.int64), t, since)
 
 
-def _shaped(x: Any, y: Any, channels: int, refused: _Refuse) -> tuple[NDArray[np.float32], Any]:
-    if x.dtype.kind not in "fiu":
-        raise refused("x", x.dtype, "a float or integer type", "Convert it to float32.")
+#: How each kind's ``x`` is shaped, and which types it may have.
+_AXES = {
+    FEATURES: "[n, {}]",
+    WINDOW: "[n, {}, time]",
+    IMAGE: "[n, {}, height, width]",
+    TOKENS: "[n, length]",
+}
+_TYPES = {
+    IMAGE: "uint8 (0 to 255) or a float type",
+    TOKENS: "an integer type",
+    None: "a float or integer type",
+}
+
+
+def _shaped(x: Any, y: Any, card: Card, refused: _Refuse) -> tuple[Samples, Any]:
+    channels = len(card.features)
+    kind = card.sample or (IMAGE if x.ndim == KINDS[IMAGE] else None)
+    types = kind if kind in _TYPES else None
+    known = x.dtype.kind in ("iu" if kind == TOKENS else "fiu")
+    if not known or (kind == IMAGE and x.dtype.kind != "f" and x.dtype != np.uint8):
+        do = "Write ids as int32." if kind == TOKENS else "Convert it to float32."
+        raise refused("x", x.dtype, _TYPES[types], do)
     if y.dtype.kind not in "iu" or y.ndim != 1:
         raise refused("y", f"{y.dtype} {y.shape}", "integers [n]", "Write labels as int64.")
-    if x.ndim not in (2, 3) or x.shape[1] != channels or 0 in x.shape[2:]:
-        expected = f"[n, {channels}] or [n, {channels}, time], the card's features"
-        raise refused("x", f"shape {x.shape}", expected, "Check the order of axes and the card.")
+    axes = [KINDS[kind]] if kind else [KINDS[FEATURES], KINDS[WINDOW]]
+    wide = kind == TOKENS or x.ndim < 2 or x.shape[1] == channels
+    if x.ndim not in axes or not wide or 0 in x.shape[1:]:
+        shapes = [_AXES[one].format(channels) for one in ([kind] if kind else (FEATURES, WINDOW))]
+        whose = "the card's sample" if kind == TOKENS else "the card's features"
+        do = "Check the order of axes and the card."
+        raise refused("x", f"shape {x.shape}", f"{' or '.join(shapes)}, {whose}", do)
     if len(x) != len(y):
         raise refused("y", f"{len(y)} labels", f"{len(x)} as in x", "Write one per sample.")
     if len(x) == 0:
         raise refused("x", "no sample", "one at least", "Remove the client or give it data.")
+    if kind == TOKENS:
+        # Ids beyond int32 are beyond every vocabulary: they are refused next, as they stand here.
+        fits = np.can_cast(x.dtype, np.int32) or (x.min() >= 0 and x.max() < 2**31)
+        return (x.astype(np.int32) if fits else x), y
+    if kind == IMAGE and x.dtype == np.uint8:
+        return x, y
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite: refused later
         return x.astype(np.float32), y
+
+
+def _check_numbers(x: Samples, given: Any, card: Card, refused: _Refuse) -> None:
+    # Negated, for NaN compares as False. Of larger values no sums of squares are sent.
+    if not (x.min() >= -LARGEST_VALUE and x.max() <= LARGEST_VALUE):
+        at = tuple(np.argwhere(~(np.abs(x) <= LARGEST_VALUE))[0])
+        what = f"x, row {at[0]}, feature {at[1]} ({card.features[at[1]]!r})"
+        expected = f"a finite number of {LARGEST_VALUE:g} at most"
+        raise refused(what, given[at], expected, "Drop or fill such samples before.")
+
+
+def _check_tokens(x: Samples, card: Card, refused: _Refuse) -> None:
+    assert card.vocabulary is not None
+    if x.min() < 0 or x.max() >= card.vocabulary:
+        row, place = np.argwhere((x < 0) | (x >= card.vocabulary))[0]
+        expected = f"0 to {card.vocabulary - 1}, the card's vocabulary of {card.vocabulary}"
+        do = "Correct the ids or the vocabulary."
+        raise refused(f"x, row {row}, place {place}", f"token {x[row, place]}", expected, do)
+    empty = np.flatnonzero((x == card.padding).all(axis=1))
+    if len(empty):
+        got, expected = f"padding {card.padding} alone", "one token at least"
+        raise refused(f"x, row {empty[0]}", got, expected, "Drop empty texts.")
 
 
 def _seconds(t: Any, n: int, refused: _Refuse) -> NDArray[np.float64]:

@@ -7,8 +7,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.data.samples import Samples
 
-def first_copies(x: NDArray[np.float32]) -> NDArray[np.int64] | None:
+
+def first_copies(x: Samples) -> NDArray[np.int64] | None:
     """Return of each sample of ``x [n, *features]`` the first that has the same bytes, int64 [n].
 
     A sample that stands alone is its own first. None where all do.

@@ -164,5 +164,11 @@ def _check_together(folder: Path, federation: Federation) -> None:
             raise DataError(
                 f"{folder}: client {data.client!r} has features of shape {data.x.shape[1:]}, "
                 f"client {first.client!r} of {first.x.shape[1:]}; expected one shape in a "
-                "federation. Window all clients alike."
+                f"federation. {'Resize' if first.x.ndim == 4 else 'Window'} all clients alike."
+            )
+        if data.x.dtype != first.x.dtype:
+            raise DataError(
+                f"{folder}: client {data.client!r} has x of {data.x.dtype}, client "
+                f"{first.client!r} of {first.x.dtype}; expected one type in a federation: uint8 "
+                "is 0 to 255. Convert all clients alike."
             )

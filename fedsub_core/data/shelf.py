@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mmap import ACCESS_COPY, mmap
 from tempfile import TemporaryFile, gettempdir
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsub_core.data.samples import Samples
 from fedsub_core.errors import DataError
 
 #: Bytes of features that are kept in memory as they are.
@@ -29,13 +29,13 @@ class Shelf:
 
     def __init__(self, memory: int = MEMORY) -> None:
         self._memory, self._bytes = memory, 0
-        self._held: list[NDArray[np.float32]] = []
-        self._shapes: list[tuple[int, ...]] = []
+        self._held: list[Samples] = []
+        self._kinds: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
         self._file: IO[bytes] | None = None
 
-    def put(self, array: NDArray[np.float32]) -> None:
+    def put(self, array: Samples) -> None:
         """Put an array beside the others."""
-        self._shapes.append(array.shape)
+        self._kinds.append((array.shape, array.dtype))
         self._held.append(array)
         self._bytes += array.nbytes
         if self._bytes <= self._memory:
@@ -53,13 +53,13 @@ class Shelf:
             ) from error
         self._held.clear()
 
-    def arrays(self) -> list[NDArray[np.float32]]:
+    def arrays(self) -> list[Samples]:
         """Take all arrays, in their order, off the shelf; they may be changed."""
         if self._file is None:
             return list(self._held)
         with self._file as file:  # the map keeps it
             # One for all: a system allows a process only so many.
-            mapped = np.frombuffer(mmap(file.fileno(), 0, access=ACCESS_COPY), np.float32)
-        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
-        parts = np.split(mapped, ends[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+            mapped = np.frombuffer(mmap(file.fileno(), 0, access=ACCESS_COPY), np.uint8)
+        ends = np.cumsum([int(np.prod(shape)) * kind.itemsize for shape, kind in self._kinds])
+        parts = zip(np.split(mapped, ends[:-1]), self._kinds, strict=True)
+        return [part.view(kind).reshape(shape) for part, (shape, kind) in parts]

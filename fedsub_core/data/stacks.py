@@ -1,4 +1,7 @@
-"""Stacks: many clients' data as one tensor with a leading client axis."""
+"""Stacks: many clients' data as one tensor with a leading client axis.
+
+Images of bytes and token ids stay as they are kept until a batch is made of them: :func:`inputs`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedsub_core.data.samples import Samples
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.models.model import Params
 
 
@@ -21,12 +26,15 @@ class Stack:
     Parameters
     ----------
     clients : ids, in the order of the first axis.
-    x : float32 [clients, samples, *features]
+    x : float32 [clients, samples, *features], what a model sees; or uint8 of images and int32 of
+        token ids, of which :func:`inputs` makes that.
     y : int64 [clients, samples]
     counts : samples each client really has; the rest is padding (zeros).
     capacities : share of the encoder or model that each client can hold, in (0, 1]; () is 1.
     copies : int64 [clients, samples], equal where two samples of a client are the same; None where
         all differ.
+    scale : float32 [clients, 2, channels], mean and deviation that bytes of `x` are standardised
+        by; None of others.
     """
 
     clients: tuple[str, ...]
@@ -35,6 +43,7 @@ class Stack:
     counts: tuple[int, ...]
     capacities: tuple[float, ...] = ()
     copies: Tensor | None = None
+    scale: Tensor | None = None
 
     @property
     def valid(self) -> Tensor:
@@ -70,6 +79,7 @@ class Stack:
             tuple(self.counts[i] for i in index),
             tuple(self.capacities[i] for i in index) if self.capacities else (),
             None if self.copies is None else self.copies.index_select(0, rows),
+            None if self.scale is None else self.scale.index_select(0, rows),
         )
 
     def first_copies(self) -> Tensor:
@@ -100,23 +110,49 @@ class Stack:
         return replace(self, x=x, y=y, counts=counted, copies=copies)
 
 
+def inputs(x: Tensor, scale: Tensor | None = None) -> Tensor:
+    """Return what a model sees of samples of a stack, ``[clients, n, ...]``.
+
+    Floats as they are, token ids as int64, and bytes as float32, standardised.
+
+    Parameters
+    ----------
+    scale : the stack's, of these clients.
+    """
+    if x.dtype == torch.uint8:
+        assert scale is not None
+        mean, std = (one.view(len(x), 1, -1, *[1] * (x.ndim - 3)) for one in scale.unbind(1))
+        return x.to(torch.float32).sub_(mean).div_(std)
+    return x if x.is_floating_point() else x.to(torch.int64)
+
+
 def stack(
     clients: Sequence[str],
-    xs: Sequence[NDArray[np.float32]],
+    xs: Sequence[Samples],
     ys: Sequence[NDArray[np.int64]],
     device: str | torch.device = "cpu",
     capacities: Sequence[float] = (),
     block: int = 1,
+    scalings: Sequence[Scaling | None] = (),
 ) -> Stack:
-    """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros to whole blocks."""
+    """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros to whole blocks.
+
+    `scalings` are what each client's samples are standardised with, where they are bytes.
+    """
     counts = tuple(len(y) for y in ys)
     longest = -(-max(*counts, 1) // block) * block
-    x = torch.zeros(len(xs), longest, *xs[0].shape[1:])
+    kind = torch.from_numpy(xs[0][:0]).dtype
+    x = torch.zeros(len(xs), longest, *xs[0].shape[1:], dtype=kind)
     y = torch.zeros(len(xs), longest, dtype=torch.int64)
     for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):
         x[i, : counts[i]] = torch.from_numpy(one_x)
         y[i, : counts[i]] = torch.from_numpy(one_y)
-    return Stack(tuple(clients), x.to(device), y.to(device), counts, tuple(capacities))
+    scale = None
+    if kind == torch.uint8:
+        both = [np.stack([one.mean, one.std]) for one in scalings if one is not None]
+        scale = torch.from_numpy(np.stack(both)).to(device)
+    stacked = Stack(tuple(clients), x.to(device), y.to(device), counts, tuple(capacities))
+    return replace(stacked, scale=scale)
 
 
 def with_copies(data: Stack, copies: Sequence[NDArray[np.int64] | None]) -> Stack:

@@ -1,4 +1,6 @@
-"""Standardisation from moments that clients can sum: per feature, or per channel of raw windows.
+"""Standardisation from moments that clients can sum: per feature, or per channel.
+
+Raw windows and images have channels; token ids are not standardised.
 
 Where an encoder stands in front of a model that is trained, its features are standardised, too
 (:mod:`fedsub_core.encoders.standardised`).
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.data.samples import LEVELS, Samples
 from fedsub_core.errors import DataError
 
 #: The largest size of a value that sums, and sums of squares, are taken of.
@@ -22,6 +25,8 @@ LARGEST_VALUE = 1e15
 # A spread below this share of the mean is rounding noise of float32 itself (2**-24 = 6e-8), and
 # about where sums of squares in float64 stop resolving a variance (1e-14 of the squared mean).
 _NOISE = 1e-7
+#: Images of which the pixels are counted at a time.
+_COUNTED = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +38,7 @@ class Moments:
     count : int
         Values per feature: n for ``x [n, F]``, n * time for ``x [n, F, time]``.
     sum, sumsq : float64 [F]
-        Sum of the values and of their squares.
+        Sum of the values and of their squares; [0] of token ids, which are no values.
     """
 
     count: int
@@ -63,11 +68,30 @@ class Scaling:
         return own if self.features is None else own + self.features.bits
 
 
-def moments(x: NDArray[np.float32]) -> Moments:
-    """Return the moments of ``x [n, F]`` or ``x [n, F, time]``, summed in float64."""
+def moments(x: Samples) -> Moments:
+    """Return the moments of ``x [n, F]``, ``[n, F, time]`` or ``[n, F, height, width]``.
+
+    They are summed in float64. Those of uint8 are exact, and no copy of all samples is made; of
+    token ids, int32, there are none.
+    """
+    if x.dtype == np.int32:
+        return Moments(len(x), np.zeros(0), np.zeros(0))
+    if x.dtype == np.uint8:
+        return _moments_of_bytes(x)
     # Features first and contiguous: numpy then sums pairwise, with an error of log(n) roundings.
     rows = np.ascontiguousarray(np.moveaxis(x, 1, 0), np.float64).reshape(x.shape[1], -1)
     return Moments(rows.shape[1], rows.sum(axis=1), np.square(rows).sum(axis=1))
+
+
+def _moments_of_bytes(x: Samples) -> Moments:
+    """Return moments by how often each channel has each of its 256 values."""
+    often = np.zeros((x.shape[1], LEVELS), np.int64)
+    for start in range(0, len(x), _COUNTED):
+        for channel, pixels in enumerate(np.moveaxis(x[start : start + _COUNTED], 1, 0)):
+            often[channel] += np.bincount(pixels.ravel(), minlength=LEVELS)
+    value = np.arange(LEVELS, dtype=np.int64)
+    sums = [(often @ values).astype(np.float64) for values in (value, value**2)]
+    return Moments(int(often[0].sum()), *sums)
 
 
 def pool(parts: Sequence[Moments]) -> Moments:
@@ -132,8 +156,13 @@ def scaling(m: Moments) -> Scaling:
     return Scaling(mean.astype(np.float32), std)
 
 
-def apply(scale: Scaling, x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return ``(x - mean) / std``, float32 and of the shape of `x`: [n, F] or [n, F, time]."""
+def of_bytes(channels: int) -> Scaling:
+    """Return what makes bytes shares of their range, 0 to 1, where they are not standardised."""
+    return Scaling(np.zeros(channels, np.float32), np.full(channels, LEVELS - 1, np.float32))
+
+
+def apply(scale: Scaling, x: Samples) -> NDArray[np.float32]:
+    """Return ``(x - mean) / std``, float32 and of the shape of `x`, features in its second axis."""
     shape = (1, -1) + (1,) * (x.ndim - 2)
     scaled: NDArray[np.float32] = (x - scale.mean.reshape(shape)) / scale.std.reshape(shape)
     return scaled

@@ -25,7 +25,7 @@ def check_windows(
 
     Parameters
     ----------
-    shape : of ``x``, [n, F] or [n, F, time].
+    shape : of ``x``, [n, F], [n, F, time] or [n, F, height, width].
     t : seconds, float64 [n].
     refused : makes the error of what came, what was expected and what to do.
 
@@ -36,6 +36,9 @@ def check_windows(
     left out, or devices that record at once, make others.
     """
     rate, length = card.sampling_rate_hz, card.window_s
+    if len(shape) == 4 and (rate or length or card.overlap):
+        got = f"sampling_rate_hz, window_s or overlap for images of shape {shape[1:]}"
+        raise refused("federation.toml", got, "none of them", "Remove them.")
     if len(shape) == 3 and rate is not None:
         if length is not None and abs(shape[2] - length * rate) > 1 + 0.01 * shape[2]:
             expected = f"{length * rate:g}, the card's window_s = {length:g} at {rate:g} Hz"

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import POOLS, Moments, Scaling, apply, moments, scaling
 from fedsub_core.encoders.encoder import Encoder
 
@@ -35,7 +36,7 @@ def shared_features(encoder: Encoder | None, trains: bool, standardise: str) -> 
     return encoder.features if encoder and trains and standardise in POOLS else 0
 
 
-def feature_moments(encoder: Encoder, x: NDArray[np.float32]) -> Moments:
+def feature_moments(encoder: Encoder, x: Samples) -> Moments:
     """Return the moments of features of samples in their units, standardised by their own."""
     return moments(encoder.encode(apply(scaling(moments(x)), x)))
 
@@ -46,11 +47,9 @@ def feature_scaling(m: Moments) -> Scaling:
     return replace(found, std=np.maximum(found.std, np.float32(LEAST_SPREAD)))
 
 
-def seen(
-    x: NDArray[np.float32], scale: Scaling | None, encoder: Encoder | None
-) -> NDArray[np.float32]:
+def seen(x: Samples, scale: Scaling | None, encoder: Encoder | None) -> NDArray[np.float32]:
     """Return what a model sees of samples in their units."""
-    x = x if scale is None else apply(scale, x)
+    x = x.astype(np.float32, copy=False) if scale is None else apply(scale, x)
     if encoder is None:
         return x
     features = encoder.encode(x)

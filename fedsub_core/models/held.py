@@ -53,7 +53,8 @@ class Held:
         if encoder is not None and card.narrow == "encoder":
             encoder = encoder.narrow(capacity)
         seen = model_shape(encoder, shape)
-        model = build_model(settings.model, seen, classes, settings.norm, seed)
+        hidden = settings.hidden
+        model = build_model(settings.model, seen, classes, settings.norm, seed, hidden)
         if card.narrow == "model" and capacity < 1:
             # Which units it holds may change from round to round, how many of each layer does not.
             model, _ = model.narrow(first_units(model, capacity))

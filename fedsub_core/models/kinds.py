@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fedsub_core.data.samples import Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.builders import builder_at
@@ -26,12 +27,14 @@ from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.model import Model
 from fedsub_core.models.names import (
     CNN1D,
+    HIDDEN,
     LINEAR,
     MLP,
     PUBLISHED,
     check_kind,
     installed,
     is_place,
+    parse_hidden,
     resolve_kind,
 )
 from fedsub_core.models.norms import AVERAGED, check_norms
@@ -70,7 +73,12 @@ def cnn1d(channels: int, samples: int, classes: int) -> Chain:
 
 
 def build_model(
-    kind: str, input_shape: Shape, classes: int, norm: str = AVERAGED, seed: int = 0
+    kind: str,
+    input_shape: Shape,
+    classes: int,
+    norm: str = AVERAGED,
+    seed: int = 0,
+    hidden: str = HIDDEN,
 ) -> Model:
     """Return the model called `kind` for samples of `input_shape`.
 
@@ -78,6 +86,7 @@ def build_model(
     ----------
     norm : where running statistics of norms go: :mod:`fedsub_core.models.norms`.
     seed : of the run, from which a module draws what it does not train.
+    hidden : units of each hidden layer of ``mlp``, with commas.
 
     Raises
     ------
@@ -87,9 +96,12 @@ def build_model(
     check_kind(kind)
     kind = resolve_kind(kind, input_shape)
     if kind in BUILDERS:
-        return _without_norms(BUILDERS[kind](input_shape, classes), norm)
+        if isinstance(input_shape, Tokens):
+            raise ConfigError(f"model {kind!r} takes numbers, got {input_shape!r}: use fasttext")
+        return _without_norms(BUILDERS[kind](input_shape, classes, hidden), norm)
     build = _builder(kind)
-    chain = _chain(build, input_shape, classes)
+    ids = isinstance(input_shape, Tokens)  # of which no chain makes anything
+    chain = None if ids else _chain(build, input_shape, classes)
     try:
         if chain is None:
             return TorchModel.of(build, input_shape, classes, norm, seed)
@@ -135,19 +147,19 @@ def _without_norms(chain: Chain, norm: str) -> Chain:
     return chain
 
 
-def _mlp(input_shape: Shape, classes: int) -> Chain:
-    flat = mlp(prod(input_shape), classes)
+def _mlp(input_shape: Shape, classes: int, hidden: str) -> Chain:
+    flat = mlp(prod(input_shape), classes, parse_hidden(hidden))
     return flat if len(input_shape) == 1 else Chain((Flatten(), *flat.layers), input_shape)
 
 
-def _linear(input_shape: Shape, classes: int) -> Chain:
+def _linear(input_shape: Shape, classes: int, hidden: str) -> Chain:
     """Return one layer: softmax regression."""
     layer = Linear("linear1", classes, prod(input_shape))
     layers = (layer,) if len(input_shape) == 1 else (Flatten(), layer)
     return Chain(layers, input_shape)
 
 
-def _cnn1d(input_shape: Shape, classes: int) -> Chain:
+def _cnn1d(input_shape: Shape, classes: int, hidden: str) -> Chain:
     if len(input_shape) != 2:
         raise ConfigError(
             f"model cnn1d wants windows [channels, time], got samples of shape {input_shape}: "
@@ -156,4 +168,8 @@ def _cnn1d(input_shape: Shape, classes: int) -> Chain:
     return cnn1d(*input_shape, classes)
 
 
-BUILDERS: dict[str, Callable[[Shape, int], Chain]] = {MLP: _mlp, CNN1D: _cnn1d, LINEAR: _linear}
+BUILDERS: dict[str, Callable[[Shape, int, str], Chain]] = {
+    MLP: _mlp,
+    CNN1D: _cnn1d,
+    LINEAR: _linear,
+}

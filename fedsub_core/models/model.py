@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
 from fedsub_core.models.architecture import Architecture, Shape
 from fedsub_core.models.units import UnitGroup, Units
 from fedsub_core.placement import Placement
+
+if TYPE_CHECKING:
+    from fedsub_core.data.stacks import Stack
 
 #: Stacked tensors ``[clients, ...]`` by name.
 Params = dict[str, Tensor]
@@ -111,9 +114,9 @@ class Model(Architecture):
             If units are not known, or are not those of a group; see :data:`Units`.
         """
 
-    def settled(self, params: Params, x: Tensor, counts: Sequence[int]) -> Params:
+    def settled(self, params: Params, data: Stack) -> Params:
         """Return the tensors that follow from a person's own samples, once it is tested; mostly {}.
 
-        `x [clients, samples, *features]` are each client's `counts` training samples.
+        `data` are the training samples.
         """
         return {}

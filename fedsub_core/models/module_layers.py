@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import LayerWithUnits, Shape, UnitRows
 from fedsub_core.models.following import Following, Made
+from fedsub_core.models.traced import zeros
 
 #: Samples of the pass in which layers are found.
 SAMPLES = 2
@@ -61,7 +62,7 @@ def module_layers(
     own = copy.deepcopy(module).eval()
     found = _Found({**dict(own.named_parameters()), **dict(own.named_buffers())})
     with torch.no_grad(), found:
-        own(torch.zeros(SAMPLES, *input_shape))
+        own(zeros(input_shape, SAMPLES))
     layers = []
     for layer, (made, gates, tensors, norm) in found.layers.items():
         if made.out.shape[0] != SAMPLES:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from fedsub_core.data.samples import Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.options import suggestion
@@ -24,18 +25,42 @@ PUBLISHED = {
     "vgg11": "fedsub_core.models.published.images:vgg11",
     "resnet18": "fedsub_core.models.published.images:resnet18",
     "mobilenet-v2": "fedsub_core.models.published.images:mobilenet_v2",
+    "fasttext": "fedsub_core.models.published.texts:FastText",
 }
 GROUP = "fedsub.models"
+#: Units of the papers' feed-forward model; and of a layer at most.
+HIDDEN, MOST_UNITS = "128,512", 2**16
 
 
 def resolve_kind(kind: str, input_shape: Shape) -> str:
     """Return the kind that is meant.
 
-    ``auto`` is ``mlp`` for features, ``cnn1d`` for windows, ``cnn2d`` for images.
+    ``auto`` is ``mlp`` for features, ``cnn1d`` for windows, ``cnn2d`` for images, ``fasttext`` for
+    token ids.
     """
     if kind == AUTO:
+        if isinstance(input_shape, Tokens):
+            return "fasttext"
         return {1: MLP, 2: CNN1D}.get(len(input_shape), "cnn2d")
     return kind
+
+
+def parse_hidden(text: str) -> tuple[int, ...]:
+    """Return the units of each hidden layer of ``mlp``, as ``128,512`` says them; "" is none.
+
+    Raises
+    ------
+    ConfigError
+        For anything else.
+    """
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    units = tuple(int(part) for part in parts if part.isascii() and part.isdigit())
+    if len(units) < len(parts) or not all(0 < one <= MOST_UNITS for one in units):
+        raise ConfigError(
+            f"hidden: got {text!r}, expected units of each hidden layer of mlp with commas, 1 to "
+            f"{MOST_UNITS}, such as {HIDDEN}"
+        )
+    return units
 
 
 def is_place(kind: str) -> bool:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
+from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import LayerWithUnits, Shape
 from fedsub_core.models.chain import Chain
@@ -270,21 +271,23 @@ class TorchModel(Model):
         head = Chain((Linear(last.name, self.classes, size),), (size,))
         return TorchModel(self.build, body, trace, self.input_shape, self.norm), head
 
-    def settled(self, params: Params, x: Tensor, counts: Sequence[int]) -> Params:
+    def settled(self, params: Params, data: Stack) -> Params:
         """Return, with static norms, statistics of the person's own training part."""
         if self.norm != STATIC:
             return {}
         found = {name: params[name].clone() for name in self._statistics}
-        module = self._copy(x.device, training=False)
+        module = self._copy(data.x.device, training=False)
         norms: list[Any] = [module.get_submodule(name) for name in batch_norms(self.module)]
         before = [norm.momentum for norm in norms]
         for norm in norms:
             norm.training, norm.momentum = True, 1.0  # what is kept is the last pass's alone
         with torch.no_grad():
             for i, own in enumerate(_each(params | found)):
-                some = range(0, counts[i], -(-counts[i] // SETTLED))
+                some = range(0, data.counts[i], -(-data.counts[i] // SETTLED))
                 if len(some) >= self.fewest_samples:
-                    self._call(module, own, x[i, list(some)])
+                    one = slice(i, i + 1)
+                    scale = None if data.scale is None else data.scale[one]
+                    self._call(module, own, inputs(data.x[one, list(some)], scale)[0])
         for norm, momentum in zip(norms, before, strict=True):
             norm.training, norm.momentum = False, momentum
         return found

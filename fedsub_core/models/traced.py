@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedsub_core.data.samples import Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.norms import batch_norms
@@ -90,7 +91,7 @@ def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
     hooks = [m.register_forward_hook(partial(note, n)) for n, m in module.named_modules() if n]
     modes = {name: layer.training for name, layer in module.named_modules()}
     try:
-        out = module.eval()(torch.zeros(2, *input_shape))
+        out = module.eval()(zeros(input_shape))
     except Exception as error:  # whatever somebody's module raises
         raise ConfigError(
             f"model {type(module).__name__}: samples of shape {input_shape} end in "
@@ -110,12 +111,18 @@ def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
     return replace(_trace(module, calls, out), draws=_draws(module, input_shape))
 
 
+def zeros(input_shape: Shape, samples: int = 2) -> Tensor:
+    """Return samples of zeros as a model sees them: token ids are int64, all else float32."""
+    of = torch.int64 if isinstance(input_shape, Tokens) else torch.float32
+    return torch.zeros(samples, *input_shape, dtype=of)
+
+
 def _draws(module: nn.Module, input_shape: Shape) -> bool:
     before = torch.random.get_rng_state()
     # Of a copy, for statistics of norms move; parameters, which are large, do not.
     own: dict[int, Any] = {id(parameter): parameter for parameter in module.parameters()}
     try:
-        copy.deepcopy(module, own).train()(torch.zeros(2, *input_shape))
+        copy.deepcopy(module, own).train()(zeros(input_shape))
     except Exception as error:
         raise ConfigError(
             f"model {type(module).__name__}: training on samples of shape {input_shape} ends in "

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedsub_core.data.stacks import Stack, select_params, taken
+from fedsub_core.data.stacks import Stack, inputs, select_params, taken
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
 from fedsub_core.seeds import derive_seed, generator
@@ -50,7 +50,7 @@ class Batch:
 
     Parameters
     ----------
-    x : [clients, samples, *features]
+    x : [clients, samples, *features], as a model sees them
     y : int64 [clients, samples]
     weight : [clients, samples], each sample's share in its client's mean; 0 where padded.
     number : steps of the phase that came before.
@@ -173,7 +173,7 @@ class _Epoch:
 
     def __init__(self, data: Stack, size: int, turn: Turn, stream: str, fewest: int) -> None:
         order, self.weight = order_of_epoch(data, size, turn, stream)
-        self.x, self.y = taken(data.x, order), taken(data.y, order)
+        self.x, self.y, self.scale = taken(data.x, order), taken(data.y, order), data.scale
         self.size, self.turn, self.clients, self.stream = size, turn, data.clients, stream
         self.batches = [-(-count // size) for count in data.counts]
         self.joined: Tensor | None = None
@@ -217,19 +217,23 @@ class _Epoch:
         if i < batches[-1] and self.joined is None:  # longest first: so all have it
             cols = slice(i * size, (i + 1) * size)
             x, y, weight = (t[rows, cols] for t in (self.x, self.y, self.weight))
-            return Batch(x, y, weight, number, streams)
+            return Batch(self._seen(x), y, weight, number, streams)
         have = torch.tensor(batches, device=self.x.device).unsqueeze(1)
         wanted = i % have
         some = wanted * size + torch.arange(size + (self.joined is not None), device=self.x.device)
         if self.joined is None:
             x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
-            return Batch(x, y, weight, number, streams)
+            return Batch(self._seen(x), y, weight, number, streams)
         longer = self.joined[rows].unsqueeze(1) & (wanted == have - 1)
         some[:, -1:] = torch.where(longer, some[:, -1:], 0)  # nothing of the next batch
         x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
         weight[:, -1:] = 0
         weight = torch.where(longer, 1 / (size + 1), weight)
-        return Batch(x, y, weight, number, streams)
+        return Batch(self._seen(x), y, weight, number, streams)
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """Return what a model sees of samples of the first clients."""
+        return inputs(x, None if self.scale is None else self.scale[: len(x)])
 
 
 def order_of_epoch(data: Stack, size: int, turn: Turn, stream: str) -> tuple[Tensor, Tensor]:

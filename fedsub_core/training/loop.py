@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedsub_core.backend import for_passes
 from fedsub_core.config.settings import TrainingSettings
-from fedsub_core.data.stacks import Stack
+from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Affine
 from fedsub_core.models.model import Model, Params
@@ -103,6 +103,8 @@ def _above_the_frozen(
     """
     names = [layer.name if isinstance(layer, Affine) else None for layer in model.layers]
     first = next(i for i, name in enumerate(names) if name in only)
+    if not any(names[:first]):
+        return model, data  # nothing is computed below
     below, samples = Chain(model.layers[:first], model.input_shape), data.x.shape[1]
     with torch.no_grad():
         if for_passes(below.known, data.x).kernels is not None:
@@ -110,9 +112,10 @@ def _above_the_frozen(
         else:
             fill = data.x.new_zeros(len(data.x), -samples % size, *data.x.shape[2:])
             blocks = torch.split(torch.cat([data.x, fill], 1), size, 1)
-            seen = torch.cat([below.forward(params, block) for block in blocks], 1)[:, :samples]
+            made = [below.forward(params, inputs(block, data.scale)) for block in blocks]
+            seen = torch.cat(made, 1)[:, :samples]
     seen = seen.view(*data.x.shape[:2], *below.output_shape)
-    return Chain(model.layers[first:], tuple(seen.shape[2:])), replace(data, x=seen)
+    return Chain(model.layers[first:], tuple(seen.shape[2:])), replace(data, x=seen, scale=None)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import numpy as np
 from flwr.app import ConfigRecord
 
 from fedsub_core.data.findings import SplitNote
+from fedsub_core.data.samples import Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
@@ -53,9 +54,9 @@ class Introduction:
     version : FedSub's on the device, and of packages that offer methods of the run; the schema
         travels beside it.
     classes : names of the classes, in the order of the labels.
-    shape : of one sample.
+    shape : of one sample, with what its numbers are (:mod:`fedsub_core.data.samples`).
     facts : of the client.
-    moments : of the training part, for the federation's standardisation.
+    moments : of the training part, for the federation's standardisation; none of token ids.
     people : of a simulated node: how many there are in its data, of whom it plays one; else 0.
     nodes : of a simulated node: how many there are; else 0.
     features : moments of what the run's encoder makes of the training part, where the method
@@ -90,6 +91,8 @@ class Introduction:
                 "sumsq": self.moments.sumsq.tolist(),
             }
         )
+        for key, value in facts_of(self.shape).items():
+            record[key] = value
         if self.people:
             record["people"], record["nodes"] = self.people, self.nodes
         if self.features is not None:
@@ -135,11 +138,12 @@ def read_introduction(record: ConfigRecord) -> Introduction:
     if not is_client_id(client):
         raise MessageRefused(client, 0, "client id", repr(client), CLIENT_ID_RULE)
     try:
+        shape = tuple(_whole(size) for size in _list(record["shape"], MOST_AXES))
         said = Introduction(
             client=client,
             version=_text(record["version"], LONGEST_VERSION),
             classes=tuple(_text(name) for name in _list(record["classes"], MOST_CLASSES)),
-            shape=tuple(_whole(size) for size in _list(record["shape"], MOST_AXES)),
+            shape=shape_with(shape, dict(record)),
             facts=Facts(_whole(record["examples"]), _number(record["capacity"])),
             moments=Moments(
                 _whole(record["count"]),
@@ -174,13 +178,16 @@ def _faults(said: Introduction) -> Iterator[tuple[str, str, str]]:
     if not 0 < said.facts.capacity <= 1:
         yield "capacity", str(said.facts.capacity), "a share in (0, 1]"
     count, total, squares = said.moments.count, said.moments.sum, said.moments.sumsq
-    if (total.shape, squares.shape) != ((said.shape[0],),) * 2:
+    numbers = 0 if isinstance(said.shape, Tokens) else said.shape[0]
+    if (total.shape, squares.shape) != ((numbers,),) * 2:
         lengths = f"{total.size} and {squares.size}"
-        yield "moments", lengths, f"one per feature of {said.shape}"
+        yield "moments", lengths, f"one per feature of {said.shape}, none of token ids"
         return
     values = said.facts.examples * prod(said.shape[1:])
     if count != values:
         yield "count", str(count), f"{values}: {said.facts.examples} samples of {said.shape}"
+    if not numbers:
+        return
     if not np.isfinite([total, squares]).all():
         yield "moments", "NaN or infinite numbers", "finite numbers"
     elif not max(abs(total / count).max(), squares.max() / count / LARGEST_VALUE) <= LARGEST_VALUE:

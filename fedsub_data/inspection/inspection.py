@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedsub_core.data.card import card_table
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.findings import findings, how_split, repeats
+from fedsub_core.data.samples import FEATURES, IMAGE, TOKENS, WINDOW, Samples, kept_shape
 from fedsub_core.data.splits import split_kind
 from fedsub_core.data.standardise import apply, moments, pool, scaling
 from fedsub_core.seeds import derive_seed
@@ -18,6 +19,11 @@ from fedsub_data.inspection.hopkins import hopkins
 from fedsub_data.inspection.timing import Timing, inspect_timing
 
 FloatArray = NDArray[np.float64]
+
+#: Texts are compared by their tokens' remainders by it; and so many windows or images are looked at
+#: at a time.
+REMAINDERS, _AT_A_TIME = 64, 1024
+_BY_AXES = {2: FEATURES, 3: WINDOW, 4: IMAGE}
 
 
 @dataclass(frozen=True)
@@ -40,15 +46,20 @@ class Inspection:
     seed : int
         Seed of the Hopkins statistic's draws.
     shape : tuple of int
-        Of one sample: (F,) features or (F, time) raw windows.
+        Of one sample: (F,) features, (F, time) raw windows, (F, height, width) images or (length,)
+        token ids.
+    kind : str
+        What a sample is: :data:`fedsub_core.data.samples.KINDS`.
+    words : float or None
+        Tokens of a text without padding, on average; None of other samples.
     clients : tuple of str
         Ids, ascending.
     counts : int64 [clients, classes]
         Samples.
     prototypes : float64 [clients, classes, F or 2 F]
         Mean features of each person's class, in standard deviations of the federation from its
-        mean; nan where a person lacks the class. Raw windows count as each channel's mean and
-        standard deviation over time.
+        mean; nan where a person lacks the class. Raw windows and images count as each channel's
+        mean and standard deviation over time or pixels, texts as shares of hashed tokens.
     similarity : float64 [classes, clients, clients]
         Cosine of two people's prototypes of a class; nan where one of them lacks it.
     hopkins : tuple of float or None, per class
@@ -68,6 +79,8 @@ class Inspection:
     card: Card
     seed: int
     shape: tuple[int, ...]
+    kind: str
+    words: float | None
     clients: tuple[str, ...]
     counts: NDArray[np.int64]
     prototypes: FloatArray
@@ -101,6 +114,8 @@ class Inspection:
             "card": card_table(self.card),
             "seed": self.seed,
             "shape": list(self.shape),
+            "sample": self.kind,
+            "words": self.words,
             "clients": list(self.clients),
             "counts": self.counts.tolist(),
             "shares": self.shares.round(4).tolist(),
@@ -122,7 +137,7 @@ class Inspection:
 def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
     """Return what `federation` holds; equal for an equal `seed`, whatever the clients' order."""
     card, clients = federation.card, list(federation.clients.values())
-    features = [window_features(data.x) for data in clients]
+    features = [_compared(data.x, card) for data in clients]
     scale = scaling(pool([moments(x) for x in features]))
     scaled = [apply(scale, x).astype(np.float64) for x in features]
     prototypes = np.stack(
@@ -133,7 +148,9 @@ def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
     return Inspection(
         card=card,
         seed=seed,
-        shape=clients[0].x.shape[1:],
+        shape=kept_shape(clients[0].x, card.vocabulary, card.padding),
+        kind=card.sample or _BY_AXES[clients[0].x.ndim],
+        words=_words(clients, card),
         clients=tuple(federation.clients),
         counts=np.stack([np.bincount(c.y, minlength=len(card.classes)) for c in clients]),
         prototypes=prototypes,
@@ -150,12 +167,42 @@ def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
     )
 
 
-def window_features(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return ``x [n, F]`` itself, or of ``x [n, F, time]`` each channel's mean and std [n, 2 F]."""
+def window_features(x: Samples) -> NDArray[np.float32]:
+    """Return ``x [n, F]`` itself, or of windows and images each channel's mean and std [n, 2 F]."""
     if x.ndim == 2:
-        return x
-    parts = [x.mean(axis=2, dtype=np.float64), x.std(axis=2, dtype=np.float64)]
+        return x.astype(np.float32, copy=False)
+    # A few at a time: deviations are taken of float64.
+    return np.concatenate([_channel_features(part) for part in _parts(x)])
+
+
+def token_features(x: Samples, padding: int | None) -> NDArray[np.float32]:
+    """Return the shares of ``x [n, length]``'s ids that have each remainder by `REMAINDERS`."""
+    shares = np.empty((len(x), REMAINDERS), np.float32)
+    for row, text in zip(shares, x, strict=True):
+        real = text[text != padding]
+        row[:] = np.bincount(real % REMAINDERS, minlength=REMAINDERS) / len(real)
+    return shares
+
+
+def _compared(x: Samples, card: Card) -> NDArray[np.float32]:
+    return token_features(x, card.padding) if card.sample == TOKENS else window_features(x)
+
+
+def _channel_features(x: Samples) -> NDArray[np.float32]:
+    axes = tuple(range(2, x.ndim))
+    parts = [x.mean(axis=axes, dtype=np.float64), x.std(axis=axes, dtype=np.float64)]
     return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def _words(clients: list[ClientData], card: Card) -> float | None:
+    if card.sample != TOKENS:
+        return None
+    real = sum(int((data.x != card.padding).sum()) for data in clients)
+    return real / sum(len(data.y) for data in clients)
+
+
+def _parts(x: Samples) -> list[Samples]:
+    return np.array_split(x, -(-len(x) // _AT_A_TIME))
 
 
 def _prototypes(x: FloatArray, y: NDArray[np.int64], classes: int) -> FloatArray:

@@ -8,31 +8,45 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedsub_data.inspection.inspection import Inspection
+from fedsub_core.data.samples import FEATURES, IMAGE, TOKENS, WINDOW, Pixels, Tokens
+from fedsub_data.inspection.inspection import REMAINDERS, Inspection
 from fedsub_data.inspection.timing import counted
 
 Row = tuple[str, ...]
 CLASS_HEAD = ("class", "samples", "share", "people", "similarity of people", "Hopkins")
 ARRIVAL_HEAD = ("from round", "samples", "clients that gain some")
+#: What the numbers of a sample are called, how samples are compared, and what its names are.
+_KINDS = {
+    FEATURES: ("features", ""),
+    WINDOW: ("channels x time", "; compared by each channel's mean and standard deviation"),
+    IMAGE: ("channels x pixels", "; compared by each channel's mean and standard deviation"),
+    TOKENS: ("token ids", f"; compared by how often ids have each remainder by {REMAINDERS}"),
+}
+_NAMES = {FEATURES: "features", WINDOW: "channels", IMAGE: "channels", TOKENS: "a token is a"}
 
 
 def fact_rows(inspection: Inspection) -> list[Row]:
     """Return what one sample is and how windows lie in time: name and value."""
     card, timing = inspection.card, inspection.timing
-    raw = len(inspection.shape) == 2
-    kind = "channels x time" if raw else "features"
+    kind, reduced = _KINDS[inspection.kind]
+    if isinstance(shape := inspection.shape, Tokens):
+        kind += f" below {shape.vocabulary:,}, padding {shape.padding}"
+        kind += f", {inspection.words:.1f} of them real on average"
+    kind += " of bytes" if isinstance(shape, Pixels) else ""
     rate = "" if card.sampling_rate_hz is None else f" at {card.sampling_rate_hz:g} Hz"
-    reduced = "; compared by each channel's mean and standard deviation" if raw else ""
     measured, length = timing.measured_overlap, timing.window_s
     derived = "" if card.window_s is not None else ", by its samples and the rate"
     repeated, people = int(inspection.repeated.sum()), int((inspection.repeated > 0).sum())
     shown = "" if measured is None else f", their times show {measured:.0%}"
-    return [
-        ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
-        ("channels" if raw else "features", ", ".join(card.features)),
-        ("units", card.units or "not said"),
+    in_time = [
         ("window", "length unknown" if length is None else f"{length:g} s{derived}"),
         ("overlap of windows", f"the card says {timing.card_overlap:.0%}{shown}"),
+    ]
+    return [
+        ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
+        (_NAMES[inspection.kind], ", ".join(card.features)),
+        ("units", card.units or "not said"),
+        *(in_time if inspection.kind in (FEATURES, WINDOW) else ()),
         ("time is known as", counted(timing.known)),
         ('split = "auto" chooses', counted(timing.auto_split)),
         ("samples that repeat another", f"{repeated:,} of {people} people" if repeated else "none"),

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.samples import LEVELS, TOKENS, Samples
+from fedsub_core.data.standardise import moments, pool
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import choice, option
 from fedsub_core.seeds import derive_seed
@@ -65,8 +66,14 @@ def feature_shift(
     ConfigError
         Where a rotation is asked for and no three channels form a triple.
     DataError
-        Where fewer samples than two for each client would have to be dealt.
+        Where fewer samples than two for each client would have to be dealt, or samples are token
+        ids.
     """
+    if federation.card.sample == TOKENS:
+        raise DataError(
+            f"feature-shift: federation {federation.card.name!r} holds token ids, which no sensor "
+            "changes; expected features, windows or images. Choose another kind."
+        )
     triples = _triples(federation.card.features)
     if options.rotation > 0 and not triples:
         raise ConfigError(
@@ -91,13 +98,13 @@ def feature_shift(
 
 
 def _sensed(
-    x: NDArray[np.float32],
+    x: Samples,
     client: str,
     spread: FloatArray,
     triples: list[int],
     options: FeatureShiftOptions,
     seed: int,
-) -> NDArray[np.float32]:
+) -> Samples:
     rng = np.random.default_rng(derive_seed(seed, client, 0, "partition: feature shift"))
     channels = (len(spread),) + (1,) * (x.ndim - 2)
     gain = np.exp(options.gain * rng.standard_normal(len(spread)))
@@ -108,7 +115,10 @@ def _sensed(
         for first in triples:
             axes = slice(first, first + 3)
             turned[:, axes] = np.einsum("ij,nj...->ni...", matrix, turned[:, axes])
-    return (turned * gain.reshape(channels) + offset.reshape(channels)).astype(np.float32)
+    sensed = turned * gain.reshape(channels) + offset.reshape(channels)
+    if x.dtype == np.uint8:
+        sensed = np.rint(sensed).clip(0, LEVELS - 1)
+    return sensed.astype(x.dtype)
 
 
 def _rotation(axis: FloatArray, angle: float) -> FloatArray:
@@ -133,6 +143,11 @@ def _triples(features: tuple[str, ...]) -> list[int]:
 
 def _channel_std(people: Iterable[ClientData]) -> FloatArray:
     """Return the standard deviation of each channel over all samples, float64 [channels]."""
+    people = list(people)
+    if people[0].x.dtype == np.uint8:  # no float copy of all images
+        m = pool([moments(p.x) for p in people])
+        found: FloatArray = np.sqrt((m.sumsq / m.count - (m.sum / m.count) ** 2).clip(0))
+        return found
     rows = [np.moveaxis(p.x, 1, -1).reshape(-1, p.x.shape[1]) for p in people]
     n = sum(len(r) for r in rows)
     mean = sum(r.sum(axis=0, dtype=np.float64) for r in rows) / n

@@ -22,6 +22,7 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.samples import Samples
 from fedsub_core.data.windows import window_seconds
 from fedsub_core.errors import DataError
 
@@ -38,8 +39,8 @@ class Pool:
 
     Parameters
     ----------
-    x : float32 [n, F] or [n, F, time]
-        Features, or raw windows with channels first.
+    x : [n, F], [n, F, time], [n, F, height, width] or token ids [n, length]
+        As the clients hold them.
     y : int64 [n]
         Labels.
     t : float64 [n] or None
@@ -50,7 +51,7 @@ class Pool:
         Number of classes on the card, with samples or without.
     """
 
-    x: NDArray[np.float32]
+    x: Samples
     y: IntArray
     t: FloatArray | None
     since: IntArray | None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from fedsub_core.data.samples import facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 
 #: Prefix of the agreement's tensors in the server's state.
@@ -33,7 +34,8 @@ class Agreement:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return it as plain named tensors, for the server's state."""
-        facts = {"classes": self.classes, "shape": self.shape, "unseen": sorted(self.unseen)}
+        own = facts_of(self.shape)
+        facts = {"classes": self.classes, "shape": self.shape, "unseen": sorted(self.unseen), **own}
         kept = {"facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)}
         if self.scaling is not None:
             kept["mean"] = torch.tensor(self.scaling.mean)
@@ -51,9 +53,8 @@ class Agreement:
         # A run that began before features were standardised goes on without.
         own = _scaling(kept, "features.") if "features.mean" in kept else None
         shared = replace(_scaling(kept), features=own) if "mean" in kept else None
-        return cls(
-            tuple(facts["classes"]), tuple(facts["shape"]), shared, frozenset(facts["unseen"])
-        )
+        shape = shape_with(tuple(facts["shape"]), facts)
+        return cls(tuple(facts["classes"]), shape, shared, frozenset(facts["unseen"]))
 
 
 def _scaling(kept: Mapping[str, Tensor], prefix: str = "") -> Scaling:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
+from fedsub_core.data.samples import TOKENS, Tokens, facts_of
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.data.standardise import POOLS, scaling
 from fedsub_core.encoders.standardised import feature_scaling
@@ -67,7 +68,7 @@ def agree(
         drawn = unseen_clients(registry.nodes, settings.unseen.share, settings.seed)
         held_out = frozenset(drawn)
     pooled = None
-    if standardise in POOLS:
+    if standardise in POOLS and not isinstance(shape, Tokens):
         said = [registry.introductions[c] for c in sorted(registry.nodes) if c not in held_out]
         pooled = scaling(POOLS[standardise]([one.moments for one in said]))
         if made:
@@ -163,12 +164,23 @@ def _turn_away_strangers(registry: NodeRegistry, card: Card) -> None:
         said = registry.introductions[client]
         for what, got, expected in (
             ("classes", said.classes, card.classes),
-            ("features", said.shape[0], len(card.features)),
+            *_of_samples(said.shape, card),
         ):
             if got != expected:
                 why = f"{what}: got {cut(got)}, expected {cut(expected)} of the run's card"
                 registry.turn_away(client, f"client {client!r}: {why} ({card.name})")
                 break
+
+
+def _of_samples(shape: Shape, card: Card) -> list[tuple[str, object, object]]:
+    """Return what is to be equal of a client's samples and the card's: what, got, expected."""
+    if card.sample != TOKENS:
+        return [
+            ("vocabulary", facts_of(shape).get("vocabulary"), None),
+            ("features", shape[0], len(card.features)),
+        ]
+    facts = {"vocabulary": card.vocabulary, "padding": card.padding}
+    return [(what, facts_of(shape).get(what), facts[what]) for what in facts]
 
 
 def _refuse_half_a_federation(registry: NodeRegistry) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,22 @@ import torch
 from click.testing import CliRunner
 
 from fedsub.cli import cli
+from fedsub_core.data.samples import Tokens
+from fedsub_core.models.kinds import build_model
+from fedsub_core.models.names import CNN1D, LINEAR, MLP, PUBLISHED
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text("utf-8")
+
+
+def test_the_pages_kinds_have_as_many_numbers_as_it_says() -> None:
+    found = re.findall(r"\| `(\S+)` \| .+? \| ([\d,]+) \| (.+?), (\d+) classes", PAGE)
+    assert {kind for kind, *_ in found} == {MLP, LINEAR, CNN1D, *PUBLISHED}
+    for kind, numbers, of, classes in found:
+        sizes = tuple(int(size.replace(",", "")) for size in re.findall(r"[\d,]+", of))
+        shape = Tokens((48,), sizes[0], 0) if kind == "fasttext" else sizes
+        model = build_model(kind, shape, int(classes))
+        counted = sum(prod(model.tensor_shapes[name]) for name in model.trained)
+        assert f"{counted:,}" == numbers, kind
 
 
 def test_the_pages_model_trains_and_is_exported(

@@ -164,7 +164,7 @@ def test_static_norms_use_statistics_of_the_mean_model(run_method: RunMethod) ->
     state = cohort.personalised(turn, scaling, range(4), [Bundle()] * 4)
     learner = cohort.learner
     mean, last = learner.predicted_by(state), learner.personal(cohort.state)
-    ours, others = (learner.model.settled(own, train.x, train.counts) for own in (mean, last))
+    ours, others = (learner.model.settled(own, train) for own in (mean, last))
     assert ours.keys() == {"1.running_mean", "1.running_var"}
     for name, statistic in ours.items():
         assert torch.equal(mean[name], statistic) and not torch.equal(statistic, others[name])

@@ -26,6 +26,7 @@ from fedsub_client.methods.fedsub.relevance import representatives, unit_relevan
 from fedsub_client.methods.fedsub.relevance_pass import RULES
 from fedsub_client.methods.fedsub.scores import class_scores
 from fedsub_client.methods.fedsub.subnetworks import Masks, integrate, union_rows, unit_masks
+from fedsub_core.data.samples import Tokens
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
@@ -45,7 +46,7 @@ class FedSubLearner(Learner):
     method = "fedsub"
 
     def check(self) -> None:
-        """Refuse a depth beyond the model, layers without a rule, noise half configured."""
+        """Refuse a depth beyond the model, layers without a rule, means of ids, half a noise."""
         hyper, model = self.hyper, self.model
         if hyper.depth > len(model.affine):
             raise ConfigError(
@@ -54,6 +55,11 @@ class FedSubLearner(Learner):
             )
         if isinstance(model, TorchModel) and hyper.relevance in RULES:
             require_rules(model, RULES[hyper.relevance])
+        if hyper.prototype == "input" and isinstance(model.input_shape, Tokens):
+            raise ConfigError(
+                f"{self.method}.prototype: got 'input' of token ids, which have no mean; expected "
+                "embedding"
+            )
         self.noise: PrototypeNoise | None = None
         if hyper.prototype_noise != "none":
             self.noise = PrototypeNoise(

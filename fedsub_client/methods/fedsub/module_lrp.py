@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from fedsub_client.methods.fedsub.module_rules import Layer, Same, Shared, Weigh
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.following import ACTIVATIONS, AFFINE, GATES, Following, Made, named
 from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.models.traced import zeros
 
 #: Of two numbers and more one: each gets a share.
 SHARED = frozenset({
@@ -164,7 +164,9 @@ def require_rules(model: TorchModel, rule: AlphaBeta) -> None:
     module = copy.deepcopy(model.module).eval()
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     module.requires_grad_(False)
-    x = torch.linspace(-1, 1, 2 * prod(model.input_shape)).view(2, *model.input_shape)
+    x = zeros(model.input_shape)
+    if x.is_floating_point():
+        x = torch.linspace(-1, 1, x.numel()).view(x.shape)
     lrp = Propagation(own, rule)
     inside: list[str] = [lrp.inside]
     handles: list[RemovableHandle] = []

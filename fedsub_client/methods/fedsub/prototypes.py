@@ -7,8 +7,8 @@ import hashlib
 import torch
 from torch import Tensor
 
-from fedsub_client.parts.embeddings import embeddings
-from fedsub_core.data.stacks import Stack
+from fedsub_client.parts.embeddings import BLOCK, embeddings
+from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import PROTOTYPE_FEATURES
 from fedsub_core.models.model import Model, Params
@@ -16,6 +16,8 @@ from fedsub_core.models.model import Model, Params
 
 def prototype_features(model: Model, params: Params, data: Stack, kind: str) -> Tensor:
     """Return phi(x) ``[clients, samples, *d]``, what prototypes are the mean of.
+
+    Bytes come as they are kept, :func:`prototypes` standardises their mean.
 
     `kind` is ``input`` (the features themselves, the default) or ``embedding`` (the input of the
     last layer with units; it changes with the model, not with the data alone).
@@ -25,7 +27,7 @@ def prototype_features(model: Model, params: Params, data: Stack, kind: str) -> 
         raise ConfigError(f"prototype: got {kind!r}, expected {expected}")
     if kind == "input":
         return data.x
-    return embeddings(model, params, data.x)
+    return embeddings(model, params, data.x, scale=data.scale)
 
 
 def prototypes(features: Tensor, data: Stack, classes: int) -> tuple[Tensor, Tensor]:
@@ -42,9 +44,23 @@ def prototypes(features: Tensor, data: Stack, classes: int) -> tuple[Tensor, Ten
     """
     of_class = data.of_class(classes)
     counts = of_class.sum(1)
+    if not features.is_floating_point():
+        return _means_of_bytes(features, data, of_class), counts
     flat = features.flatten(2)
     sums = of_class.to(flat.dtype).transpose(1, 2).bmm(flat)
     return sums / counts.clamp(min=1).unsqueeze(2), counts
+
+
+def _means_of_bytes(x: Tensor, data: Stack, of_class: Tensor) -> Tensor:
+    """Return the mean of each class of what a model sees of images, a few images at a time."""
+    assert data.scale is not None
+    sums = torch.zeros(len(x), of_class.shape[2], x[0, 0].numel(), device=x.device)
+    for c, count in enumerate(data.counts):
+        for start in range(0, count, BLOCK):
+            part = slice(start, min(start + BLOCK, count))
+            seen = inputs(x[c, part].unsqueeze(0), data.scale[c : c + 1])[0].flatten(1)
+            sums[c] += of_class[c, part].to(torch.float32).T @ seen
+    return sums / of_class.sum(1).clamp(min=1).unsqueeze(2)
 
 
 def content_hash(data: Stack, key: bytes = b"") -> Tensor:
@@ -60,5 +76,7 @@ def content_hash(data: Stack, key: bytes = b"") -> Tensor:
         digest = hashlib.blake2b(repr(x[c, :count].shape).encode(), digest_size=8, key=key)
         digest.update(x[c, :count].tobytes())
         digest.update(y[c, :count].tobytes())
+        if data.scale is not None:
+            digest.update(data.scale[c].cpu().numpy().tobytes())
         hashes.append(int.from_bytes(digest.digest(), "little", signed=True))
     return torch.tensor(hashes, dtype=torch.int64)

@@ -19,7 +19,7 @@ from fedsub_client.methods.fedsub.module_relevance import module_sums
 from fedsub_client.methods.fedsub.relevance_pass import RULES, class_sums
 from fedsub_core.backend import for_relevance
 from fedsub_core.cores import each
-from fedsub_core.data.stacks import Stack
+from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels.chains import relevance_sums
 from fedsub_core.kernels.library import Kernels
@@ -59,7 +59,7 @@ def unit_relevance(
             raise ConfigError(f"relevance: got {value!r}, expected one of {', '.join(known)}")
     if isinstance(model, Chain):
         require_support(model)
-    of_class = data.of_class(model.classes).to(data.x.dtype)
+    of_class = data.of_class(model.classes).to(torch.float32)
     with torch.no_grad():
         if not isinstance(model, Chain):
             sums, logits = _in_blocks(model, params, data, of_class, rule, start)
@@ -68,7 +68,8 @@ def unit_relevance(
         else:
             parts = params if rule == "naive" else signed_parts(model, params)
             if data.x.device.type != "cpu":
-                sums, logits = class_sums(model, parts, data.x, of_class, rule, start)
+                seen = inputs(data.x, data.scale)
+                sums, logits = class_sums(model, parts, seen, of_class, rule, start)
                 logits *= data.valid.unsqueeze(2)
             else:
                 sums, logits = _in_blocks(model, parts, data, of_class, rule, start)
@@ -139,13 +140,16 @@ def _in_blocks(
     sums_of = class_sums if isinstance(model, Chain) else module_sums
     size = block_samples(model)
     clients, samples = data.y.shape
-    sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
-    logits = data.x.new_zeros(clients, samples, model.classes)
+    sums = [of_class.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
+    logits = of_class.new_zeros(clients, samples, model.classes)
     for c, count in enumerate(data.counts):
+        scale = None if data.scale is None else data.scale[c : c + 1]
         one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
 
-        def block(part: slice, c: int = c, one: Params = one) -> list[Tensor]:
-            x, of = data.x[c, part].unsqueeze(0), of_class[c, part].unsqueeze(0)
+        def block(
+            part: slice, c: int = c, one: Params = one, scale: Tensor | None = scale
+        ) -> list[Tensor]:
+            x, of = inputs(data.x[c : c + 1, part], scale), of_class[c, part].unsqueeze(0)
             with torch.no_grad():  # of its thread alone
                 more, out = sums_of(model, one, x, of, rule, start)  # type: ignore[arg-type]
             logits[c, part] = out[0]

@@ -26,7 +26,7 @@ from fedsub_client.methods.fedsub_gated.gate import (
 from fedsub_client.methods.fedsub_gated.own_classes import class_means, enough
 from fedsub_client.methods.fedsub_gated.probabilities import HELD, MEANS, OPEN, SPREAD, WEIGHTS
 from fedsub_client.parts.validation import share_held_back
-from fedsub_core.data.stacks import Stack, per_client
+from fedsub_core.data.stacks import Stack, inputs, per_client
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import (
@@ -230,7 +230,8 @@ class FedSubGatedLearner(ExpertsLearner):
         mixture = self.predictor
         params = self.personal(state)
         with torch.no_grad():
-            return mixture.stacked(params, *mixture.each(params, judged.x))
+            seen = inputs(judged.x, judged.scale)
+            return mixture.stacked(params, *mixture.each(params, seen))
 
     # What is said of the fused model.
 

@@ -20,7 +20,7 @@ def class_means(model: Model, params: Params, data: Stack) -> tuple[Tensor, Tens
 
     That is the variance of each dimension around them, ``[clients, d]``.
     """
-    seen = embeddings(model, params, data.x).flatten(2)
+    seen = embeddings(model, params, data.x, scale=data.scale).flatten(2)
     seen = unit_length(seen) * data.valid.unsqueeze(2)
     means, _ = prototypes(seen, data, model.classes)
     away = seen - means.gather(1, data.y.unsqueeze(2).expand_as(seen))

@@ -13,6 +13,7 @@ from fedsub_core.models.coupling.layers import LAYERS
 from fedsub_core.models.coupling.operations import OPERATIONS
 from fedsub_core.models.coupling.recurrent import RECURRENT
 from fedsub_core.models.coupling.tracer import Tracer
+from fedsub_core.models.traced import zeros
 from fedsub_core.models.units import Member, UnitGroup
 
 
@@ -27,7 +28,7 @@ def unit_groups(module: nn.Module, input_shape: Shape) -> tuple[UnitGroup, ...]:
         If they cannot be followed through its pass; it names the layer and what it does.
     """
     tracer = Tracer(sharing(module).eval(), LAYERS | RECURRENT | OPERATIONS)
-    tracer.follow(torch.zeros(2, *input_shape))
+    tracer.follow(zeros(input_shape))
     found = _numbered(tracer)
     owners = {key: tracer.labels.roots(labels) for key, labels in tracer.axes.items()}
     return tuple(_group(name, units, owners, tracer.reading) for name, units in found.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -117,3 +119,25 @@ def test_what_cannot_be_pooled_is_refused() -> None:
         pool([])
     with pytest.raises(DataError, match="no sample"):
         scaling(Moments(0, np.zeros(2), np.zeros(2)))
+
+
+def test_moments_of_bytes_are_those_of_floats() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (700, 3, 4, 5), np.uint8)
+    ours, theirs = moments(x), moments(x.astype(np.float32))
+    assert ours.count == theirs.count == 700 * 20
+    np.testing.assert_array_equal(ours.sum, theirs.sum)
+    np.testing.assert_array_equal(ours.sumsq, theirs.sumsq)
+
+
+def test_moments_of_bytes_take_no_copy_of_all() -> None:
+    x = np.zeros((4096, 3, 32, 32), np.uint8)
+    tracemalloc.start()
+    moments(x)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < x.nbytes / 2
+
+
+def test_token_ids_have_no_moments() -> None:
+    m = moments(np.ones((5, 7), np.int32))
+    assert (m.count, m.sum.size, m.sumsq.size) == (5, 0, 0)

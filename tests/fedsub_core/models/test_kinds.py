@@ -110,6 +110,16 @@ def test_auto_goes_by_the_shape_of_samples() -> None:
     assert build_model("mlp", (3, 128), 6).affine == mlp(384, 6).affine
 
 
+def test_hidden_layers_of_mlp_are_an_option() -> None:
+    assert build_model("mlp", (18,), 4, hidden="64, 32,16") == mlp(18, 4, (64, 32, 16))
+    assert build_model("mlp", (18,), 4, hidden="") == mlp(18, 4, ())
+    settings = RunConfig(hidden="7").device_settings("fedavg")
+    assert settings.hidden == RunConfig(hidden="7").server_settings("fedavg").hidden == "7"
+    for text in ("64;32", "0", "64,", "1000000", "-3", "½"):
+        with pytest.raises(ConfigError, match=r"hidden: got .*, expected units of each hidden"):
+            RunConfig(hidden=text)
+
+
 @pytest.mark.parametrize("shape", [(5,), (2, 7)])
 def test_linear_is_softmax_regression(shape: tuple[int, ...]) -> None:
     model, x = build_model("linear", shape, 3), torch.randn(1, 4, *shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fedsub_core.data.samples import Tokens
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain
@@ -22,6 +23,7 @@ SIZES = [
     ("vgg11", (3, 32, 32), 10, 9_225_610, True),
     ("resnet18", (3, 32, 32), 10, 11_173_962, False),
     ("mobilenet-v2", (3, 32, 32), 10, 2_236_682, False),
+    ("fasttext", Tokens((48,), 4096, 0), 4, 41_004, False),
 ]
 
 
@@ -55,6 +57,28 @@ def test_a_published_model_trains(kind: str) -> None:
 
 
 def test_samples_of_another_shape_are_refused() -> None:
-    for kind, words in (("resnet18", "wants images"), ("lstm", "wants windows")):
+    for kind, words in (
+        ("resnet18", "wants images"),
+        ("lstm", "wants windows"),
+        ("fasttext", "wants token ids, .*: say sample = 'tokens'"),
+    ):
         with pytest.raises(ConfigError, match=words):
             build_model(kind, (4,), 3)
+    for kind in ("mlp", "linear", "cnn1d"):
+        with pytest.raises(ConfigError, match=f"'{kind}' takes numbers, got .* token ids below 9"):
+            build_model(kind, Tokens((4,), 9, 0), 3)
+
+
+def test_padding_counts_nothing() -> None:
+    """The mean of the tokens' vectors, and one layer (Joulin et al. 2017)."""
+    long, short = (build_model("auto", Tokens((n,), 9, 2), 3) for n in (6, 3))
+    params = long.init(1, seed=1)
+    assert params["vectors.weight"].abs().max() <= 0.1
+    words = torch.tensor([[[4, 2, 7, 2, 2, 2]]]), torch.tensor([[[4, 7, 2]]])
+    logits, same = long.forward(params, words[0]), short.forward(params, words[1])
+    torch.testing.assert_close(logits, same)
+    mean = params["vectors.weight"][0, [4, 7]].mean(0)
+    expected = params["last.weight"][0] @ mean + params["last.bias"][0]
+    torch.testing.assert_close(logits[0, 0], expected)
+    shuffled = words[0][..., [3, 2, 1, 0, 5, 4]]
+    torch.testing.assert_close(long.forward(params, shuffled), logits)

@@ -139,13 +139,13 @@ def test_norms_travel_as_the_run_says(norm: str, home: set[str]) -> None:
 def test_static_norms_are_tested_with_ones_own_training_part() -> None:
     model, data = model_of("normalised", "static"), samples((21, 9))
     params = model.init(2, seed=1)
-    settled = model.settled(params, data.x, data.counts)
+    settled = model.settled(params, data)
     assert settled.keys() == STATISTICS
     for i, count in enumerate(data.counts):
         seen = F.conv1d(data.x[i, :count], params["0.weight"][i], params["0.bias"][i], padding=2)
         torch.testing.assert_close(settled["1.running_mean"][i], seen.mean((0, 2)))
         torch.testing.assert_close(settled["1.running_var"][i], seen.var((0, 2)))
-    assert model_of("normalised").settled(params, data.x, data.counts) == {}
+    assert model_of("normalised").settled(params, data) == {}
 
 
 def test_norms_of_frozen_layers_stand_still() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from fedsub_core.data.samples import Tokens
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics
@@ -144,6 +145,25 @@ def introduction(client: str = "ann", capacity: float = 0.5, nodes: int = 0) -> 
     x = np.array([[1, 2], [3, 5]], np.float32)
     facts = Facts(2, capacity)
     return Introduction(client, VERSION, ("sit", "run"), (2,), facts, moments(x), nodes, nodes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"vocabulary": 1}, "expected (length,), 2 to 1048576"),
+        ({"padding": 9}, "and one of these ids"),
+        ({"shape": [2, 2]}, "expected (length,)"),
+        ({"sum": [1.0], "sumsq": [1.0]}, "expected one per feature of (2,) of token ids below 9"),
+        ({"count": 3}, "expected 2: 2 samples of (2,) of token ids"),
+    ],
+)
+def test_introductions_of_no_texts_are_refused(change: dict[str, Any], said: str) -> None:
+    ids = moments(np.ones((2, 2), np.int32))
+    told = replace(introduction(), shape=Tokens((2,), 9, 0), moments=ids)
+    assert read_introduction(told.record()).shape == told.shape
+    with pytest.raises(MessageRefused, match="client 'ann', round 0") as refused:
+        read_introduction(ConfigRecord({**told.record(), **change}))
+    assert said in str(refused.value)
 
 
 def test_moments_of_features_are_read_as_they_were_written() -> None:

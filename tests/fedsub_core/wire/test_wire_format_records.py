@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, MessageType
+from numpy.typing import NDArray
 
 from fedsub_core.data.findings import SplitNote
+from fedsub_core.data.samples import Pixels, Tokens
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import CLASS_MEANS, ClientMetrics
@@ -62,25 +64,39 @@ def test_messages_carry_the_records_in_the_table() -> None:
 
 
 SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
+#: Who sends keys of kinds of samples, and such samples.
+OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
+    "device with token ids": (Tokens((2,), 9, 0), np.ones((3, 2), np.int32)),
+    "device with images of bytes": (Pixels((2, 4, 4)), np.ones((3, 2, 4, 4), np.uint8)),
+}
 
 
-def introduction(simulated: bool) -> handshake.Introduction:
-    x = np.ones((3, 2), np.float32)
+def introduction(simulated: bool, kind: str = "") -> handshake.Introduction:
+    shape, x = OF_KINDS.get(kind, ((2,), np.ones((3, 2), np.float32)))
     facts, nodes = handshake.Facts(3, 0.5), 4 if simulated else 0
+    features = moments(np.ones((3, 2), np.float32))
     return handshake.Introduction(
-        "ann", "1", ("sit",), (2,), facts, moments(x), nodes, nodes, moments(x), SPLIT
+        "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT
     )
 
 
 def test_the_handshake_has_the_keys_in_the_table() -> None:
     stated = keys("handshake")
     sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
-    person = [key for key, side in sides.items() if side != "simulated node"]
-    some = {"device that encodes", "device that says it", "simulated node"}
-    assert set(sides.values()) == {"both", "device"} | some
+    others = {"device that encodes", "device that says it", "simulated node", *OF_KINDS}
+    assert set(sides.values()) == {"both", "device", *others}
+    plain = {key: stated[key] for key, side in sides.items() if side not in OF_KINDS}
+    person = [key for key in plain if sides[key] != "simulated node"]
+    for kind in OF_KINDS:
+        more = {key: stated[key] for key, side in sides.items() if side == kind}
+        found = introduction(False, kind)
+        record = {k: v for k, v in found.record().items() if k in more or k not in ("sum", "sumsq")}
+        own = {key: stated[key] for key in person if key not in ("sum", "sumsq")}
+        assert_types(record, own | more)
+        assert handshake.read_introduction(found.record()).shape == found.shape
     assert_types(handshake.greeting(), {k: stated[k] for k, s in sides.items() if s == "both"})
     assert_types(introduction(False).record(), {key: stated[key] for key in person})
-    assert_types(introduction(True).record(), stated)
+    assert_types(introduction(True).record(), plain)
 
 
 def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
@@ -89,7 +105,7 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
     for row in stated:
         (key,) = code(row[0])
         less = ConfigRecord({k: v for k, v in record.items() if k != key})
-        if row[2] == "simulated node" or key in ("feature_sum", "split"):
+        if row[2] in ("simulated node", *OF_KINDS) or key in ("feature_sum", "split"):
             handshake.read_introduction(less)
         elif key != "schema":  # compared, not read
             with pytest.raises(MessageRefused, match=f"{key}|client id"):

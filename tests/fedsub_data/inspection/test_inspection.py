@@ -10,7 +10,13 @@ import pytest
 from numpy.typing import ArrayLike
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
-from fedsub_data.inspection.inspection import Arrival, inspect_federation, window_features
+from fedsub_data.inspection.inspection import (
+    REMAINDERS,
+    Arrival,
+    inspect_federation,
+    token_features,
+    window_features,
+)
 
 CARD = Card("f", "t", ("sit", "walk"), ("u", "v"))
 
@@ -79,6 +85,17 @@ def test_raw_windows_count_as_mean_and_deviation_of_each_channel() -> None:
     made = Federation(CARD, {"a": client("a", x, [0, 1])})
     seen = inspect_federation(made)
     assert seen.shape == (2, 2) and seen.prototypes.shape == (1, 2, 4)
+
+
+def test_images_count_as_windows_do_and_texts_by_their_ids() -> None:
+    x = np.array([[[[1, 3], [5, 7]]], [[[0, 0], [0, 0]]]], np.uint8)
+    assert window_features(x).tolist() == [[4, np.sqrt(np.float32(5))], [0, 0]]
+    many = np.tile(x, (1100, 1, 1, 1))  # more than are looked at at once
+    np.testing.assert_array_equal(window_features(many), np.tile(window_features(x), (1100, 1)))
+    ids = np.array([[1, 1, 65, 2, 0, 0], [64, 0, 0, 0, 0, 0]], np.int32)
+    shares = token_features(ids, padding=0)
+    assert shares.shape == (2, REMAINDERS) and shares.sum(1).tolist() == [1, 1]
+    assert (shares[0, 1], shares[0, 2], shares[1, 0]) == (0.75, 0.25, 1)
 
 
 def test_equal_seeds_and_any_order_of_clients_are_equal(

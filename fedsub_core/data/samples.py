@@ -1,0 +1,117 @@
+"""What a sample is: features, a window, an image or the token ids of a text, and how it is kept.
+
+Features, windows and images of floats are float32, and their shape is a plain tuple. What is kept
+as whole numbers until a batch is made has a shape that says so, and is equal to no plain one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEATURES, WINDOW, IMAGE, TOKENS = "features", "window", "image", "tokens"
+#: Kinds of samples, and the axes of ``x [n, ...]``.
+KINDS = {FEATURES: 2, WINDOW: 3, IMAGE: 4, TOKENS: 2}
+#: Of so many ids a model has a vector each, at most.
+MOST_TOKENS = 2**20
+#: Values of a pixel that is a byte.
+LEVELS = 256
+
+#: Samples as they are kept: float32, or uint8 of images, int32 of token ids.
+Samples: TypeAlias = "NDArray[Any]"
+
+
+class Pixels(tuple[int, ...]):
+    """Shape ``(channels, height, width)`` of images whose pixels are bytes, 0 to 255."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pixels) and tuple(self) == tuple(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(("pixels", *self))
+
+    def __repr__(self) -> str:
+        return f"{tuple(self)} of bytes"
+
+
+class Tokens(tuple[int, ...]):
+    """Shape ``(length,)`` of texts as token ids.
+
+    Parameters
+    ----------
+    vocabulary : ids are below it.
+    padding : the id that fills short texts up.
+    """
+
+    vocabulary: int
+    padding: int
+
+    def __new__(cls, shape: tuple[int, ...], vocabulary: int, padding: int) -> Tokens:
+        """Return the shape with what its ids are."""
+        made = super().__new__(cls, shape)
+        made.vocabulary, made.padding = vocabulary, padding
+        return made
+
+    def __getnewargs__(self) -> tuple[tuple[int, ...], int, int]:
+        return tuple(self), self.vocabulary, self.padding
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokens) and self.__getnewargs__() == other.__getnewargs__()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(("tokens", self.__getnewargs__()))
+
+    def __repr__(self) -> str:
+        return f"{tuple(self)} of token ids below {self.vocabulary}, padding {self.padding}"
+
+
+def facts_of(shape: tuple[int, ...]) -> dict[str, int]:
+    """Return what a shape says beside its axes, as plain values; {} of float32."""
+    if isinstance(shape, Tokens):
+        return {"vocabulary": shape.vocabulary, "padding": shape.padding}
+    return {"levels": LEVELS} if isinstance(shape, Pixels) else {}
+
+
+def shape_with(shape: tuple[int, ...], facts: dict[str, Any]) -> tuple[int, ...]:
+    """Inverse of :func:`facts_of`; other facts are passed over.
+
+    Raises
+    ------
+    ValueError
+        If no sample is of that kind.
+    """
+    if "vocabulary" in facts:
+        vocabulary: Any = facts["vocabulary"]
+        padding: Any = facts.get("padding")
+        known = type(vocabulary) is int and type(padding) is int and len(shape) == 1
+        if not (known and 2 <= vocabulary <= MOST_TOKENS and 0 <= padding < vocabulary):
+            raise ValueError(
+                f"got samples {shape} of {vocabulary!r} tokens with padding {padding!r}, expected "
+                f"(length,), 2 to {MOST_TOKENS}, and one of these ids"
+            )
+        return Tokens(shape, vocabulary, padding)
+    if "levels" in facts:
+        if len(shape) != 3 or facts["levels"] != LEVELS:
+            raise ValueError(
+                f"got samples {shape} of {facts['levels']!r} levels, expected (channels, height, "
+                f"width) and {LEVELS}"
+            )
+        return Pixels(shape)
+    return shape
+
+
+def kept_shape(x: Samples, vocabulary: int | None, padding: int | None) -> tuple[int, ...]:
+    """Return the shape of one of the samples ``x [n, ...]``; None: they are no token ids."""
+    if vocabulary is not None:
+        return Tokens(x.shape[1:], vocabulary, padding or 0)
+    return Pixels(x.shape[1:]) if x.dtype == np.uint8 else x.shape[1:]
