@@ -16,7 +16,7 @@ from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, levels, one_hot, recency, statistics, total
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, SHIFTS
-from fedsub_core.wire.bundles import Bundle, Floats, Whole
+from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
 from strategies.methods.fedsub_ridge.checks import check_sums
 
 CLASSES, FEATURES = 3, 5
@@ -64,7 +64,7 @@ def test_what_travels_of_them_is_what_samples_could_lead_to(factor: float) -> No
         x = np.rint(stream.normal(100, 0.4, (samples, 80)).clip(-128, 127)) / UNIT
         sums = statistics(x, y, CLASSES, recency(y, factor))
         sent = Rounded.of(sums)
-        tensors = {GRAM: Whole(sent.gram), CROSS: Whole(sent.cross)}
+        tensors: dict[str, Part] = {GRAM: Whole(sent.gram), CROSS: Whole(sent.cross)}
         tensors[SHIFTS] = Floats(sent.shifts.astype(np.float32))
         count = int(sums.counts.sum())
         check_sums(Bundle(count, 1, tensors), partial(MessageRefused, "p", 1))
