@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import (
     GREATEST,
-    UNIT,
     Statistics,
     Whole,
-    below,
+    about_zero,
     halved,
     restored,
     rounded,
@@ -46,7 +45,7 @@ class Rounded:
     def of(cls, exact: Statistics) -> Rounded:
         """Return what travels of a person's statistics."""
         cross, of_cross = rounded(exact.cross)
-        about = exact.gram - _about_zero(restored(cross, of_cross))
+        about = exact.gram - about_zero(restored(cross, of_cross))
         rows, columns, diagonal = triangle(cross.shape[1])
         about[columns == 0] = 0  # the class sums say it
         squares = np.maximum(about[diagonal], 0)
@@ -62,7 +61,7 @@ class Rounded:
         cross = self.class_sums
         rows, columns, _ = triangle(cross.shape[1])
         shifts = self.shifts[1:][rows] + self.shifts[1:][columns]
-        return Statistics((self.gram.astype(np.int64) << shifts) + _about_zero(cross), cross)
+        return Statistics((self.gram.astype(np.int64) << shifts) + about_zero(cross), cross)
 
     @property
     def class_sums(self) -> Whole:
@@ -79,21 +78,6 @@ class Rounded:
         part = counts_as / samples
         gram, cross = (np.floor(part * one).astype(np.int64) for one in (whole.gram, whole.cross))
         return Statistics(gram, cross)
-
-
-def _about_zero(cross: Whole) -> Whole:
-    """Return by how much products about zero are larger than those about whole means: a triangle.
-
-    Of levels with sums s, about m: ``m s^T + s m^T - n m m^T``; the constant's row is s itself.
-    """
-    sums = cross.sum(0).astype(np.float64)
-    samples = max(int(sums[0]) // UNIT, 1)
-    means = np.rint(sums / samples)
-    means[0] = 0
-    # Whole numbers below 2^53: exact, and much faster so.
-    of = np.stack([means, sums, -samples * means], 1) @ np.stack([sums, means, means])
-    of[:, 0] = UNIT * sums
-    return below(of)
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,9 +120,40 @@ def statistics(
         counted = phi if weights is None else phi * weights[some, None]
         gram += phi.T @ counted
         cross += one_hot(y[some], classes).T @ counted
-    if weights is not None:
-        gram, cross = np.rint(gram), np.rint(cross)
-    return Statistics(below(gram), cross.astype(np.int64))
+    whole = np.rint(cross).astype(np.int64)
+    if weights is None:
+        return Statistics(below(gram), whole)
+    # Rounded are products about the means that follow from rounded sums: they are what is checked,
+    # and small where a feature hardly varies.
+    about = np.rint(gram - _moved(cross.sum(0), *_means(whole)))
+    return Statistics(below(about) + about_zero(whole), whole)
+
+
+def about_zero(cross: Whole) -> Whole:
+    """Return by how much products about zero are larger than those about whole means: a triangle.
+
+    Of levels with sums s, about m: ``m s^T + s m^T - n m m^T``; the constant's row is s itself.
+    """
+    # Whole numbers below 2^53: exact, and much faster so.
+    return below(_moved(cross.sum(0).astype(np.float64), *_means(cross)))
+
+
+def _means(cross: Whole) -> tuple[NDArray[np.float64], int]:
+    """Return the whole levels next to each feature's mean, 0 for the constant; how many samples."""
+    sums = cross.sum(0).astype(np.float64)
+    samples = max(int(sums[0]) // UNIT, 1)
+    means: NDArray[np.float64] = np.rint(sums / samples)
+    means[0] = 0
+    return means, samples
+
+
+def _moved(
+    sums: NDArray[np.float64], means: NDArray[np.float64], samples: int
+) -> NDArray[np.float64]:
+    left, right = np.stack([means, sums, -samples * means], 1), np.stack([sums, means, means])
+    of: NDArray[np.float64] = left @ right
+    of[:, 0] = UNIT * sums
+    return of
 
 
 def recency(y: NDArray[np.int64], factor: float) -> NDArray[np.float64]:

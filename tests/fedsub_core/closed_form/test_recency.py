@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -10,7 +12,12 @@ from fedsub_core.closed_form.candidates import Scale, Shared, Span, alone, count
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.personal import personal_head
+from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, levels, one_hot, recency, statistics, total
+from fedsub_core.errors import MessageRefused
+from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, SHIFTS
+from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
+from strategies.methods.fedsub_ridge.checks import check_sums
 
 CLASSES, FEATURES = 3, 5
 
@@ -31,7 +38,8 @@ def test_sums_fade_by_the_factor_with_each_new_sample_of_a_class() -> None:
     whole = np.floor(faded[1][:, 0] / UNIT + 1e-9) / (faded[1][:, 0] / UNIT)  # of each class
     found = statistics(x, y, CLASSES, recency(y, factor))
     expected = (whole[:, None, None] * faded[0]).sum(0)
-    np.testing.assert_allclose(found.square * UNIT**2, expected, atol=0.5 + 1e-6)
+    # Rounded are sums and products about means, so products about zero by a mean's half at most.
+    np.testing.assert_allclose(found.square * UNIT**2, expected, atol=UNIT + 1)
     np.testing.assert_allclose(found.cross, whole[:, None] * faded[1], atol=0.5 + 1e-6)
     assert (found.cross[:, 0] % UNIT == 0).all()
 
@@ -45,6 +53,21 @@ def test_each_class_counts_as_whole_samples_and_none_more_than_once(factor: floa
         assert own.sum() == pytest.approx(round(own.sum())) and own.sum() >= 1
         assert (np.diff(own) > 0).all() and own.max() <= 1
         np.testing.assert_allclose(own[:-1] / own[1:], factor)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.95, 0.99])
+def test_what_travels_of_them_is_what_samples_could_lead_to(factor: float) -> None:
+    """Rounded sums of features that hardly vary would say of them what none could."""
+    stream = np.random.default_rng(8)
+    for samples in (1, 2, 7, 60):
+        y = stream.integers(0, CLASSES, samples)
+        x = np.rint(stream.normal(100, 0.4, (samples, 80)).clip(-128, 127)) / UNIT
+        sums = statistics(x, y, CLASSES, recency(y, factor))
+        sent = Rounded.of(sums)
+        tensors: dict[str, Part] = {GRAM: Whole(sent.gram), CROSS: Whole(sent.cross)}
+        tensors[SHIFTS] = Floats(sent.shifts.astype(np.float32))
+        count = int(sums.counts.sum())
+        check_sums(Bundle(count, 1, tensors), partial(MessageRefused, "p", 1))
 
 
 def test_a_factor_of_one_counts_all_once() -> None:
