@@ -17,11 +17,13 @@ from strategies.parts.averaging import krum, malicious, scales
 Tensors = dict[str, Tensor]
 #: Makes tensors ``[n, *shape]`` of a network's own and of vectors ``[n, size]``.
 Generate = Callable[[Mapping[str, Tensor], Tensor], Tensors]
-#: Squared length of the hidden layer for a vector of usual length: a step of rate .12 then moves a
-#: person's model about as far as its training did.
-HIDDEN_SQUARED = 8.0
-#: How far a person's first model is from the plain start, in standard deviations of it.
-APART = 0.3
+#: Squared length of the hidden layer for a vector of usual length. A step of rate .12 then moves
+#: models somewhat farther than the mean of what training moved them by, of which much is 0 where
+#: weak devices hold nothing: with a third of it they learn far slower.
+HIDDEN_SQUARED = 24.0
+#: How far a person's first model is from the plain start, in standard deviations of it. Farther
+#: apart, people of few numbers learn less from others.
+APART = 0.1
 _WEIGHT, _BIAS = "weight.", "bias."
 
 
