@@ -11,7 +11,9 @@ from torch.nn import functional as F
 from fedsub_client.learner import Fitted, Received, State, reported
 from fedsub_client.parts.prototype_means import HELD, PrototypeLearner
 from fedsub_client.parts.sparse import SparseLearner
-from fedsub_core.data.stacks import Stack
+from fedsub_core.data.samples import Tokens
+from fedsub_core.data.stacks import Stack, inputs
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.framp import DESCRIPTOR, WANTED
 from fedsub_core.methods.prototypes import PROTOTYPES
 from fedsub_core.models.model import Params
@@ -23,6 +25,16 @@ from fedsub_core.wire.bundles import Floats
 
 class FRAMPLearner(SparseLearner, PrototypeLearner):
     """Trains what it was sent; says once, where it is asked, what its data are like."""
+
+    def check(self) -> None:
+        """Refuse a descriptor of token ids, of which random features are no more than ids."""
+        super().check()
+        ids = isinstance(self.model.input_shape, Tokens)
+        if ids and self.hyper.descriptor == "features":
+            raise ConfigError(
+                "framp.descriptor: got 'features' of token ids, whose numbers say nothing; set "
+                "framp.descriptor = drawn, or none"
+            )
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train under the mask and the pull, send the numbers held and the new class means."""
@@ -44,7 +56,8 @@ def descriptor(data: Stack, i: int, size: int, seed: int) -> Tensor:
     Features are the outputs of a layer with ReLU that the run's seed alone decides: the same for
     all. Its weights are as large as those of a plain start.
     """
-    x = data.x[i, : data.counts[i]].flatten(1).double().cpu()
+    scale = None if data.scale is None else data.scale[i : i + 1]
+    x = inputs(data.x[i : i + 1, : data.counts[i]], scale)[0].flatten(1).double().cpu()
     stream, bound = generator(seed, "", 0, "descriptor"), x.shape[1] ** -0.5
     weight, bias = (
         (torch.rand(shape, generator=stream, dtype=torch.float64) * 2 - 1) * bound

@@ -6,10 +6,10 @@ as whole numbers until a batch is made has a shape that says so, and is equal to
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # cards name kinds of samples, and are read where nothing is computed
+    from numpy.typing import NDArray
 
 FEATURES, WINDOW, IMAGE, TOKENS = "features", "window", "image", "tokens"
 #: Kinds of samples, and the axes of ``x [n, ...]``.
@@ -114,4 +114,4 @@ def kept_shape(x: Samples, vocabulary: int | None, padding: int | None) -> tuple
     """Return the shape of one of the samples ``x [n, ...]``; None: they are no token ids."""
     if vocabulary is not None:
         return Tokens(x.shape[1:], vocabulary, padding or 0)
-    return Pixels(x.shape[1:]) if x.dtype == np.uint8 else x.shape[1:]
+    return Pixels(x.shape[1:]) if x.dtype == "uint8" else x.shape[1:]

@@ -104,7 +104,8 @@ class Stack:
         order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
         real = torch.arange(order.shape[1], device=order.device) < counts.unsqueeze(1)
         x = taken(self.x, order)
-        x *= real.view(*real.shape, *[1] * (x.ndim - 2))
+        if x.dtype != torch.int32:  # padding of texts is a text: one of no word is none
+            x *= real.view(*real.shape, *[1] * (x.ndim - 2))
         copies = None if self.copies is None else taken(self.copies, order)
         y, counted = taken(self.y, order) * real, tuple(counts.tolist())
         return replace(self, x=x, y=y, counts=counted, copies=copies)
@@ -137,6 +138,7 @@ def stack(
 ) -> Stack:
     """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros to whole blocks.
 
+    Token ids are padded with the client's first text: some models cannot see one without words.
     `scalings` are what each client's samples are standardised with, where they are bytes.
     """
     counts = tuple(len(y) for y in ys)
@@ -146,6 +148,8 @@ def stack(
     y = torch.zeros(len(xs), longest, dtype=torch.int64)
     for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):
         x[i, : counts[i]] = torch.from_numpy(one_x)
+        if kind == torch.int32:
+            x[i, counts[i] :] = x[i, :1]
         y[i, : counts[i]] = torch.from_numpy(one_y)
     scale = None
     if kind == torch.uint8:

@@ -9,12 +9,12 @@
 static int within(int64_t value, int64_t least) { return value >= least && value < MOST; }
 
 static int sound_layer(const Layer *layer) {
-    const int64_t seen = layer->length + 2 * layer->padding;
     if (!within(layer->channels, 1) || !within(layer->length, 1) || !within(layer->units, 1) ||
         !within(layer->made, 1) || !within(layer->kernel, 1) || !within(layer->stride, 1) ||
-        !within(layer->padding, 0) || !within(layer->channels * seen, 1) ||
-        !within(layer->units * layer->made, 1))
+        !within(layer->padding, 0) || !within(layer->units * layer->made, 1))
         return 0;
+    const int64_t seen = layer->length + 2 * layer->padding;
+    if (!within(seen, 1) || !within(layer->channels * seen, 1)) return 0;
     if (layer->kind == AFFINE)
         return within(layer->channels * layer->kernel, 1) &&
                within(layer->units * fan_in_of(layer), 1) && layer->kernel <= seen &&

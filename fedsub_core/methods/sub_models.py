@@ -24,6 +24,8 @@ DECISIONS = (
     "trains, stores and sends that model alone, c * c of the whole one. Inputs and classes are "
     "never left out.",
     "The model is tested as it comes: the part that the device is sent for the next round.",
+    "smooth is for devices whose units stay the same: where they change from round to round, a "
+    "mean of models is one of different units.",
     "Scaling hidden layers by 1 / c in training (HeteroFL) is left out: a norm that follows "
     "divides it away, and without one it makes the first logits of a device of c = 1/16 sixteen "
     "times as large.",

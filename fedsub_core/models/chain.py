@@ -42,7 +42,10 @@ def require_chain(model: Model) -> Chain:
         If it is another kind of model.
     """
     if not isinstance(model, Chain):
-        raise ConfigError(f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d")
+        raise ConfigError(
+            f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: this method looks "
+            "at a model layer by layer, from input to output"
+        )
     return model
 
 

@@ -155,7 +155,8 @@ class TorchModel(Model):
         key = shapes, tuple(places[name] for name in self.constants)
         if key not in self._narrow:
             module = narrowed(self.module, places)
-            trace = retraced(module, self.input_shape, self.classes)
+            with drawing(0):  # Dropout in a pass of the trace draws
+                trace = retraced(module, self.input_shape, self.classes)
             made = type(self)(self.build, module, trace, self.input_shape, self.norm)
             self._narrow[key] = made
         small = replace(self._narrow[key], build=Narrowed(self.build, places))

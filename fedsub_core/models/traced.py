@@ -112,9 +112,14 @@ def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
 
 
 def zeros(input_shape: Shape, samples: int = 2) -> Tensor:
-    """Return samples of zeros as a model sees them: token ids are int64, all else float32."""
-    of = torch.int64 if isinstance(input_shape, Tokens) else torch.float32
-    return torch.zeros(samples, *input_shape, dtype=of)
+    """Return samples of zeros as a model sees them, float32; of token ids an id, int64.
+
+    It is not the one that fills texts up: a text of that alone is none.
+    """
+    if isinstance(input_shape, Tokens):
+        word = (input_shape.padding + 1) % input_shape.vocabulary
+        return torch.full((samples, *input_shape), word, dtype=torch.int64)
+    return torch.zeros(samples, *input_shape)
 
 
 def _draws(module: nn.Module, input_shape: Shape) -> bool:

@@ -70,7 +70,7 @@ def test_standardisation_is_of_training_parts_alone(mode: str) -> None:
 
 
 def test_capacities_reach_the_handshake_and_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
-    some = cohort("local", people(capacity=(0.25, 1.0, 0.5)))
+    some = cohort("fedavg", people(capacity=(0.25, 1.0, 0.5)))
     said = [introduction.facts for introduction in some.introductions()]
     assert said == [Facts(63, 0.25), Facts(28, 1.0), Facts(45, 0.5)]
     seen: list[tuple[float, ...]] = []

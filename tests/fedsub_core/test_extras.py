@@ -14,7 +14,12 @@ from fedsub_core.extras import EXTRAS, require
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 #: Modules that come with what an extra names, and with nothing that a device has.
-BROUGHT = {"scipy": "scikit-learn", "ray": "flwr[simulation]", "mlflow": "mlflow-skinny"}
+BROUGHT = {
+    "scipy": "scikit-learn",
+    "ray": "flwr[simulation]",
+    "mlflow": "mlflow-skinny",
+    "ot": "POT",
+}
 
 
 def test_every_package_of_an_extra_is_named_by_it() -> None:

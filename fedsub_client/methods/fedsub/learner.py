@@ -57,8 +57,8 @@ class FedSubLearner(Learner):
             require_rules(model, RULES[hyper.relevance])
         if hyper.prototype == "input" and isinstance(model.input_shape, Tokens):
             raise ConfigError(
-                f"{self.method}.prototype: got 'input' of token ids, which have no mean; expected "
-                "embedding"
+                f"{self.method}.prototype: got 'input' of token ids, which have no mean; set "
+                f"{self.method}.prototype = embedding"
             )
         self.noise: PrototypeNoise | None = None
         if hyper.prototype_noise != "none":

@@ -46,7 +46,8 @@ def prototypes(features: Tensor, data: Stack, classes: int) -> tuple[Tensor, Ten
     counts = of_class.sum(1)
     if not features.is_floating_point():
         return _means_of_bytes(features, data, of_class), counts
-    flat = features.flatten(2)
+    # What a module makes of padding may be no number, and 0 times that is none either.
+    flat = features.flatten(2).masked_fill(~data.valid.unsqueeze(2), 0)
     sums = of_class.to(flat.dtype).transpose(1, 2).bmm(flat)
     return sums / counts.clamp(min=1).unsqueeze(2), counts
 

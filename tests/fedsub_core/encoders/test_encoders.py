@@ -170,7 +170,7 @@ def test_a_constant_channel_has_features_like_any_other(constant: float) -> None
             lambda: made("kernels:5", (30,)),
             r"kernels:5: got samples of shape \(30,\), expected win",
         ),
-        (lambda: made("kernels:5", (1, 30, 30)), r"shape \(1, 30, 30\), expected windows"),
+        (lambda: made("kernels:5", (1, 30, 30)), r"shape \(1, 30, 30\), expected none"),
         (
             lambda: made("relu:5", (3, 128)),
             r"relu:5: got samples of shape \(3, 128\), expected fea",
