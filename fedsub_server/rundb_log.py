@@ -60,14 +60,16 @@ def lost_commits(database: Path) -> int:
         whole = order is not None and _checksum(header[:24], (0, 0), order) == tuple(words[6:])
         if not 512 <= page <= 2**16 or page & (page - 1):
             return 1  # of a damaged header nobody knows how many
-        salts, lost, reads = header[16:24], 0, whole
+        salts, lost, reads, chained = header[16:24], 0, whole, True
         frames = _frames(file, page, order or "<u4", (int(words[6]), int(words[7])))
         for i, frame in enumerate(frames):
             if i == 0 and not whole:
                 salts = frame.salts
             mine = frame.salts == salts
             reads = reads and mine and frame.follows
-            lost += not reads and frame.commits and (mine or frame.follows)
+            # Frames of an older log may stand behind this one's, and follow each other.
+            chained = chained and frame.follows
+            lost += not reads and frame.commits and (mine or chained)
     return lost
 
 

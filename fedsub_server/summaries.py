@@ -222,14 +222,17 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
 def _by_capacity(
     capacities: Mapping[str, float], reached: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """Return how many people have each capacity, the greatest first, and the means they reached."""
+    """Return how many people have each capacity, the greatest first, and the means they reached.
+
+    A mean that is no number is left out.
+    """
     found: dict[str, dict[str, float]] = {}
     tested = reached.get("macro_f1", {})
     for share in sorted({capacities[c] for c in tested if c in capacities}, reverse=True):
         people = [client for client in tested if capacities.get(client) == share]
         means = {name: _mean(each[c] for c in people) for name, each in reached.items()}
         found[f"{share:g}"] = {"people": len(people)} | {
-            name: mean for name, mean in means.items() if mean is not None
+            name: mean for name, mean in means.items() if mean is not None and math.isfinite(mean)
         }
     return found
 

@@ -43,8 +43,8 @@ def require_chain(model: Model) -> Chain:
     """
     if not isinstance(model, Chain):
         raise ConfigError(
-            f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: this method looks "
-            "at a model layer by layer, from input to output"
+            f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: this method "
+            "looks at a model layer by layer, from input to output"
         )
     return model
 

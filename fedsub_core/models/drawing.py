@@ -33,10 +33,15 @@ def drawing(seed: int, device: torch.device = _CPU) -> Iterator[None]:
 
 
 def _check_numbers(module: nn.Module) -> None:
-    """Raise a ConfigError where a parameter is not of float32."""
+    """Raise a ConfigError where a parameter is not of float32, or has no axis."""
     for name, tensor in module.named_parameters():
         if tensor.dtype != torch.float32:
             raise ConfigError(f"parameter {name}: got {tensor.dtype}, expected torch.float32")
+        if tensor.requires_grad and not tensor.ndim:
+            raise ConfigError(
+                f"parameter {name}: got a number without an axis, expected one axis at least, such "
+                "as torch.ones(1)"
+            )
 
 
 def drawn(build: Builder, input_shape: Shape, classes: int, seed: int) -> tuple[nn.Module, Trace]:

@@ -65,9 +65,12 @@ class FRAMPStrategy(ElementStrategy):
         """Demand the numbers that were sent, prototypes, and a descriptor if it was asked for."""
         super().check(state, sender, upload)
         check_prototypes(upload, sender.refuse)
-        if WANTED in self.delivered[sender.client].tensors:
-            if DESCRIPTOR not in upload.tensors:
-                raise sender.refuse(DESCRIPTOR, "none", "one, as it was asked for")
+        asked = WANTED in self.delivered[sender.client].tensors
+        if asked and DESCRIPTOR not in upload.tensors:
+            raise sender.refuse(DESCRIPTOR, "none", "one, as it was asked for")
+        if DESCRIPTOR in upload.tensors:
+            if not asked:
+                raise sender.refuse(DESCRIPTOR, "one", "none, as nobody asked for it")
             if (least := float(upload.floats(DESCRIPTOR).min())) < 0:
                 raise sender.refuse(DESCRIPTOR, f"a mean of {least:g}", "none below 0")
 
@@ -148,7 +151,7 @@ class FRAMPStrategy(ElementStrategy):
         for client, numbers in sent.items():
             known[roster.place[client]] = torch.from_numpy(numbers.copy())
         state = state | {CLIENTS: roster.tensor(), DESCRIPTORS: known}
-        if not before.clients and not state[SPREAD].any():
+        if not state[SPREAD].any():  # nobody could be told apart yet
             centre = known.quantile(0.5, dim=0)
             state |= {CENTRE: centre, SPREAD: (known - centre).abs().quantile(0.5, dim=0) * NORMAL}
         spread = float(known.std(0, correction=0).norm() / known.mean(0).norm().clamp(min=1e-12))

@@ -31,9 +31,9 @@ class SubFLOTStrategy(SubModelStrategy):
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
         super().__init__(settings, on_round)
         check_plan(self.hyper.plan == "exact")
-        #: What follows from a state for each client: what is tested after a round is what the next
-        #: one begins with, and plans take their time.
-        self._made: tuple[State, dict[str, Bundle]] = ({}, {})
+        #: What follows from a state for each client and what it holds: what is tested after a round
+        #: is what the next one begins with, and plans take their time.
+        self._made: tuple[State, dict[tuple[str, int], Bundle]] = ({}, {})
 
     def init(self, start: Start) -> State:
         """Return the global tensors before the first round."""
@@ -49,11 +49,12 @@ class SubFLOTStrategy(SubModelStrategy):
         if self._made[0] is not state:
             self._made = state, {}
         made = self._made[1]
-        new = [client for client in clients if client not in made]
+        keys = {client: (client, id(self.held_by(client))) for client in clients}
+        new = [client for client in clients if keys[client] not in made]
         plain = super().downloads(globals_of(state), new, turn)
         for client, prefix in zip(new, plain, strict=True):
-            made[client] = self._transported(state, client) or prefix
-        return [made[client] for client in clients]
+            made[keys[client]] = self._transported(state, client) or prefix
+        return [made[keys[client]] for client in clients]
 
     def _transported(self, state: State, client: str) -> Bundle | None:
         """Return the client's sub-model, eq. 3 to 6; None if it has no history of this size."""

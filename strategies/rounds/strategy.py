@@ -60,6 +60,8 @@ class PersonalizedStrategy(Verbs):
         self.on_round = on_round
         #: Who was named as holding a whole model whatever its capacity.
         self._told_whole: set[str] = set()
+        #: What devices of each capacity below 1 hold.
+        self._of_weak: dict[float, Model] = {}
 
     def start(
         self,
@@ -159,6 +161,7 @@ class PersonalizedStrategy(Verbs):
         if self._metrics is not None:
             # Whoever left while training would be awaited for a whole deadline.
             self.population.registry.refresh(self.link)
+            self._note_capacities()
             messages = iter(self.configure_evaluate(round, arrays, config, grid))
             if (first := next(messages, None)) is not None:
                 left = self.transport.delivery.time_left(timeout)
@@ -189,10 +192,13 @@ class PersonalizedStrategy(Verbs):
                 weak.setdefault(said.facts.capacity, []).append(client)
         self.narrow, self.transport.narrow = {}, {}
         for capacity, clients in weak.items() if self.card.narrow else ():
-            model = self._of_capacity(capacity)
+            if capacity not in self._of_weak:
+                self._of_weak[capacity] = self._of_capacity(capacity)
+            model = self._of_weak[capacity]
             travels = self.card.sends(model, self.hyper), self.card.receives(model, self.hyper)
             self.narrow |= dict.fromkeys(clients, model)
             self.transport.narrow |= dict.fromkeys(clients, travels)
+        self.transport.drop_misfits()
         if not self.card.narrow and (new := set().union(*weak.values()) - self._told_whole):
             self._told_whole |= new
             log.warning(

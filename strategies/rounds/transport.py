@@ -59,11 +59,18 @@ class Transport:
         """Return the tensors that a client sends, and those that it receives."""
         return self.narrow.get(client, (self.sends, self.receives))
 
+    def drop_misfits(self) -> None:
+        """Send whole tensors to who holds another part of the model than it did before."""
+        for client, reference in list(self.references.items()):
+            sends = self.declared(client)[0]
+            if any(t.shape != sends[name].shape for name, t in reference.tensors.items()):
+                del self.references[client]
+
     def placed(self, client: str, bundle: Bundle) -> Bundle:
         """Return a bundle in which a weak device's tensors say where they stand in the run's.
 
-        Such a device has the first entries of each axis. Told are tensors that it sends, also where
-        it is sent them.
+        Such a device has the first entries of each axis. Only tensors that the device sends get a
+        place; in downloads, too.
         """
         if client not in self.narrow:
             return bundle

@@ -199,6 +199,7 @@ def _away(part: Floats, begun: Part | None, shape: Sequence[int]) -> NDArray[np.
     if isinstance(begun, Floats):
         if begun.at == part.at and begun.values.size == away.size:
             away = away - begun.values.reshape(away.shape)
-        elif begun.at.everywhere and begun.values.size == prod(shape):
-            away = away - part.at.take(begun.values.reshape(shape))
+        elif begun.values.size == begun.at.count(shape):
+            sent = begun.values.reshape(begun.at.shape(shape))
+            away = away - part.at.take(begun.at.spread(sent, shape))
     return away

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_every_method_trains_them(name: str, federation: Federation, run_method:
         with pytest.raises(ConfigError, match="expected none: encoders take windows and feature"):
             run_method(name, federation)
         return
-    hyper = {}
+    hyper: dict[str, Any] = {}
     if of_tokens and name in MEANS_OF_IDS:
         why, hyper = MEANS_OF_IDS[name]
         with pytest.raises(ConfigError, match=why):
