@@ -222,6 +222,15 @@ def test_a_descriptor_that_was_asked_for_is_demanded(run_method: RunMethod) -> N
             strategy.check(state, sender, replace(upload, tensors=tensors))
 
 
+def test_a_descriptor_that_nobody_asked_for_is_refused(run_method: RunMethod) -> None:
+    run = run_method("framp", FEW, rounds=2)
+    strategy, upload = strategy_of(run), run.uploads[1]["p1"]
+    own = Floats(np.full(128, 1.0, np.float32))
+    other = replace(upload, tensors={**upload.tensors, "descriptor": own})
+    with pytest.raises(MessageRefused, match=r"descriptor: got one, expected none"):
+        strategy.check(run.states[-1], Sender("p1", Turn(2, 2, 0)), other)
+
+
 def test_a_few_cannot_decide_the_networks_step() -> None:
     honest = torch.tensor([[1.0, 2.0], [1.1, 2.1], [0.9, 1.9], [1.0, 2.2]])
     moves = torch.cat([honest, torch.tensor([[-500.0, 900.0]])])

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedsub.engines.simulation import save_models
 from fedsub.export.formats import export
 from fedsub.testing.prediction_tests import FEDERATION, assert_predicts_what_was_measured
 from fedsub.testing.runs import RunMethod
@@ -164,6 +165,17 @@ def test_of_a_packages_method(
     monkeypatch.delitem(METHODS, "softened")
     with pytest.raises(RunError, match="client 'p3': unknown method 'softened'"):
         load_model(file)
+
+
+def test_prototypes_beside_a_module_are_kept_and_used(
+    run_method: RunMethod, tmp_path: Path
+) -> None:
+    module = f"{MODULES_FILE}:{MODULES['normalised'].__name__}"
+    run = run_method("fedproto", FEDERATION, hyper={"predict": "nearest"}, model=module)
+    save_models(run.grid, run.strategy, tmp_path)
+    loaded = load_model(tmp_path / "p2.safetensors", module)
+    x = np.random.default_rng(0).standard_normal((9, *loaded.shape), np.float32)
+    assert loaded.probabilities(x).shape == (9, 3)
 
 
 def test_prototypes_are_a_part_of_whom_they_predict_for(

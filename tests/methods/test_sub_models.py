@@ -24,10 +24,12 @@ from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_core.config.capacities import check_capacities
 from fedsub_core.config.run_config import RunConfig, dump_toml
+from fedsub_core.config.settings import RobustSettings
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.methods.table import METHODS
+from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.units import first_units
@@ -37,7 +39,11 @@ from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_server.results import summarise_run
+from fedsub_server.rundb import RunDatabase
 from strategies.parts.sub_models import SubModelStrategy, best
+from strategies.rounds.undoing import Undoing
+
+from ..fedsub_core.models.modules import MODULES
 
 SLICES = ("heterofl", "fedrolex", "feddrop", "fedmp")
 SHARES = "1,0.5,0.25"
@@ -297,3 +303,64 @@ def test_results_say_what_people_of_each_capacity_reached(tmp_path: Path) -> Non
 def test_a_capacity_that_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"expected a share in \(0, 1\]"):
         check_capacities(text)
+
+
+def test_a_weak_person_whose_model_diverged_ends_no_summary(tmp_path: Path) -> None:
+    row = MetricRow(1, "weak", None, "loss", float("inf"))
+    rows = [row, *(MetricRow(1, "weak", None, name, 0.5) for name in ("macro_f1", "capacity"))]
+    folder = tmp_path / "heterofl"
+    folder.mkdir()
+    with RunDatabase(folder / "state.db", {"method": "heterofl"}) as database:
+        database.commit(1, {}, rows)
+    found = summarise_run(tmp_path)["methods"]["heterofl"]["by_capacity"]
+    assert found == {"0.5": {"people": 1, "macro_f1": 0.5}}
+
+
+@pytest.mark.parametrize("name", ["heterofl", "subflot"])
+def test_differences_begin_anew_with_who_comes_back_with_another_capacity(
+    name: str, tmp_path: Path
+) -> None:
+    write_federation(tmp_path / "data", people())
+    keys: dict[str, Any] = {"data": str(tmp_path / "data"), "rounds": 4, "batch_size": 16}
+    keys |= {"upload_encoding": "delta", "download_encoding": "delta"}
+    config = RunConfig(method=name, beside="", device="cpu", threads=1, **keys)
+    grid, first = DeviceGrid(config, 4), build_strategy(replace(config, rounds=2), name)
+    first.start(grid)
+    for context in grid.contexts.values():
+        context.run_config["capacity"] = "p2=0.5"
+    second = build_strategy(config, name)
+    second.resume(2, dict(first.lasting_state()))
+    second.start(grid)
+    assert not second.transport.refusals
+    saved = grid.saved(1).model
+    assert saved is not None and saved.params["linear1.weight"].shape == (64, 4)
+
+
+def test_undoing_sees_how_far_a_weak_devices_rows_moved() -> None:
+    """Of its last layer it sends the rows of its classes: these alone, less what it was sent."""
+    strategy, turn = server("heterofl", mlp(2, 3, (4,)), {"weak": 0.5}), Turn(1, 9, 0)
+    state = {n: torch.full(shape, 5.0) for n, shape in strategy.model.parameter_shapes.items()}
+    (sent,) = strategy.downloads(state, ["weak"], turn)
+    shapes = strategy.held_by("weak").parameter_shapes
+    tensors = {n: Floats(np.full(shape, 6.0, np.float32)) for n, shape in shapes.items()}
+    classes = np.array([True, False, True])
+    for name in ("linear2.weight", "linear2.bias"):
+        tensors[name] = Floats.rows(classes, tensors[name].values[classes])
+    upload, download = (
+        {"weak": strategy.placed(state, "weak", one, turn)}
+        for one in (Bundle(9, tensors=tensors), sent)
+    )
+    undoing = Undoing(RobustSettings())
+    undoing.note(state, upload, download, strategy.transport.sends)
+    (done,) = undoing._done
+    assert set(done.moves["weak"].tolist()) == {0.0, 1.0}
+    assert done.moves["weak"].sum() == 2 * 2 + 2 + 2 * 2 + 2
+
+
+def test_a_model_with_dropout_is_made_smaller_without_a_draw(run_method: RunMethod) -> None:
+    file = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
+    model = f"{file}:{MODULES['normalised'].__name__}"
+    run = run_method("heterofl", capacity=SHARES, model=model, rounds=2)
+    models = run.models()
+    sizes = [sum(t.numel() for t in models[f"p{i}"].values()) for i in (1, 2, 3)]
+    assert sizes[0] > sizes[1] > sizes[2] and not run.metric("refused_replies")

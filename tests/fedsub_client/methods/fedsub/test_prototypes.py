@@ -76,3 +76,12 @@ def test_the_hash_follows_the_clients_own_data() -> None:
     assert content_hash(data)[1] == before[1]
     data.x[1, 0, 0] += 1e-3
     assert content_hash(data)[1] != before[1]
+
+
+def test_what_a_model_makes_of_padding_does_not_count() -> None:
+    """Of a sample of zeros some models make no number; a device alone has no padding."""
+    data = stack(["a", "b"], [np.ones((2, 1), np.float32), np.ones((1, 1), np.float32)],
+                 [np.array([0, 0]), np.array([0])])  # fmt: skip
+    features = data.x / data.x  # 0 / 0 where padded
+    rho, counts = prototypes(features, data, 1)
+    assert rho.flatten().tolist() == [1.0, 1.0] and counts.flatten().tolist() == [2, 1]
