@@ -164,17 +164,19 @@ BYTES = (
 
 def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
     """Return the table of macro F1 by capacity; no column where all hold everything."""
-    shares = {s: facts["people"] for one in summaries for s, facts in one.by_capacity.items()}
+    people: dict[str, set[str]] = {}
+    for share, facts in (one for summary in summaries for one in summary.by_capacity.items()):
+        people.setdefault(share, set()).add(f"{facts['people']:g}")
 
     def at(share: str) -> Callable[[MethodSummary], str]:
         def cell(summary: MethodSummary) -> str:
-            facts = summary.by_capacity.get(share)
-            return "-" if facts is None else f"{facts['macro_f1']:.3f}"
+            found = summary.by_capacity.get(share, {}).get("macro_f1")
+            return "-" if found is None else f"{found:.3f}"
 
         return cell
 
-    titles = sorted(shares.items(), key=lambda one: -float(one[0]))
-    columns = [Column(f"F1 at {share}\n({people:g} people)", at(share)) for share, people in titles]
+    shares = sorted(people, key=float, reverse=True)
+    columns = [Column(f"F1 at {s},\nof {' or '.join(sorted(people[s]))}", at(s)) for s in shares]
     return (METHOD, *columns) if columns else ()
 
 
