@@ -13,7 +13,7 @@ from fedsub.deploy.flower_app import write_app
 from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
-from fedsub.testing.without_keys import without_keys
+from fedsub.testing.as_in_one_process import as_in_one_process
 from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE, beside
@@ -120,7 +120,7 @@ def check_engine(engine: Engine, names: Sequence[str], folder: Path, *given: str
             (their_round, their_state), (our_round, our_state) = one.load(), other.load()
         assert their_round == our_round == ROUNDS
         assert (found_in / name / METRICS_FILE).is_file()
-        compared += assert_close(without_keys(their_state[SERVER]), our_state[SERVER], name)
+        compared += assert_close(as_in_one_process(their_state[SERVER]), our_state[SERVER], name)
         # Losses on every test sample tell personal models apart, wherever they are kept.
         their_metrics, our_metrics = metrics(theirs), metrics(ours)
         assert their_metrics.keys() == our_metrics.keys(), name

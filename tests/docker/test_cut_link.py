@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from fedsub.engines.simulation import train_method
-from fedsub.testing.without_keys import without_keys
+from fedsub.testing.as_in_one_process import as_in_one_process
 from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
@@ -193,7 +193,7 @@ def test_nothing_is_lost(outcome: Outcome, undisturbed: Path) -> None:
 
     with RunDatabase(undisturbed / "state.db") as database, RunDatabase(outcome.database) as cut:
         expected, server = database.load()[1], cut.load()[1]["server"]
-    assert_equal(without_keys(server), expected["server"])
+    assert_equal(as_in_one_process(server), expected["server"])
     for client in DEVICES:
         saved = outcome.saved(client)
         assert saved.round == rounds and saved.model is not None

@@ -12,7 +12,7 @@ from fedsub.deploy.components import superexec, supernode
 from fedsub.deploy.flower_process import flower_environment
 from fedsub.engines.rehearsal import EAGER, Rehearsal
 from fedsub.engines.simulation import train_method
-from fedsub.testing.without_keys import without_keys
+from fedsub.testing.as_in_one_process import as_in_one_process
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_server.rundb import RunDatabase
@@ -81,7 +81,7 @@ def test_it_takes_part_in_a_deployment(tmp_path: Path) -> None:
         train_method(config, method, people(), tmp_path / method, lambda round: None)
         with RunDatabase(folder / method / "state.db") as database:
             assert database.last_round() == ROUNDS
-            got, rows = without_keys(database.load()[1]["server"]), list(database.metrics())
+            got, rows = as_in_one_process(database.load()[1]["server"]), list(database.metrics())
         with RunDatabase(tmp_path / method / "state.db") as database:
             wanted = database.load()[1]["server"]
         found = {

@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from fedsub.testing.without_keys import without_keys
+from fedsub.testing.as_in_one_process import as_in_one_process
 from fedsub_client.loaded_model import load_model
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.patience import PATIENCE
 
 Deployment = Any  # of conftest.py
 
@@ -30,11 +29,8 @@ def metrics_of(database: Path) -> dict[Any, float]:
 
 
 def assert_equal(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Check that tensors are equal bit for bit.
-
-    In one process no node has a key, and nobody fails, which is remembered for some rounds.
-    """
-    ours = {n: t for n, t in without_keys(ours).items() if not n.startswith(PATIENCE)}
+    """Check that tensors are equal bit for bit, whatever keys there are and who was late."""
+    ours = as_in_one_process(ours)
     assert ours.keys() == theirs.keys()
     for name, tensor in theirs.items():
         assert torch.equal(ours[name], tensor), name
