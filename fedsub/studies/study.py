@@ -141,7 +141,8 @@ class Task:
 
 def shown(value: object) -> str:
     """Return a value as people know it: of a federation's path the folder's name."""
-    return Path(value).name if isinstance(value, str) and "/" in value else str(value)
+    # Not every slash is a path's: a capacity may be 1/4.
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else str(value)
 
 
 def name_of(cell: Cell) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -18,8 +18,8 @@ from fedsub_core.methods.framp import DESCRIPTOR, WANTED
 from fedsub_core.methods.prototypes import PROTOTYPES
 from fedsub_core.models.model import Params
 from fedsub_core.seeds import generator
-from fedsub_core.training import Term, Turn
-from fedsub_core.training.objectives import Forward
+from fedsub_core.training import Turn
+from fedsub_core.training.objectives import Forward, OfPrototypes
 from fedsub_core.wire.bundles import Floats
 
 
@@ -67,32 +67,17 @@ def descriptor(data: Stack, i: int, size: int, seed: int) -> Tensor:
     return mean.float()
 
 
-@dataclass(frozen=True, eq=False)
-class ClassMeanPull(Term):
+class ClassMeanPull(OfPrototypes):
     """Pulls each class's mean embedding in a batch to its prototype.
 
     ``weight * sum_c mean((mean_{x of c} h(x) - prototype_c)**2)`` over the classes of the batch
     that have a prototype; the inner mean is over the embedding's numbers. FRAMP, eq. 4.
-
-    Parameters
-    ----------
-    prototypes : [clients, classes, d]
-    held : bool [clients, classes], which prototypes there are.
-    weight : >= 0.
     """
-
-    prototypes: Tensor
-    held: Tensor
-    weight: float
 
     @property
     def active(self) -> bool:
-        """Whether it pulls anybody."""
-        return self.weight != 0 and bool(self.held.any())
-
-    def stacked(self) -> Params:
-        """Return prototypes and which there are."""
-        return {"prototypes": self.prototypes, "held": self.held}
+        """Whether it pulls anybody: with nobody's prototype, the kernels train."""
+        return super().active and bool(self.held.any())
 
     def loss(self, forward: Forward, own: Params) -> Tensor:
         """See :class:`Term`."""

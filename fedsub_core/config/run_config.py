@@ -69,8 +69,9 @@ class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, _
 
     capacity: str = text(
         "1",
-        "share of the encoder that simulated devices compute, in (0, 1]: one for all; 0.25,0.5,1, "
-        "which clients take in turn; or client=share, all others 1. A real device says its own",
+        "share of the model or encoder that simulated devices hold, in (0, 1]: one for all; "
+        "1/4,1/2,1, which clients take in turn; or client=share, all others 1. A real device says "
+        "its own",
     )
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)

@@ -199,12 +199,8 @@ class Masked(Term):
 
 
 @dataclass(frozen=True, eq=False)
-class PrototypePull(Term):
-    """Pulls embeddings to their class's prototype: ``weight * mean((h(x) - prototype_y)**2)``.
-
-    The mean is over the batch and the embedding's d numbers; samples of a class without a prototype
-    count 0 in it. Source: Tan et al., FedProto, AAAI 2022, eq. 6, with the mean squared error of
-    its authors' code.
+class OfPrototypes(Term):
+    """A term that pulls to prototypes of classes.
 
     Parameters
     ----------
@@ -222,14 +218,23 @@ class PrototypePull(Term):
         """Whether it pulls."""
         return self.weight != 0
 
+    def stacked(self) -> Params:
+        """Return prototypes and which there are."""
+        return {"prototypes": self.prototypes, "held": self.held}
+
+
+class PrototypePull(OfPrototypes):
+    """Pulls embeddings to their class's prototype: ``weight * mean((h(x) - prototype_y)**2)``.
+
+    The mean is over the batch and the embedding's d numbers; samples of a class without a prototype
+    count 0 in it. Source: Tan et al., FedProto, AAAI 2022, eq. 6, with the mean squared error of
+    its authors' code.
+    """
+
     @property
     def written_out(self) -> bool:
         """It is."""
         return True
-
-    def stacked(self) -> Params:
-        """Return prototypes and which there are."""
-        return {"prototypes": self.prototypes, "held": self.held}
 
     def loss(self, forward: Forward, own: Params) -> Tensor:
         """See :class:`Term`."""

@@ -53,16 +53,8 @@ def compose_upload(
 ) -> Unwritten:
     """Return an upload; a device's `reference` becomes that of this round."""
     differences = encoding.delta and reference is not None
-    header = pb.Bundle(
-        schema_version=SCHEMA_VERSION,
-        client_id=address.client,
-        round=address.round,
-        examples=bundle.examples,
-        version=bundle.version,
-        numbers=encoding.numbers.upper(),
-        differences=differences,
-        reference=reference.round if differences and reference is not None else 0,
-    )
+    begun = reference.round if differences and reference is not None else 0
+    header = _header(bundle, address, encoding, differences, begun)
     tensors = encode_tensors(bundle, sends, encoding, reference, remember=True)
     if reference is not None:
         reference.round = address.round
@@ -98,7 +90,20 @@ def compose_download(
         difference.
     """
     differences = encoding.delta and reference is not None and reference.round > 0
-    header = pb.Bundle(
+    begun = reference.round if reference is not None else 0
+    header = _header(bundle, address, encoding, differences, begun)
+    if differences and reference is not None:
+        tensors = encode_tensors(bundle, receives, encoding, reference)
+    elif tensors is None:
+        tensors = encode_tensors(bundle, receives, encoding)
+    return Unwritten(header, tensors, encoding.zstd)
+
+
+def _header(
+    bundle: Bundle, address: Address, encoding: Encoding, differences: bool, reference: int
+) -> pb.Bundle:
+    """Return a message but for its tensors; `reference` is the round of what they differ from."""
+    return pb.Bundle(
         schema_version=SCHEMA_VERSION,
         client_id=address.client,
         round=address.round,
@@ -106,13 +111,8 @@ def compose_download(
         version=bundle.version,
         numbers=encoding.numbers.upper(),
         differences=differences,
-        reference=reference.round if reference is not None else 0,
+        reference=reference,
     )
-    if differences and reference is not None:
-        tensors = encode_tensors(bundle, receives, encoding, reference)
-    elif tensors is None:
-        tensors = encode_tensors(bundle, receives, encoding)
-    return Unwritten(header, tensors, encoding.zstd)
 
 
 def decode_upload(data: bytes | Unwritten, envelope: Envelope) -> Bundle:

@@ -26,11 +26,14 @@ def message_bytes(content: Content, payload: int) -> int:
 def _bytes_around(content: Content) -> int:
     # What is asked for and told decides, not who came first in this process or in which round:
     # a run that resumes must count as one that never stopped.
+    # Lists and texts count by their length: one device's long ones are not everybody's.
     record = content.get(TURN)
     told = dict(record) if isinstance(record, ConfigRecord) else {}
-    lengths = tuple(len(value) for value in told.values() if isinstance(value, str | bytes))
-    others = ((name, tuple(content[name])) for name in sorted(content) if name != PAYLOAD)
-    kind = (*others, lengths)
+    kind = tuple(
+        (name, tuple((key, _length(value)) for key, value in content[name].items()))
+        for name in sorted(content)
+        if name != PAYLOAD
+    )
     if kind not in _AROUND:
         small = write({**content, PAYLOAD: pack(b"x")})
         if told:
@@ -43,3 +46,7 @@ def _bytes_around(content: Content) -> int:
             _AROUND.clear()
         _AROUND[kind] = size
     return _AROUND[kind]
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, str | bytes | list) else 0
