@@ -111,12 +111,13 @@ class Verbs(ServerHalf, Strategy):
         self._demand_quorum(server_round, len(uploads))
         turn, before = self.turn(server_round), self.state
         uploads = dict(sorted(uploads.items()))
-        self.state, rows = self.aggregate(before, uploads, turn)
         placed, sent = (
             {client: self.placed(before, client, bundles[client], turn) for client in uploads}
             for bundles in (uploads, self.delivered)
         )
+        # First, for a method may change its state in place.
         self._undoing.note(before, placed, sent, self.transport.sends)
+        self.state, rows = self.aggregate(before, uploads, turn)
         self._rows += rows
         return None, None
 

@@ -8,6 +8,8 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
 
 from fedsub.testing import battery
 from fedsub.testing.hostile_tests import EVIL, SIX, HostileTests, infect, others_f1, reversed_by
@@ -103,3 +105,15 @@ def test_samples_beyond_those_of_the_handshake_count_as_the_middle(run_method: R
     said = {c: run.strategy.population.facts(c).examples for c in examples}
     assert examples[EVIL] == int(np.median(list(said.values()))) > said[EVIL]
     assert all(examples[c] == said[c] for c in said if c != EVIL)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedsub", "fedsub-gated", "fedsub-ridge"])
+def test_what_a_round_may_go_back_to_is_the_state_before_it(
+    name: str, run_method: RunMethod
+) -> None:
+    """FedSub's aggregation changes its cache in place."""
+    run = run_method(name)
+    for done, before in zip(run.strategy._undoing._done, [None, *run.states[:-1]], strict=True):
+        assert before is None or done.state.keys() == before.keys()
+        for key, tensor in (before or {}).items():
+            assert torch.equal(done.state[key], tensor), key
