@@ -73,6 +73,13 @@ def test_bars_are_for_terminals_that_can_move_them(
     os.close(outer)
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that does not find this `fedsub`, whatever environment the tests are called in."""
+    monkeypatch.setenv("PATH", os.defpath)
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_an_interrupted_run_goes_on_by_the_line_that_it_ends_with(town_folder: Path) -> None:
     options = "--rounds 150 --beside= --method local --no-report --checkpoint-seconds 0.1"
     command = [FEDSUB, "run", "--data", str(town_folder), *options.split()]
@@ -94,6 +101,7 @@ def test_an_interrupted_run_goes_on_by_the_line_that_it_ends_with(town_folder: P
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("elsewhere")
 def test_an_interrupted_study_goes_on_by_the_line_that_it_ends_with(town_folder: Path) -> None:
     file, out = town_folder.parent / "two runs.toml", town_folder.parent / "out"
     file.write_text(STUDY.format(data=town_folder))
