@@ -18,11 +18,12 @@ from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
 from fedsub_core.methods.fedsub_ridge import GRAM, SHIFTS
+from fedsub_core.methods.framp import DESCRIPTOR
 from fedsub_core.methods.prototypes import COUNTS
 from fedsub_core.wire.bundles import Bundle, FloatArray, Floats, Part
 
 #: What is no model among the tensors of uploads.
-NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS, SHIFTS)
+NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS, SHIFTS, DESCRIPTOR)
 #: The largest number that passes the codec's check, and the most samples that do.
 LARGE, MANY = 1e5, 2**48 - 1
 #: By how much the update that learnt a backdoor grows.
@@ -62,11 +63,19 @@ def changed(scene: Scene, change: Change, upload: Bundle | None = None) -> Bundl
         if not isinstance(part, Floats) or not _is_model(name):
             tensors[name] = part
             continue
-        before = scene.received.tensors.get(name)
-        start = before.values if isinstance(before, Floats) and before.at.everywhere else None
+        start = _start(part, scene.received.tensors.get(name))
         values = np.clip(change(name, part.values, start), -1e6, 1e6)
         tensors[name] = replace(part, values=values.astype(np.float32))
     return replace(upload, tensors=tensors)
+
+
+def _start(part: Floats, before: Part | None) -> FloatArray | None:
+    """Return what was sent of a part's numbers; None where that is not known of all."""
+    if not isinstance(before, Floats):
+        return None
+    if before.at == part.at:
+        return before.values
+    return part.at.take(before.values) if before.at.everywhere else None
 
 
 def boosted(update: float, rows: float, upload: Bundle | None = None) -> Attack:
