@@ -8,7 +8,6 @@ parameters and other buffers, is the module's own: the same for everybody, neith
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from fedsub_core.models.coupling.groups import unit_groups
 from fedsub_core.models.drawing import Builder, drawing, drawn
 from fedsub_core.models.layers import Linear
 from fedsub_core.models.model import Model, Params, Pass
+from fedsub_core.models.module_copies import Copies
 from fedsub_core.models.module_layers import module_layers
 from fedsub_core.models.narrowing import Narrowed, narrowed, retraced
 from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
@@ -58,8 +58,13 @@ class TorchModel(Model):
     trace: Trace
     input_shape: Shape
     norm: str = AVERAGED
-    _copies: threading.local = field(default_factory=threading.local, repr=False)
+    _copies: Copies = field(default=None, repr=False)  # type: ignore[assignment]
     _narrow: dict[Any, TorchModel] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self._copies is None:
+            watched = "" if self.trace.last is None else self.trace.last.name
+            object.__setattr__(self, "_copies", Copies(self.module, watched))
 
     @classmethod
     def of(
@@ -210,7 +215,7 @@ class TorchModel(Model):
 
     def forward(self, params: Params, x: Tensor) -> Tensor:
         """Return logits ``[clients, samples, classes]`` of ``x [clients, samples, *features]``."""
-        module = self._copy(x.device, training=False)
+        module = self._copies.at(x.device, training=False)
         each = [self._call(module, own, x[i]) for i, own in enumerate(_each(params))]
         return torch.stack(each)
 
@@ -219,7 +224,7 @@ class TorchModel(Model):
 
         `by` sees each function that the module calls, with the very tensors of `own`.
         """
-        module = self._copy(x.device, training=False)
+        module = self._copies.at(x.device, training=False)
         with by:
             return self._call(module, own, x)
 
@@ -231,15 +236,15 @@ class TorchModel(Model):
         seeds: Sequence[int] = (),
     ) -> Pass:
         """Return a pass in training mode; statistics of norms in `params` move in place."""
-        module = self._copy(x.device, training=True, only=only)
+        module = self._copies.at(x.device, training=True, only=only)
         logits, seen = [], []
         for i, own in enumerate(_each(params)):
             seed = seeds[i] if seeds else 0
             with drawing(seed, x.device) if self.trace.draws else nullcontext():
                 logits.append(self._call(module, own, x[i]))
-            seen.append(self._copies.seen)
-        embedding = torch.stack(seen) if self.trace.last else x
-        return Pass((torch.stack(logits),), embedding)
+            if self._copies.seen is not None:
+                seen.append(self._copies.seen)
+        return Pass((torch.stack(logits),), torch.stack(seen) if seen else x)
 
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return the module without its last Linear layer, and that layer.
@@ -277,7 +282,7 @@ class TorchModel(Model):
         if self.norm != STATIC:
             return {}
         found = {name: params[name].clone() for name in self._statistics}
-        module = self._copy(data.x.device, training=False)
+        module = self._copies.at(data.x.device, training=False)
         norms: list[Any] = [module.get_submodule(name) for name in batch_norms(self.module)]
         before = [norm.momentum for norm in norms]
         for norm in norms:
@@ -311,36 +316,6 @@ class TorchModel(Model):
         for name in self.tensor_shapes:
             own[name].copy_(params[name])
         return module
-
-    def _copy(
-        self, device: torch.device, training: bool, only: Collection[str] | None = None
-    ) -> nn.Module:
-        """Return this thread's copy of the module, in a mode; frozen norms do not move."""
-        copies = self._copies
-        mode = device, training, None if only is None else frozenset(only)
-        if not hasattr(copies, "module"):
-            copies.module, copies.mode, copies.seen = copy.deepcopy(self.module), None, None
-            if self.trace.last is not None:
-                layer = copies.module.get_submodule(self.trace.last.name)
-                layer.register_forward_pre_hook(_Keep(copies))
-        if copies.mode != mode:
-            copies.module.to(device).train(training)
-            if training and only is not None:
-                for name in batch_norms(self.module):
-                    copies.module.get_submodule(name).train(name in only)
-            copies.mode = mode
-        module: nn.Module = copies.module
-        return module
-
-
-class _Keep:
-    """Keeps what a layer sees."""
-
-    def __init__(self, copies: threading.local) -> None:
-        self.copies = copies
-
-    def __call__(self, module: nn.Module, args: tuple[Tensor, ...]) -> None:
-        self.copies.seen = args[0]
 
 
 def _each(params: Params) -> list[Params]:
