@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,11 @@ COMMAND = "fedsub methods --markdown > docs/methods.md"
 
 def test_the_page_is_what_the_cards_say() -> None:
     # Compared by hand: pytest's own account of two long texts that differ takes minutes.
-    if PAGE.read_text("utf-8") != markdown(METHODS.values()):
-        pytest.fail(f"docs/methods.md is not what the cards say; renew it: {COMMAND}")
+    page, cards = PAGE.read_text("utf-8"), markdown(METHODS.values())
+    if page != cards:
+        differing = unified_diff(page.splitlines(), cards.splitlines(), "page", "cards", n=0)
+        told = "\n".join(islice(differing, 20))
+        pytest.fail(f"docs/methods.md is not what the cards say; renew it: {COMMAND}\n{told}")
 
 
 def test_the_page_names_the_command_that_renews_it() -> None:
