@@ -54,6 +54,14 @@ class Pair:
             return ""
         return self.first if self.low > 0 else self.second
 
+    def verdict(self, method: str) -> str:
+        """Return in words what the interval says of one of the two methods."""
+        if not self.judged:
+            return "too few people to say"
+        if not self.better:
+            return "no difference shown"
+        return "better" if self.better == method else "worse"
+
 
 def band(grid: Grid) -> tuple[Floats, Floats]:
     """Return low and high [rounds] of the 95 % interval of the mean (Student t); nan without."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from urllib.parse import quote
 
-from fedsub.report.comparing import FEWEST, RESAMPLES, Pair
+from fedsub.report.comparing import FEWEST, LOCAL, RESAMPLES, Pair
 from fedsub.report.frame import Frame
 from fedsub.report.page_style import STYLE
 from fedsub.report.protocol import Fact
@@ -14,6 +15,9 @@ from fedsub.report.rows import Rows
 from fedsub.report.svg import Drawn
 from fedsub_data.inspection.html import document, table
 from fedsub_server.remarks import remarks
+
+#: Folders beside the page.
+FIGURES, TABLES = "figures", "tables"
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,17 @@ class Section:
     facts: Sequence[Fact] = ()
 
 
-def page(title: str, lead: Sequence[str], sections: Iterable[Section], again: int | None) -> str:
-    """Return the page as HTML; with `again`, it loads itself anew after so many seconds."""
+def page(
+    title: str,
+    lead: Sequence[str],
+    sections: Iterable[Section],
+    again: int | None,
+    tables: Iterable[str] = (),
+) -> str:
+    """Return the page as HTML; with `again`, it loads itself anew after so many seconds.
+
+    `tables` are the names of the CSV files beside it.
+    """
     kept = [s for s in sections if s.tables or s.figures or s.facts or s.texts]
     links = "".join(f'<li><a href="#{s.key}">{escape(s.heading)}</a></li>' for s in kept)
     notes = [*lead]
@@ -43,6 +56,7 @@ def page(title: str, lead: Sequence[str], sections: Iterable[Section], again: in
         + f'<nav aria-label="Parts of this page"><ul>{links}</ul></nav>\n</header>\n'
         + '<main id="content" tabindex="-1">\n'
         + "\n".join(map(_section, kept))
+        + _files(tables)
         + "\n</main>"
     )
     head = f'<meta http-equiv="refresh" content="{again}">\n' if again is not None else ""
@@ -57,7 +71,8 @@ def _section(section: Section) -> str:
     if section.figures:
         parts.append('<div class="figures">')
         parts += [
-            f"<figure>\n<figcaption><h3>{escape(one.title)}</h3></figcaption>\n{one.svg}\n</figure>"
+            f"<figure>\n<figcaption><h3>{escape(one.title)}</h3></figcaption>\n{one.svg}\n"
+            f'<p class="file"><a href="{FIGURES}/{quote(one.name)}.png">PNG</a></p>\n</figure>'
             for one in section.figures
         ]
         parts.append("</div>")
@@ -67,6 +82,14 @@ def _section(section: Section) -> str:
     if section.facts:
         parts.append(table((), section.facts))
     return "\n".join([*parts, "</section>"])
+
+
+def _files(tables: Iterable[str]) -> str:
+    """Return links to the tables beside the page."""
+    links = ", ".join(
+        f'<a href="{TABLES}/{quote(name)}">{escape(name)}</a>' for name in sorted(tables)
+    )
+    return f'\n<p class="file">Numbers in full, as CSV: {links}</p>' if links else ""
 
 
 def _table(rows: Rows) -> str:
@@ -86,18 +109,35 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
     who = "1 person" if all_there == 1 else f"{all_there} people"
     of = "" if people == all_there else f"{people} of "
     said = [f"Macro F1, mean over {of}{who}: {scores}."]
-    shown = [
-        f"{pair.better} is better than {pair.second if pair.better == pair.first else pair.first} "
-        f"by {abs(pair.difference):.3f}"
-        for pair in pairs
-        if pair.better
-    ]
-    if shown:
-        said.append(f"The intervals show that {'; '.join(shown)}.")
-    elif any(pair.judged for pair in pairs):
-        said.append("No difference between methods is shown: every interval holds 0.")
+    said += _differences(pairs)
     said += [*remarks([t.summary for t in tested]), *frame.notes.warnings]
     return [text for text in (state, *said) if text]
+
+
+def _differences(pairs: Sequence[Pair]) -> list[str]:
+    """Return what intervals show: first of methods beside local training, then of the others."""
+    judged = [pair for pair in pairs if pair.judged]
+    alone = [pair for pair in judged if LOCAL in (pair.first, pair.second)]
+    others = [pair for pair in judged if pair not in alone and pair.better]
+    said = []
+    if alone:
+        each = []
+        for pair in alone:
+            name = pair.second if pair.first == LOCAL else pair.first
+            gain = pair.difference if name == pair.first else -pair.difference
+            each.append(f"{name} {round(gain, 3) + 0.0:+.3f} ({pair.verdict(name)})")
+        said.append(f"Against training alone: {', '.join(each)}.")
+    if others:
+        shown = [
+            f"{pair.better} is better than "
+            f"{pair.second if pair.better == pair.first else pair.first} "
+            f"by {abs(pair.difference):.3f}"
+            for pair in others
+        ]
+        said.append(f"The intervals show that {'; '.join(shown)}.")
+    elif judged and not any(pair.better for pair in judged):
+        said.append("No difference between methods is shown: every interval holds 0.")
+    return said
 
 
 def how_compared(pairs: Sequence[Pair]) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 STYLE = """\
-.top { max-width: 66rem; margin: 0 auto; padding: 2rem 1.25rem 0; }
-main { padding-top: 0; }
+.top { max-width: 84rem; margin: 0 auto; padding: 2rem 1.25rem 0; }
+main { max-width: 84rem; padding-top: 0; }
 main:focus { outline: none; }
 .skip { position: absolute; left: -999rem; }
 .skip:focus { position: static; display: inline-block; padding: 0.5rem 1.25rem; }
@@ -17,7 +17,8 @@ h3 { font-size: 1rem; margin: 0 0 0.4rem; overflow-wrap: anywhere; }
   gap: 1.75rem 2rem; margin: 1.25rem 0; align-items: start;
 }
 figure { margin: 0; min-width: 0; }
-figure svg { display: block; max-width: 100%; height: auto; }
+figure svg { display: block; width: 100%; max-width: 44rem; height: auto; }
+.file { color: var(--soft); font-size: 0.94rem; }
 caption { max-width: min(46rem, calc(100vw - 2.5rem)); }
 .numbers td:last-child { padding-right: 0.2rem; }
 .numbers td.words { white-space: normal; min-width: 11rem; vertical-align: top; }

@@ -7,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedsub.report import rows
-from fedsub.report.comparing import Pair, pairs
+from fedsub.report.comparing import Pair, gains, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import group_maps
 from fedsub.report.maps import person_class_maps, prediction_maps, score_maps
-from fedsub.report.page import Section, how_compared, lead, page
+from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page
 from fedsub.report.protocol import protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import Recovery, recoveries
@@ -22,7 +22,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder, write_whole
 
-REPORT_FILE, FIGURES, TABLES = "report.html", "figures", "tables"
+REPORT_FILE = "report.html"
 _MOST_PAIRS = 10
 _NAMED = 5  # people a row names; who else there is stands in a folded table
 
@@ -44,9 +44,10 @@ def write_report(folder: Path, again: int | None = None) -> tuple[Path, bool]:
     came = [one for trace in frame.traces for one in recoveries(trace)]
     parts = _sections(frame, config, compared, came)
     again = None if frame.finished else again
-    html = page(f"Run {folder.resolve().name}", lead(frame, compared), parts, again)
+    tables = csv_files(frame, compared, came)
+    html = page(f"Run {folder.resolve().name}", lead(frame, compared), parts, again, tables)
     figures = [figure for part in parts for figure in part.figures]
-    path = write_files(folder, html, figures, csv_files(frame, compared, came))
+    path = write_files(folder, html, figures, tables)
     return path, frame.finished
 
 
@@ -114,10 +115,17 @@ def _sections(
 
     return [
         Section(
+            "alone",
+            "Does it beat training alone?",
+            text(strip, STRIP_EXPLAINED),
+            [one for one in (rows.beats_local(compared, gains(frame)), local) if one],
+            [strip] if strip else [],
+            [all_local] if longer and all_local else [],
+        ),
+        Section(
             "methods",
             "Methods",
-            tables=[o for o in (rows.reached(frame), rows.by_capacity(frame), local, own) if o],
-            folded=[all_local] if longer and all_local else [],
+            tables=[o for o in (rows.reached(frame), rows.by_capacity(frame), own) if o],
         ),
         Section("cost", "What it costs", tables=[rows.costs(frame)]),
         Section(
@@ -136,8 +144,7 @@ def _sections(
         Section(
             "people",
             "People",
-            text(strip, STRIP_EXPLAINED),
-            figures=[one for one in (strip, scores.get("people")) if one],
+            figures=[scores["people"]] if "people" in scores else [],
             folded=[rows.people(frame)] if "people" in scores else [],
         ),
         Section(

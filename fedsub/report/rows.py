@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsub.report.comparing import LOCAL, Pair, differences
@@ -65,6 +65,38 @@ def by_capacity(frame: Frame) -> Rows | None:
         "Means over the people whose devices hold as much of the model, in the last evaluated round"
     )
     return Rows(caption, head, rows) if rows else None
+
+
+def beats_local(pairs: Sequence[Pair], gains: Mapping[str, Mapping[str, float]]) -> Rows | None:
+    """Return whether each method beats local training, by how much and for how many people.
+
+    Parameters
+    ----------
+    gains : of :func:`~fedsub.report.comparing.gains`.
+    """
+    rows = []
+    for name, each in gains.items():
+        (pair,) = (one for one in pairs if {one.first, one.second} == {name, LOCAL})
+        sign = 1 if pair.first == name else -1
+        ends = _NONE
+        if pair.judged and pair.low is not None and pair.high is not None:
+            low, high = sorted((sign * pair.low, sign * pair.high))
+            ends = f"{low:+.3f} to {high:+.3f}"
+        more, less = (sum(way * gain > 0 for gain in each.values()) for way in (1, -1))
+        rows.append(
+            (
+                name,
+                pair.verdict(name),
+                f"{round(sign * pair.difference, 3) + 0.0:+.3f}",
+                ends,
+                f"{more} of {len(each)}",
+                f"{less} of {len(each)}",
+            )
+        )
+    head = ("method", "against training alone", "macro F1", "95 % interval", "people who gain",
+            "who lose")  # fmt: skip
+    caption = "Macro F1 less that of training alone (`local`), mean over the same people"
+    return Rows(caption, head, rows, (1,)) if rows else None
 
 
 def against_local(frame: Frame, most: int | None = None) -> Rows | None:

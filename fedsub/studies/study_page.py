@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsub.report import rows
-from fedsub.report.comparing import LOCAL, Pair, pairs
+from fedsub.report.comparing import LOCAL, Pair, gains, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
@@ -78,7 +78,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     done += [("rows' own settings", "; ".join(said))] if said else []
     parts.append(Section("protocol", "How it was done", how_measured(study, runs), facts=done))
     about = study.about.replace("`", "")  # the file's are for Markdown
-    html = page(study.title, [text for text in (about, *leads) if text], parts, None)
+    html = page(study.title, [text for text in (about, *leads) if text], parts, None, files)
     return write_files(folder, html, [one for part in parts for one in part.figures], files)
 
 
@@ -150,6 +150,7 @@ def _part(
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]
     shown = [
         reached,
+        rows.beats_local(compared, gains(frame)),
         _costs(found, runs),
         rows.compared(with_best, best) if with_best else None,
         worse,

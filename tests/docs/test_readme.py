@@ -1,4 +1,4 @@
-"""README.md's commands, as they stand there: what they install, print and leave."""
+"""The commands of README.md and docs/running.md: what they install, print and leave."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from fedsub_core.data.card import read_card
 from fedsub_server.rundb import RunDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "README.md").read_text("utf-8")
+FIRST = (ROOT / "README.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "running.md").read_text("utf-8")
 (FLOWER,) = re.findall(r"^\.venv/bin/flwr (run .+)$", PAGE, re.MULTILINE)
 (LEFT,) = re.findall(r"`(pgrep [^`]+)` shows its process id, `kill PID`", PAGE)
 PEOPLE = 10
@@ -46,13 +47,21 @@ def test_make_flower_installs_what_flwr_run_needs() -> None:
     )
 
 
-def blocks() -> list[list[str]]:
-    """Return the page's command lines, a list for each code block."""
-    section = PAGE[PAGE.index("## Two commands") : PAGE.index("## What comes out")]
-    return [
-        [line for line in block.splitlines() if line and not line.lstrip().startswith("(")]
-        for block in re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    ]
+def lines(page: str, title: str, place: int = 0) -> list[str]:
+    """Return the lines of a code block below a page's title."""
+    (section,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    block = re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[place]
+    return [line for line in block.splitlines() if line]
+
+
+MAKE = lines(FIRST, "Start")
+USE = lines(FIRST, "Start", 2)
+OTHER = lines(PAGE, "On another federation")
+REAL = lines(PAGE, "On real devices")
+
+
+def test_the_first_page_is_short() -> None:
+    assert len(FIRST.splitlines()) <= 90 and max(map(len, FIRST.splitlines())) <= 140
 
 
 @pytest.fixture
@@ -76,10 +85,10 @@ def test_a_persons_model_is_used_as_the_page_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make_run = ["run", str(ROOT / "datasets/watch/run.toml")]
-    lines = [[*make_run, "--rounds", "1", "--method", "local", "--beside", "", "--no-report"]]
-    lines += [shlex.split(line, comments=True)[1:] for line in blocks()[1] if "fedsub " in line[:7]]
-    assert [line[0] for line in lines] == ["run", "data", "predict", "export"]
-    for line in lines:
+    typed = [[*make_run, "--rounds", "1", "--method", "local", "--beside", "", "--no-report"]]
+    typed += [shlex.split(line, comments=True)[1:] for line in USE if "fedsub " in line[:7]]
+    assert [line[0] for line in typed] == ["run", "data", "predict", "export"]
+    for line in typed:
         done = CliRunner().invoke(cli, line)
         assert done.exit_code == 0, (line, done.output, done.exception)
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 434
@@ -90,14 +99,14 @@ def test_a_persons_model_is_used_as_the_page_says(
 @pytest.mark.slow
 def test_the_pages_lines_do_what_they_say_one_after_another(checkout: Path) -> None:
     """Pasted as they stand, each after what stands above it, but for the suite and the studies."""
-    first, use, other, flower, real = blocks()
-    assert [line.split("#")[0].strip() for line in first] == ["make run", "make test"]
-    assert flower[0].startswith("make flower")
+    assert [line.split("#")[0].strip() for line in MAKE] == ["make run", "make test"]
+    prepared, *other = OTHER
+    assert prepared.split("#")[0].strip() == USE[1].split("#")[0].strip(), "said on both pages"
     (resume,) = (line for line in other if "<folder>" in line)
     ditto = "$(ls -d runs/people-ditto-*)"
     other = [line.replace("runs/<folder>", ditto) for line in other if "compare" not in line]
     assert resume not in other
-    script = "\n".join([first[0], *use, *other, *real])
+    script = "\n".join([MAKE[0], *USE, *other, *REAL])
     done = subprocess.run(
         ["bash", "-euxc", script], cwd=checkout, capture_output=True, text=True, timeout=900
     )

@@ -43,7 +43,10 @@ def checked(text: str) -> Page:
     """Return the parsed page after checking what holds of every page."""
     page = Page(text)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
-    outside = re.findall(r'(?:src|href|action)="(?!#|data:)[^"]*"|url\((?!#)|@import', text)
+    beside = r"(?:figures|tables)/[\w.%-]+\""
+    outside = re.findall(
+        rf'(?:src|href|action)="(?!#|data:|{beside})[^"]*"|url\((?!#)|@import', text
+    )
     assert outside == []
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert len(ids) == len(set(ids))

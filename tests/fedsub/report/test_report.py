@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.report.comparing import gains, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.group_maps import group_maps, shared_clusters
 from fedsub.report.reading import read_run
 from fedsub.report.report import remove_report, write_report
-from fedsub.report.rows import against_own
+from fedsub.report.rows import against_own, beats_local
 from fedsub_core.errors import RunError
 from fedsub_data.inspection.drawing import DOTS_PER_INCH
 
@@ -37,6 +38,9 @@ def read(folder: Path, again: int | None = None) -> Page:
     page = checked(path.read_text("utf-8"))
     drawn = [attrs["aria-labelledby"].split()[0] for attrs in page.all("svg")]
     assert {name.removesuffix("-title") for name in drawn} == figures(folder)
+    links = {attrs["href"] for attrs in page.all("a") if not attrs["href"].startswith("#")}
+    files = (*(folder / "figures").iterdir(), *(folder / "tables").iterdir())
+    assert links == {file.relative_to(folder).as_posix() for file in files}
     return page
 
 
@@ -76,6 +80,39 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in before} == before
     assert remove_report(folder) and not remove_report(folder)
     assert {path.name for path in folder.iterdir()} == {"run.toml", *scores}
+
+
+def test_the_page_says_first_whether_training_alone_is_beaten(tmp_path: Path) -> None:
+    scores = {
+        "local": lambda r, i: 0.4 + 0.05 * i,
+        "fedsub": lambda r, i: 0.5 + 0.05 * i,
+        "fedavg": lambda r, i: 0.4 + 0.05 * i - (0.2 if i else -0.1),
+        "ditto": lambda r, i: 0.4 + 0.05 * i + 0.1 * (-1) ** i,
+    }
+    people = tuple("abcdefgh")
+    page = read(make_run(tmp_path / "run", scores, people=people))
+    text = "\n".join(page.texts)
+    assert (
+        "Against training alone: fedsub +0.100 (better), fedavg -0.163 (worse), "
+        "ditto +0.000 (no difference shown)."
+    ) in text
+    headings = [text for text in page.texts if text in ("Does it beat training alone?", "Methods")]
+    # Twice each: in the list of parts, and above its part.
+    assert headings == ["Does it beat training alone?", "Methods"] * 2
+    frame = read_run(tmp_path / "run")
+    found = beats_local(pairs(frame), gains(frame))
+    assert found is not None
+    cells = {row[0]: row[1:] for row in found.rows}
+    assert cells["fedsub"] == ("better", "+0.100", "+0.100 to +0.100", "8 of 8", "0 of 8")
+    assert cells["fedavg"][:2] == ("worse", "-0.163") and cells["fedavg"][3:] == (
+        "1 of 8",
+        "7 of 8",
+    )
+    assert cells["ditto"][0] == "no difference shown"
+    few = read_run(make_run(tmp_path / "few", scores))
+    found = beats_local(pairs(few), gains(few))
+    assert found is not None and {row[1] for row in found.rows} == {"too few people to say"}
+    assert {row[3] for row in found.rows} == {"–"}, "an interval over four people says nothing"
 
 
 def test_colours_of_clusters_stay_where_their_first_person_does() -> None:
