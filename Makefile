@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One thread per process and core: OpenMP teams fight over few cores.
 export OMP_NUM_THREADS = 1
 
-.PHONY: run flower test test-slow lint clean
+.PHONY: run flower test test-slow site lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -19,6 +19,11 @@ test: $(VENV)/dev.installed
 
 test-slow: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m slow -v -n 2 --dist loadfile --no-loadscope-reorder --durations=40
+
+# The documents as a site, in the folder site/.
+site: $(VENV)/site.installed
+	rm -rf site
+	$(BIN)/python docs/site.py --out site
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .

@@ -206,11 +206,11 @@ CARD = MethodCard(
     choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "
     "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
     "and a common model; devices must afford to train several models.",
-    privacy="The server sees what FedSub shows, with score=samples how many samples of each class "
-    "a person has (score=one tells nothing), how much each class uses each unit, what weights the "
-    "person gives its experts, and for the gate sums over the samples held back for each expert: "
-    "what it explains, and how likely their labels are. Other devices see means over many at "
-    "first, later rows fused from the people in their clusters; the output row of a class that one "
+    privacy="The server sees what FedSub shows, how much each class uses each unit, and what "
+    "weights the person gives its experts. With score=samples it sees how many samples of each "
+    "class a person has; score=one tells nothing. For the gate it sees sums over the samples held "
+    "back for each expert: what it explains, and how likely their labels are. Other devices see "
+    "means over many at first, later rows fused from the people in their clusters; the output row of a class that one "
     "person alone holds, or alone in a cluster gives, reaches them as that person sent it.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "

@@ -1,0 +1,173 @@
+"""Build the documents as a site: `make site`, or `python docs/site.py --out site`.
+
+Its pages are the Markdown files of the project, as they are read in a checkout, and pages on
+commands, options and Python names that are written from the code. A page that another one names in
+backticks becomes a link. Nothing is asked of another host, neither here nor by a reader's browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import tomli_w
+
+from fedsub.cli import cli
+from fedsub.report.methods import default, markdown_table, meaning
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.options import describe
+from fedsub_core.version import VERSION
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Part of the site, page's title, file of the project or name of a page that is written here.
+PAGES = (
+    ("Start", "Start", "README.md"),
+    ("Start", "Runs", "docs/running.md"),
+    ("Start", "Which method?", "docs/which-method.md"),
+    ("Yours", "Your data", "docs/data.md"),
+    ("Yours", "Your model", "docs/models.md"),
+    ("Yours", "Your method", "CONTRIBUTING.md"),
+    ("Results", "Studies", "studies/README.md"),
+    ("Results", "Benchmarks", "benchmarks/README.md"),
+    ("Deploy", "Deployment", "docs/deployment.md"),
+    ("Deploy", "Containers", "docker/README.md"),
+    ("Deploy", "Privacy", "docs/privacy.md"),
+    ("Deploy", "Security", "SECURITY.md"),
+    ("Reference", "Methods", "docs/methods.md"),
+    ("Reference", "Commands", "commands"),
+    ("Reference", "Options of a run", "options"),
+    ("Reference", "Wire format", "docs/wire-format.md"),
+    ("Reference", "Glossary", "docs/glossary.md"),
+    ("Reference", "Changes", "CHANGELOG.md"),
+)
+#: Columns of a command's help.
+WIDTH = 100
+
+
+def page_name(source: str) -> str:
+    """Return the file name of a page in the site: ``data.md`` of ``docs/data.md``."""
+    if source == "README.md":
+        return "index.md"
+    path = Path(source)
+    named = path.parent.name if path.name == "README.md" else path.stem
+    return f"{named.lower()}.md"
+
+
+def linked(text: str, source: str) -> str:
+    """Return a page's text with links to the site's pages where it names their files."""
+    names = {one: page_name(one) for _, _, one in PAGES if one.endswith(".md")}
+    here = Path(source).parent
+
+    def of_link(found: re.Match[str]) -> str:
+        target = (ROOT / here / found[2]).resolve()
+        known = target.is_relative_to(ROOT) and target.relative_to(ROOT).as_posix()
+        if known in names:
+            return f"[{found[1]}]({names[known]}{found[3] or ''})"
+        return found[1] if known and not known.startswith("docs/images/") else found[0]
+
+    def of_code(found: re.Match[str]) -> str:
+        name = names.get(found[1]) or names.get((here / found[1]).as_posix())
+        return f"[`{found[1]}`]({name})" if name and name != page_name(source) else found[0]
+
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    for place in range(0, len(parts), 2):
+        part = re.sub(r"(?<!!)\[([^\]]+)\]\(([\w./-]+)(#[\w-]*)?\)", of_link, parts[place])
+        parts[place] = re.sub(r"(?<!\[)`([\w./-]+\.md)`(?!\])", of_code, part)
+    # In the site images lie beside the pages.
+    return "".join(parts).replace("](docs/images/", "](images/")
+
+
+def commands() -> str:
+    """Return the page of all commands, as their helps have them."""
+    lines = ["# Commands", ""]
+    for name, command in _commands(cli, "fedsub"):
+        context = click.Context(command, info_name=name, max_content_width=WIDTH)
+        context.terminal_width = WIDTH
+        lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
+    return "\n".join(lines)
+
+
+def _commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    for key, inner in sorted(getattr(command, "commands", {}).items()):
+        yield from _commands(inner, f"{name} {key}")
+
+
+def options() -> str:
+    """Return the page of a run's options, with what each takes when it is not given."""
+    rows = [
+        (f"`{one.key}`", f"`{default(one)}`", meaning(one), "" if one.type is str else one.expected)
+        for one in describe(RunConfig)
+    ]
+    return "\n".join(
+        [
+            "# Options of a run",
+            "",
+            "In `run.toml`, as `--set KEY=VALUE`, or as `--KEY VALUE`. A method's own options "
+            "have its name in front: `--set fedsub.fusion=avg` ([methods](methods.md)).",
+            "",
+            *markdown_table(("option", "default", "meaning", "values"), rows),
+            "",
+        ]
+    )
+
+
+def write_sources(folder: Path) -> None:
+    """Write what Zensical builds: its settings, and all pages as Markdown."""
+    pages = folder / "pages"
+    pages.mkdir()
+    written = {"commands": commands, "options": options}
+    nav: dict[str, list[dict[str, str]]] = {}
+    for part, title, source in PAGES:
+        text = (
+            written[source]()
+            if source in written
+            else linked((ROOT / source).read_text("utf-8"), source)
+        )
+        (pages / page_name(source)).write_text(text, "utf-8")
+        nav.setdefault(part, []).append({title: page_name(source)})
+    shutil.copytree(ROOT / "docs" / "images", pages / "images")
+    theme = {
+        "font": False,  # else readers' browsers ask another host for letters
+        "features": ["navigation.sections", "navigation.top", "content.code.copy", "toc.follow"],
+        "palette": [
+            {"media": "(prefers-color-scheme: light)", "scheme": "default"},
+            {"media": "(prefers-color-scheme: dark)", "scheme": "slate"},
+        ],
+    }
+    settings = {
+        "site_name": f"FedSub {VERSION}",
+        "site_description": "Personalised federated learning for phones and wearables",
+        "docs_dir": "pages",
+        "site_dir": "site",
+        "use_directory_urls": False,
+        "nav": [{part: entries} for part, entries in nav.items()],
+        "theme": theme,
+    }
+    (folder / "zensical.toml").write_text(tomli_w.dumps({"project": settings}), "utf-8")
+
+
+def build(out: Path) -> None:
+    """Write the site into a folder that is not there yet; a page that leads nowhere stops it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_sources(folder)
+        zensical = Path(sys.executable).with_name("zensical")
+        command = [str(zensical), "build", "--strict", "-f", str(folder / "zensical.toml")]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{done.stdout}{done.stderr}")
+        shutil.copytree(folder / "site", out)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("site"), help="a folder to write")
+    build(parser.parse_args().out)

@@ -1,0 +1,86 @@
+"""The documents as a site: all pages are there, links lead somewhere, nobody else is asked."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = runpy.run_path(str(ROOT / "docs" / "site.py"))
+
+
+class Names(HTMLParser):
+    """The ids of a page, where its links lead, and what a browser asks for to show it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.asked: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = {name: value or "" for name, value in attrs}
+        self.ids.add(named.get("id", ""))
+        if tag == "a":
+            self.links.append(named.get("href", ""))
+        elif tag == "link":
+            self.asked.append(named["href"])
+        self.asked.append(named.get("src", ""))
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Names]:
+    folder = tmp_path_factory.mktemp("site") / "site"
+    SITE["build"](folder)
+    return {path: Names(path.read_text("utf-8")) for path in folder.glob("*.html")}
+
+
+def test_every_document_is_a_page(pages: dict[Path, Names]) -> None:
+    sources: list[str] = [source for _, _, source in SITE["PAGES"]]
+    documents = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")}
+    assert documents <= set(sources)
+    built = {Path(SITE["page_name"](source)).stem for source in sources}
+    assert {path.stem for path in pages} == built | {"404"} and len(built) == len(sources)
+
+
+def test_links_lead_somewhere_and_no_other_host_is_asked(pages: dict[Path, Names]) -> None:
+    lost = []
+    for path, page in pages.items():
+        if path.stem == "404":  # its links begin at the host's root
+            continue
+        for link in (*page.links, *page.asked):
+            if link.startswith(("https://", "http://")):
+                assert link in page.links and link not in page.asked, f"{path.name} asks {link}"
+                continue
+            file, mark = urldefrag(unquote(link))
+            target = (path.parent / file).resolve() if file else path
+            known = not mark or target not in pages or mark in pages[target].ids
+            if not target.exists() or not known:
+                lost.append((path.name, link))
+    assert not lost
+    for path in next(iter(pages)).parent.rglob("*.css"):
+        assert not re.search(r"url\(['\"]?https?:", path.read_text("utf-8")), path
+
+
+def test_files_that_pages_name_are_links(pages: dict[Path, Names]) -> None:
+    linked: Any = SITE["linked"]
+    assert linked("see `docs/data.md`", "README.md") == "see [`docs/data.md`](data.md)"
+    assert linked("[a](../docker/README.md#x)", "docs/data.md") == "[a](docker.md#x)"
+    assert linked("[a](../setup.py)", "docs/data.md") == "a", "the site has no code"
+    code = "```\n`docs/data.md`\n```\n"
+    assert linked(code, "README.md") == code
+    links = {path.stem: page.links for path, page in pages.items()}
+    assert "studies.html" in links["which-method"] and "data.html" in links["index"]
+
+
+def test_commands_and_options_are_there(pages: dict[Path, Names]) -> None:
+    texts = {path.stem: path.read_text("utf-8") for path in pages}
+    assert "fedsub-deploy-local" in pages[next(p for p in pages if p.stem == "commands")].ids
+    assert "round-timeout" in texts["options"] and "--upload-encoding" in texts["commands"]
