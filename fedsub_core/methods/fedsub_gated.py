@@ -210,8 +210,9 @@ CARD = MethodCard(
     "weights the person gives its experts. With score=samples it sees how many samples of each "
     "class a person has; score=one tells nothing. For the gate it sees sums over the samples held "
     "back for each expert: what it explains, and how likely their labels are. Other devices see "
-    "means over many at first, later rows fused from the people in their clusters; the output row of a class that one "
-    "person alone holds, or alone in a cluster gives, reaches them as that person sent it.",
+    "means over many at first, later rows fused from the people in their clusters; the output row "
+    "of a class that one person alone holds, or alone in a cluster gives, reaches them as that "
+    "person sent it.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
