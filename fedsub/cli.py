@@ -15,6 +15,8 @@ from fedsub.commands.compare import compare
 from fedsub.commands.data import data
 from fedsub.commands.deploy import deploy
 from fedsub.commands.device import export, predict
+from fedsub.commands.doctor import doctor
+from fedsub.commands.examples import add_examples
 from fedsub.commands.forget import forget
 from fedsub.commands.methods import methods
 from fedsub.commands.models import models
@@ -44,8 +46,10 @@ def cli() -> None:
     )
 
 
-for command in (run, compare, report, methods, models, new, data, deploy, forget, predict, export):
+for command in (run, compare, report, methods, models, new, data, deploy, forget, predict, export,
+                doctor):  # fmt: skip
     cli.add_command(command)
+add_examples(cli, "fedsub")
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ EXTRAS: Mapping[str, str] = {
     "click": "run",
     "cryptography": "run",
     "matplotlib": "run",
+    "packaging": "run",
     "rich": "run",
     "seglearn": "run",
     "neurokit2": "data",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,15 @@ from rich.console import Console
 from fedsub.commands.engines import check_engine, engine_options
 from fedsub.commands.going_on import told_how_to_go_on
 from fedsub.commands.progress import progress
+from fedsub.commands.sections import Sectioned
 from fedsub.commands.tracking import check_tracking, tracking
-from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.config.run_config import RunAsked, RunConfig, read_config
+from fedsub_core.config.settings import (
+    ModelSettings,
+    RoundSettings,
+    SplitSettings,
+    TrainingSettings,
+)
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import Option, describe, key_values
 
@@ -30,6 +37,36 @@ def _config_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+#: In which order the help lists options, and those that no class of settings declares.
+SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
+    "What is run": (RunAsked, ("set", "resume")),
+    "The model": (ModelSettings, ("capacity",)),
+    "Training on a device": (TrainingSettings, ()),
+    "Tested samples": (SplitSettings, ()),
+    "Rounds": (RoundSettings, ()),
+    "Devices that lie": (None, ("robust", "robust-share", "most-examples")),
+    "What travels": (None, ("upload-encoding", "download-encoding", "message-limit",
+                            "largest-number")),
+    "Where it computes, and what it writes": (None, (
+        "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
+        "report", "tensorboard", "mlflow")),
+}  # fmt: skip
+
+
+class _Run(Sectioned):
+    @property
+    def sections(self) -> dict[str, list[str]]:  # type: ignore[override]
+        """Each option once, in the first section that declares it."""
+        left = dict.fromkeys(option.key for option in describe(RunConfig))
+        found: dict[str, list[str]] = {}
+        for title, (settings, more) in SECTIONS.items():
+            declared = [option.key for option in describe(settings)] if settings else []
+            found[title] = [key for key in declared if key in left] + list(more)
+            for key in found[title]:
+                left.pop(key, None)
+        return found
+
+
 def _help(option: Option) -> str:
     return f"{option.doc} [default: {option.default if option.default != '' else 'none'}]"
 
@@ -38,7 +75,7 @@ def _metavar(option: Option) -> str:
     return "|".join(option.choices) if option.choices else option.type.__name__.upper()
 
 
-@click.command(short_help="Train methods on a federation and compare them.")
+@click.command(cls=_Run, short_help="Train methods on a federation and compare them.")
 @click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--resume",

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class RunAsked:
     """What is run."""
 
     data: str = text("watch", "a federation's folder, or 'watch' for the one built in")
@@ -60,7 +60,7 @@ class _Asked:
 
 # Options come in the order of these, the last one's first; those of this class at the end.
 @dataclass(frozen=True)
-class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, _Asked):
+class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, RunAsked):
     """Everything that decides a run, with the defaults of the journal version or ours.
 
     ``hyper`` maps the name of each method of the run to its hyperparameters; what is not given

@@ -1,0 +1,135 @@
+"""Three lines to copy, for the help of each command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+#: By command: lines as they are typed. Names such as `people` are the reader's own.
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "fedsub run": (
+        "fedsub run",
+        "fedsub run --data people --method fedsub-ridge --rounds 3",
+        "fedsub run --resume runs/people-ditto-20260101-120000 --rounds 60",
+    ),
+    "fedsub compare": (
+        "fedsub compare studies/quick.toml",
+        "fedsub compare studies/base.toml --data federations --only data=uci-har --seeds 0,1",
+        "fedsub compare studies/base.toml --data federations --row fedsub-ridge --jobs 1",
+    ),
+    "fedsub report": (
+        "fedsub report runs/people-ditto-20260101-120000",
+        "fedsub report runs/people-ditto-20260101-120000 --watch",
+        "fedsub report runs/quick --mlflow sqlite:///mlflow.db",
+    ),
+    "fedsub methods": (
+        "fedsub methods",
+        "fedsub methods fedsub-ridge",
+        "fedsub methods --markdown > methods.md",
+    ),
+    "fedsub models": (
+        "fedsub models",
+        "fedsub models resnet18 --input 3,32,32 --classes 10",
+        "fedsub models my_model.py:Recurrent --input 9,128",
+    ),
+    "fedsub new method": (
+        "fedsub new method mine",
+        "fedsub new method mine --out packages/mine",
+        "fedsub new method pulled-head",
+    ),
+    "fedsub data list": (
+        "fedsub data list",
+        "fedsub data show wisdm",
+        "fedsub data prepare watch --out people",
+    ),
+    "fedsub data show": (
+        "fedsub data show wisdm",
+        "fedsub data show wesad",
+        "fedsub data show dreamt",
+    ),
+    "fedsub data fetch": (
+        "fedsub data fetch wisdm",
+        "fedsub data fetch wisdm --accept-terms",
+        "fedsub data fetch wesad --accept-terms --to archives/wesad",
+    ),
+    "fedsub data prepare": (
+        "fedsub data prepare watch --out people",
+        "fedsub data prepare wisdm --source downloads/wisdm --out wisdm --set features=stats",
+        "fedsub data prepare wesad --source WESAD.zip --out wesad --workers 2",
+    ),
+    "fedsub data inspect": (
+        "fedsub data inspect people",
+        "fedsub data inspect people --out inspections/first",
+        "fedsub data inspect people --seed 1 --out inspections/second",
+    ),
+    "fedsub data partition": (
+        "fedsub data partition pooled --kind dirichlet --out clients --set alpha=0.3",
+        "fedsub data partition pooled --kind pathological --out clients",
+        "fedsub data partition people --kind natural --out same",
+    ),
+    "fedsub data evolve": (
+        "fedsub data evolve people --out people-dynamic",
+        "fedsub data evolve people --out people-dynamic --set clients=0.6 --set every=20",
+        "fedsub data evolve people --out people-dynamic --seed 1",
+    ),
+    "fedsub data statistics": (
+        "fedsub data statistics uci-har --out uci-har-stats",
+        "fedsub data statistics people --out people-stats",
+        "fedsub data statistics wisdm-raw --out wisdm-stats",
+    ),
+    "fedsub deploy local": (
+        "fedsub deploy local --set rounds=2",
+        "fedsub deploy local --clients 5 --data people --set method=fedavg --set rounds=3",
+        "fedsub deploy local run.toml --data people --out rehearsals",
+    ),
+    "fedsub deploy certificates": (
+        "fedsub deploy certificates --dir keys --name fl.example.org --name 127.0.0.1 --nodes 10",
+        "fedsub deploy certificates --dir keys --nodes 5",
+        "fedsub deploy certificates --dir keys --renew",
+    ),
+    "fedsub deploy key": (
+        "fedsub deploy key anna --dir keys",
+        "fedsub deploy key anna ben --dir keys",
+        "fedsub deploy key phone-17 --dir keys",
+    ),
+    "fedsub deploy app": (
+        "fedsub deploy app --out app",
+        "fedsub deploy app run.toml --out app --set rounds=100",
+        "fedsub deploy app --out app --set method=ditto --set folder=/var/lib/fedsub/run",
+    ),
+    "fedsub deploy defaults": (
+        "fedsub deploy defaults pyproject.toml",
+        "fedsub deploy defaults app/pyproject.toml",
+        "fedsub deploy defaults /srv/fedsub/app/pyproject.toml",
+    ),
+    "fedsub forget": (
+        "fedsub forget runs/people-fedsub-20260101-120000 anna",
+        "fedsub forget runs/people-fedsub-20260101-120000 anna --yes",
+        "fedsub forget /var/lib/fedsub/run phone-17",
+    ),
+    "fedsub predict": (
+        "fedsub predict --client anna --input new.npz",
+        "fedsub predict --client anna --input new.npz --output classes.csv",
+        "fedsub predict --state /var/lib/fedsub/state --input new.npz",
+    ),
+    "fedsub export": (
+        "fedsub export --client anna --format onnx --output anna.onnx",
+        "fedsub export --client anna --format torchscript --output anna.pt --force",
+        "fedsub export --state state/anna --format safetensors --output anna.safetensors",
+    ),
+    "fedsub doctor": (
+        "fedsub doctor",
+        "fedsub doctor --json",
+        "fedsub doctor && fedsub run",
+    ),
+}
+
+
+def add_examples(command: click.Command, path: str) -> None:
+    """Write its examples under the help of a command, and of all below it."""
+    if path in EXAMPLES:
+        # Click keeps the lines of a paragraph that begins with a backspace as they are.
+        command.epilog = "\b\n" + "\n".join(["Examples:", *(f"  {e}" for e in EXAMPLES[path])])
+    for name, inner in getattr(command, "commands", {}).items():
+        add_examples(inner, f"{path} {name}")
