@@ -22,6 +22,7 @@ import tomli_w
 from fedsub.cli import cli
 from fedsub.report.methods import default, markdown_table, meaning
 from fedsub_core.config.run_config import RunConfig
+from fedsub_core.extras import require
 from fedsub_core.options import describe
 from fedsub_core.version import VERSION
 
@@ -156,6 +157,7 @@ def write_sources(folder: Path) -> None:
 
 def build(out: Path) -> None:
     """Write the site into a folder that is not there yet; a page that leads nowhere stops it."""
+    require("the site", "zensical")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_sources(folder)

@@ -30,6 +30,7 @@ EXTRAS: Mapping[str, str] = {
     "ray": "ray",
     "dp_accounting": "privacy",
     "ot": "transport",
+    "zensical": "site",
     "tensorboard": "tensorboard",
     "pytest": "testing",
     "mlflow": "mlflow",
