@@ -1,6 +1,6 @@
 """One device that answers in the last moment, for ever: what each round of a deployment takes.
 
-    python benchmarks/late.py [--rounds 16] [--clients 4] [--seconds 22] [--timeout 25]
+    python benchmarks/late.py [--rounds 16] [--clients 4] [--seconds 22] [--timeout 25] [--only now]
 
 Real deployments on loopback (`fedsub deploy local`), FedAvg. One device's answer comes so many
 seconds after a round has begun, as long as that is in time; the others answer at once. "Before" is
@@ -27,11 +27,11 @@ from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_server.rundb import RunDatabase
 
-TINY = ["--rounds", "2", "--clients", "2", "--seconds", "1"]
-#: Two deployments come up one after another.
+TINY = ["--rounds", "2", "--clients", "2", "--seconds", "1", "--only", "now"]
+#: A deployment comes up.
 SLOW = True
 #: What the lines of results begin with.
-LINES = ("before", "now")
+LINES = ("now",)
 LATE = "c0"
 #: Python runs a module of this name at its start, the ServerApp's too.
 PATIENT = """
@@ -92,6 +92,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=22.0, help="of the late answer")
     parser.add_argument("--timeout", type=float, default=25.0, help="of a round")
+    parser.add_argument("--only", choices=("before", "now"), help="one of the two deployments")
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
     return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
@@ -117,6 +118,8 @@ def main() -> None:
             },
         )
         for name, path in (("before", str(patient)), ("now", "")):
+            if arguments.only not in (None, name):
+                continue
             os.environ["PYTHONPATH"] = path
             seconds, used = deployed(config, arguments.clients, arguments.seconds)
             print(f"{name:7} {np.sum(seconds):6.1f} s for rounds 2 to {arguments.rounds}: ", end="")

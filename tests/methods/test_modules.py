@@ -233,15 +233,24 @@ def test_a_device_runs_no_code_that_its_owner_did_not_name(tmp_path: Path) -> No
     Device(Context(1, 1, node | {"model": config.model}, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
 
 
+#: Beside the gated one: rows of units, a body, prototypes, and groups.
+OF_EACH_KIND = ("fedsub", "fedrep", "fedproto", "caafp")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [by_ray, by_deployment], ids=["ray", "deployed"])
 @pytest.mark.parametrize(
-    ("main", "beside", "module", "norm"),
+    ("engine", "main", "beside", "module", "norm"),
     [
-        ("ditto", ("fedavg",), "normalised", "local"),
-        ("fedsub-gated", ("fedsub", "fedrep", "fedproto", "caafp"), "convolved", "averaged"),
+        (by_deployment, "ditto", ("fedavg",), "normalised", "local"),
+        (
+            by_ray,
+            "fedsub-gated",
+            ("fedsub", "fedrep", "fedproto", "caafp"),
+            "convolved",
+            "averaged",
+        ),
     ],
-    ids=["normalised", "convolved"],
+    ids=["deployed", "ray"],
 )
 def test_a_module_is_equal_in_every_engine(
     engine: Callable[..., Path],

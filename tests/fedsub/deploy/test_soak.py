@@ -44,11 +44,11 @@ SEED = int(os.environ.get("FEDSUB_SOAK_SEED", "0"))
 ROUNDS = 3 * TIMES
 #: Mean seconds between two kills: less than it takes to come back from one.
 PAUSE = 2.5
-#: How many of each are killed, times TIMES; nine in all.
+#: How many of each are killed, times TIMES; seven in all.
 KILLS = {
-    "ClientApp": 2,
+    "ClientApp": 1,
     "warm process": 1,
-    "SuperExec of a device": 2,
+    "SuperExec of a device": 1,
     "SuperNode": 1,
     "SuperLink": 1,
     "ServerApp": 1,
