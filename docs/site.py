@@ -32,6 +32,7 @@ PAGES = (
     ("Start", "Start", "README.md"),
     ("Start", "Runs", "docs/running.md"),
     ("Start", "Which method?", "docs/which-method.md"),
+    ("Start", "How it works", "docs/how-it-works.md"),
     ("Yours", "Your data", "docs/data.md"),
     ("Yours", "Your model", "docs/models.md"),
     ("Yours", "Your method", "CONTRIBUTING.md"),

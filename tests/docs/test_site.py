@@ -84,3 +84,13 @@ def test_commands_and_options_are_there(pages: dict[Path, Names]) -> None:
     texts = {path.stem: path.read_text("utf-8") for path in pages}
     assert "fedsub-deploy-local" in pages[next(p for p in pages if p.stem == "commands")].ids
     assert "round-timeout" in texts["options"] and "--upload-encoding" in texts["commands"]
+
+
+def test_the_picture_is_what_its_code_draws(tmp_path: Path) -> None:
+    pictures = runpy.run_path(str(ROOT / "docs" / "pictures.py"))
+    pictures["draw"](tmp_path / "round.svg")
+    drawn = (tmp_path / "round.svg").read_text("utf-8")
+    kept = pictures["PICTURE"].read_text("utf-8")
+    # Other versions of Matplotlib write numbers otherwise.
+    assert re.findall(">([^<>]+)</text>", drawn) == re.findall(">([^<>]+)</text>", kept)
+    assert "Ann gets what both have" in kept and drawn.count("<path") == kept.count("<path") > 100
