@@ -21,11 +21,11 @@ from fedsub_core.models.to_torch import chain_to_torch
 from fedsub_core.training import Pull, Turn
 from fedsub_core.training.objectives import CrossEntropy, Forward, Objective, Term
 
-_DRIFT = "drift."
+_DRIFT = "drift.model."
 
 
 class DepthFLLearner(Learner):
-    """State: the model; with ``feddyn`` ``drift.<tensor>``, FedDyn's linear term of the client."""
+    """State: the model; with ``feddyn`` ``drift.model.<tensor>``, the client's term of FedDyn."""
 
     def init(self, clients: int, seed: int) -> State:
         """Return the shared start, without drift."""

@@ -66,7 +66,8 @@ CARD = slice_card(
         "it: it is never sent what it would throw away. What is learnt is learnt from what was "
         "drawn, and what it became.",
         "A device keeps room for the units of all models that it may be sent, which do not all "
-        "lie in one another; it trains one of them. It is tested with the largest.",
+        "lie in one another; it trains one of them (pool_model in the metrics, 1 is the first). It "
+        "is tested with the largest.",
         "Models that are like another are left out of the pool: of an mlp with two hidden layers "
         "three starts give five models, not seven.",
         "Where all clients take part in a round, only who gets which model is chosen.",

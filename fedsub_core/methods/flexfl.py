@@ -101,7 +101,8 @@ CARD = slice_card(
         "The code trains for 100 epochs on most of the test set to learn which layers are silent. "
         "Here the first round is for that: devices that hold the whole model train it and say "
         "which share of each hidden layer's outputs is 0; means are weighted by samples. Where "
-        "nobody in the round holds all, who was drawn trains the whole model this once.",
+        "nobody in the round holds all, who was drawn trains the whole model this once, and "
+        "over_budget in the metrics says how much more that is than it can hold.",
         "A device of capacity c is sent the largest model of the pool with at most c * c of the "
         "numbers; where none is so small, one of c * c of them, and nothing teaches it. The code "
         "lets models be larger by 0.05 of all numbers, which is 1.8 times the budget at c = 1/4.",

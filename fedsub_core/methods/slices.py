@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fedsub_core.methods.card import MethodCard
@@ -34,17 +35,21 @@ def slice_card(
     *,
     learner: str = "fedsub_client.parts.slices:SliceLearner",
     holds: str = "fedsub_core.models.pools:whole_chain",
-    decisions: tuple[str, ...] = (),
+    up: str = "the units that were sent, trained",
+    down: str = "some units of each hidden layer",
+    sends: Callable[[Architecture, Any], Declaration] = sliced_model,
+    receives: Callable[[Architecture, Any], Declaration] = sliced_model,
     privacy: str = SEES_SUB_MODELS,
+    decisions: tuple[str, ...] = (),
     **own: Any,
 ) -> MethodCard:
     """Return the card of such a method; by default a device has room for the whole chain."""
     return MethodCard(
         learner=learner,
-        up=own.pop("up", "the units that were sent, trained"),
-        down=own.pop("down", "some units of each hidden layer"),
-        sends=own.pop("sends", sliced_model),
-        receives=own.pop("receives", sliced_model),
+        up=up,
+        down=down,
+        sends=sends,
+        receives=receives,
         narrow="model",
         holds=holds,
         privacy=privacy,

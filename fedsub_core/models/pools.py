@@ -65,7 +65,7 @@ def pool_of(model: Chain, widths: Sequence[float], starts: Sequence[int]) -> tup
     whole = {group.name: group.size for group in groups}
     found: list[Level] = []
     for kind, width in enumerate(widths):
-        some = []
+        some: list[Level] = []
         for start in starts:
             counts = {
                 g.name: units_at(width, g.size) if at >= start else g.size

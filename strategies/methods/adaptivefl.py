@@ -17,6 +17,7 @@ from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.slices import SliceStrategy
+from strategies.parts.sub_models import over_budget
 from strategies.rounds.server_half import State
 
 _TABLE = "table/"
@@ -82,6 +83,7 @@ class AdaptiveFLStrategy(SliceStrategy):
     ) -> tuple[State, list[MetricRow]]:
         """Average the models, and learn who could train what."""
         after, rows = super().aggregate(state, uploads, turn)
+        rows += over_budget(self, uploads, turn.round)
         drawn = self.drawn(state, turn)
         for client in uploads:
             sent = drawn.get(client, len(self.pool) - 1)

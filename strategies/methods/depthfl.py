@@ -10,7 +10,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.exits import ExitStrategy
-from strategies.parts.slices import over_budget
+from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 

@@ -17,6 +17,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.averaging import shares
 from strategies.parts.slices import SliceStrategy
+from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
 
@@ -78,4 +79,4 @@ class FlexFLStrategy(SliceStrategy):
             by = shares(counts, self.settings.robust.most_examples)
             mean = sum(share * zeros for share, zeros in zip(by, said, strict=True))
             after[APOZ] = torch.from_numpy(np.asarray(mean, np.float32))
-        return after, rows
+        return after, rows + over_budget(self, uploads, turn.round)

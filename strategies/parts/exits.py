@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fedsub_core.models.units import Units
 from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.sub_models import SubModelStrategy
+from strategies.methods.heterofl import HeteroFLStrategy
 from strategies.rounds.server_half import State
 
 
-class ExitStrategy(SubModelStrategy):
+class ExitStrategy(HeteroFLStrategy):
     """State: the global tensors, whole; a method may keep others beside them."""
-
-    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
-        """Return the first units of each group."""
-        return {group: np.arange(count) for group, count in counts.items()}
-
-    def globals_of(self, state: State) -> State:
-        """Return the global tensors."""
-        return {name: state[name] for name in self.model.parameter_shapes}
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody its part of the tensors that it has."""

@@ -8,31 +8,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
-
-import numpy as np
-from torch import Tensor
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.units import Units, placements
 from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.heterofl import HeteroFLStrategy
 from strategies.parts.averaging import robust_mean
-from strategies.parts.sub_models import SubModelStrategy
 from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
 
 
-class SliceStrategy(SubModelStrategy):
+class SliceStrategy(HeteroFLStrategy):
     """State: the global tensors, whole; a method may keep others beside them.
 
     A device holds the first units of each group; what it is sent are some of these.
     """
-
-    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
-        """Return the units that a device has room for."""
-        return {group: np.arange(count) for group, count in counts.items()}
 
     @abstractmethod
     def slices(self, state: State, clients: Sequence[str], turn: Turn) -> dict[str, Units]:
@@ -93,31 +85,7 @@ class SliceStrategy(SubModelStrategy):
     ) -> tuple[State, list[MetricRow]]:
         """Average the round's uploads, each in its place; what else is in the state stays."""
         placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
-        rows = over_budget(self, uploads, turn.round)
         if self.hyper.weights == "clients":
             placed = {client: replace(upload, examples=1) for client, upload in placed.items()}
         model = self.globals_of(state)
-        return state | robust_mean(placed, model, self.settings.robust, rule=self.rule), rows
-
-    def globals_of(self, state: State) -> dict[str, Tensor]:
-        """Return the global tensors."""
-        return {name: state[name] for name in self.model.parameter_shapes}
-
-
-def over_budget(
-    strategy: SubModelStrategy, uploads: Mapping[str, Bundle], round: int
-) -> list[MetricRow]:
-    """Return who trained more than c * c of the model's numbers, and how often as many.
-
-    Where nothing of a method's fits a device, it is handed the least that there is.
-    """
-    shapes = strategy.model.parameter_shapes
-    full, rows = sum(prod(shape) for shape in shapes.values()), list[MetricRow]()
-    for client, upload in uploads.items():
-        if client not in strategy.narrow:
-            continue
-        budget = strategy.population.facts(client).capacity ** 2 * full
-        held = sum(p.values.size for n, p in upload.tensors.items() if n in shapes)
-        if held > budget:
-            rows.append(MetricRow(round, client, None, "over_budget", held / budget))
-    return rows
+        return state | robust_mean(placed, model, self.settings.robust, rule=self.rule), []

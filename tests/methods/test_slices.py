@@ -28,6 +28,7 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Linear, ReLU
+from fedsub_core.models.model import Model
 from fedsub_core.models.pools import (
     largest_fitting,
     numbers,
@@ -74,7 +75,7 @@ def server(name: str, model: Chain, weak: Mapping[str, float], **hyper: Any) -> 
     return strategy
 
 
-def start(model: Chain) -> dict[str, torch.Tensor]:
+def start(model: Model) -> dict[str, torch.Tensor]:
     return {name: tensor[0] for name, tensor in model.init(1, 0).items()}
 
 
