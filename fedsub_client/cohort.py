@@ -177,7 +177,7 @@ class Cohort:
             self.method,
             used_round(self.state, i, round),
             {name: tensor[i].cpu().clone() for name, tensor in params.items()},
-            self.learner.model,
+            self.learner.predictor.model,
             resolve_kind(self.model, self.learner.model.input_shape),
             self.card,
             self.data.scaling(i, round, shared),

@@ -122,6 +122,24 @@ class Placement:
         """Return how many numbers of a tensor of `shape` it is; see :meth:`shape`."""
         return prod(self.shape(shape))
 
+    def spelt_out(self, whole: Sequence[int], inputs: bool) -> Placement:
+        """Return it with all rows named, and columns if `inputs` travel by what they follow."""
+        import numpy as np
+
+        rows = np.arange(whole[0]) if self.rows is None else self.rows
+        if not inputs:
+            return Placement(rows)
+        return Placement(rows, np.arange(whole[1]) if self.columns is None else self.columns)
+
+    def simplest(self, whole: Sequence[int]) -> Placement:
+        """Return it without the axes of which it names all entries."""
+        sizes = *whole, 0
+        rows, columns = (
+            None if one is None or len(one) == size else one
+            for one, size in zip((self.rows, self.columns), sizes, strict=False)
+        )
+        return Placement(rows, columns)
+
     def take(self, whole: Array, stacked: int = 0) -> Array:
         """Return the values of a whole tensor; the very same one, if it is everywhere.
 

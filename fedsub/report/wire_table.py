@@ -87,8 +87,8 @@ def _tensors(declared: Sequence[Declaration], models: Sequence[Layers]) -> str:
     groups: dict[tuple[str, Declared], list[tuple[str, str]]] = {}
     for name, one in declared[0].items():
         pattern, member = _pattern(name, models[0])
-        # How many usually travel is no matter of the wire.
-        alike = replace(one, shape=(), share=1.0)
+        # How many usually travel is no matter of the wire; what a layer's inputs follow is alike.
+        alike = replace(one, shape=(), share=1.0, follows="")
         groups.setdefault((pattern, alike), []).append((name, member))
     told = []
     for (pattern, one), members in groups.items():

@@ -119,6 +119,9 @@ class MethodCard:
     narrow : of what a device of a capacity below 1 holds a part: ``encoder``, its first kernels or
         units; ``model``, some units of each hidden layer; ``elements``, single numbers: the others
         are 0, and neither train nor travel; "": all devices hold everything.
+    holds : where ``narrow = "model"``: what makes the model that a device of a capacity holds of
+        the run's, ``module:function`` of model, hyperparameters and capacity; by default the first
+        units of each hidden layer.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
@@ -151,6 +154,7 @@ class MethodCard:
     trains: bool = True
     encodes: bool = False
     narrow: Narrow = ""
+    holds: str = "fedsub_core.models.units:first_of"
     model: str = ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
@@ -164,6 +168,10 @@ class MethodCard:
     def agreed(self) -> Any:
         """Return the default hyperparameters of people who consent to what the method needs."""
         return self.hyperparameters(**dict.fromkeys(self.needs, True))
+
+    def load_holds(self) -> Any:
+        """Import and return what makes the model that a device holds."""
+        return _load(self.holds)
 
     def load_learner(self) -> Any:
         """Import and return the device half, a ``Learner`` class."""

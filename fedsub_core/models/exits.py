@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Chain, Step
+from fedsub_core.models.chain import Chain, Step, require_chain
 from fedsub_core.models.chain_units import group_of, narrowed
 from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, ReLU
-from fedsub_core.models.model import Params
+from fedsub_core.models.model import Model, Params
 from fedsub_core.models.pooling import Pool
-from fedsub_core.models.units import UnitGroup, Units, placements
+from fedsub_core.models.pools import numbers
+from fedsub_core.models.units import UnitGroup, Units, first_units, placements
 from fedsub_core.placement import Placement
 
 #: Positions that a convolution's channels are averaged to before an exit.
@@ -78,6 +80,24 @@ class Exits(Chain):
         )
         return replace(self, layers=layers, exits=exits), places
 
+    @property
+    def path(self) -> Chain:
+        """The chain alone, from the samples to its own end."""
+        return Chain(self.layers, self.input_shape)
+
+    def up_to(self, last: int) -> Chain:
+        """Return what leads to the first `last` exits, of which the last is then the chain's end.
+
+        A chain where one exit is left.
+        """
+        if last > len(self.exits):
+            return self
+        *before, end = self.exits[:last]
+        layers = (*self.layers[: end.after + 1], *end.head.layers)
+        if not before:
+            return Chain(layers, self.input_shape)
+        return Exits(layers, self.input_shape, tuple(before))
+
     def outputs(
         self, params: Params, x: Tensor, tape: list[Step] | None = None
     ) -> tuple[Tensor, ...]:
@@ -86,6 +106,63 @@ class Exits(Chain):
         logits = self.forward(params, x, steps)
         seen = [exit.head.forward(params, steps[exit.after].out) for exit in self.exits]
         return (*seen, logits)
+
+
+def exits_of(model: Chain) -> int:
+    """Return how many exits a chain has, its end included."""
+    return 1 + len(model.exits) if isinstance(model, Exits) else 1
+
+
+def path_of(model: Chain) -> Chain:
+    """Return a chain without its early exits."""
+    return model.path if isinstance(model, Exits) else model
+
+
+def with_all_exits(model: Model) -> Chain:
+    """Return a chain with an exit behind each hidden layer but the last, whose exit is its end.
+
+    The chain itself where it has one hidden layer or none.
+
+    Raises
+    ------
+    ConfigError
+        If it is no chain.
+    """
+    chain = require_chain(model)
+    hidden = [layer.name for layer in chain.affine[:-1]]
+    return with_exits(chain, hidden[:-1]) if hidden[:-1] else chain
+
+
+def shortened(model: Model, hyper: Any, capacity: float) -> Chain:
+    """Return the chain to the deepest exit that a device can hold, as DepthFL gives it.
+
+    That is ``capacity**2`` of all numbers; to the first exit, where even that is more.
+    """
+    whole = with_all_exits(model)
+    if capacity == 1 or not isinstance(whole, Exits):
+        return whole
+    parts = [whole.up_to(last) for last in range(1, exits_of(whole) + 1)]
+    fits = [part for part in parts if numbers(part) <= capacity**2 * numbers(whole) + 1e-6]
+    return fits[-1] if fits else parts[0]
+
+
+def scaled(model: Model, hyper: Any, capacity: float) -> Chain:
+    """Return the chain to the exit of a device's level, as narrow as it must be: as in ScaleFL.
+
+    Of so many levels of capacity as hyperparameters name, the l-th goes to the l-th exit. It has of
+    each layer the largest multiple of 1/32 of the units with ``capacity**2`` of all numbers at
+    most.
+    """
+    whole = with_all_exits(model)
+    if capacity == 1:
+        return whole
+    level = max(1, sum(one <= capacity + 1e-9 for one in hyper.shares()))
+    deep = whole.up_to(level) if isinstance(whole, Exits) else whole
+    for width in range(32, 0, -1):
+        part = deep.narrow(first_units(deep, width / 32))[0]
+        if numbers(part) <= capacity**2 * numbers(whole) + 1e-6:
+            break
+    return part
 
 
 def with_exits(model: Chain, after: Sequence[str]) -> Exits:

@@ -12,7 +12,6 @@ from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Model
-from fedsub_core.models.units import first_units
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Held:
         seen = model_shape(encoder, shape)
         hidden = settings.hidden
         model = build_model(settings.model, seen, classes, settings.norm, seed, hidden)
-        if card.narrow == "model" and capacity < 1:
+        if card.narrow == "model":
             # Which units it holds may change from round to round, how many of each layer does not.
-            model, _ = model.narrow(first_units(model, capacity))
+            model = card.load_holds()(model, settings.hyper, capacity)
         return cls(encoder, model)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,11 @@ def first_units(model: Model, share: float) -> dict[str, NDArray[np.int64]]:
     # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
     sizes = {group.name: ceil(share * group.size - 1e-9) for group in model.unit_groups}
     return {name: np.arange(max(1, size)) for name, size in sizes.items()}
+
+
+def first_of(model: Model, hyper: Any, capacity: float) -> Model:
+    """Return the model with the first units alone that a device of a capacity can hold."""
+    return model if capacity == 1 else model.narrow(first_units(model, capacity))[0]
 
 
 def placements(

@@ -22,7 +22,7 @@ class FedAvgStrategy(PersonalizedStrategy):
     def init(self, start: Start) -> State:
         """Return the global tensors before the first round: the clients' common start."""
         drawn = start.model.init(1, self.settings.rounds.seed)
-        return {name: drawn[name][0] for name in start.sends}
+        return {name: drawn[name][0] for name in start.sends if name in drawn}
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody all global tensors."""

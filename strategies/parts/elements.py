@@ -72,7 +72,7 @@ class ElementStrategy(FedAvgStrategy):
         Counted are those with numbers that it holds; ordinary hardware really makes all.
         """
         positions = positions_of(self.model)
-        every = sum(prod(self.model.parameter_shapes[n]) * p for n, p in positions.items())
+        every = multiplications(self.model)
         rows = []
         for client, upload in uploads.items():
             held = sum(upload.part(name).values.size * p for name, p in positions.items())
@@ -94,6 +94,12 @@ def positions_of(model: Model) -> dict[str, int]:
         if isinstance(layer, Affine):
             found[f"{layer.name}.weight"] = prod(shape[1:])
     return found
+
+
+def multiplications(model: Model) -> int:
+    """Return by how many multiplications a model's weights answer for one sample."""
+    shapes = model.parameter_shapes
+    return sum(prod(shapes[name]) * places for name, places in positions_of(model).items())
 
 
 def best_elements(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,10 @@ class SubModelStrategy(FedAvgStrategy):
     def rule(self) -> Rule:
         """What a number becomes that not all hold: see `averaging.py`."""
         return "holders"
+
+    def globals_of(self, state: State) -> State:
+        """Return the global tensors of a state that holds others beside them."""
+        return {name: state[name] for name in self.model.parameter_shapes}
 
     def init(self, start: Start) -> State:
         """Return the global tensors before the first round; raises where units are not known."""
@@ -99,6 +104,25 @@ class SubModelStrategy(FedAvgStrategy):
             assert isinstance(part, Floats)
             tensors[name] = Floats(part.values, places[name].of(part.at))
         return replace(bundle, tensors=tensors)
+
+
+def over_budget(
+    strategy: SubModelStrategy, uploads: Mapping[str, Bundle], round: int
+) -> list[MetricRow]:
+    """Return who trained more than c * c of the model's numbers, and how often as many.
+
+    Where nothing of a method's fits a device, it is handed the least that there is.
+    """
+    shapes = strategy.model.parameter_shapes
+    full, rows = sum(prod(shape) for shape in shapes.values()), list[MetricRow]()
+    for client, upload in uploads.items():
+        if client not in strategy.narrow:
+            continue
+        budget = strategy.population.facts(client).capacity ** 2 * full
+        held = sum(p.values.size for n, p in upload.tensors.items() if n in shapes)
+        if held > budget:
+            rows.append(MetricRow(round, client, None, "over_budget", held / budget))
+    return rows
 
 
 def best(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:

@@ -136,9 +136,13 @@ class ServerHalf(ABC):
         if not self.evaluates_download:
             drawn = self.settings.rounds.clients_per_round
             asked = [c for c in clients if drawn and c not in self.memory.trained]
-        sent = self.downloads(self.state, asked, turn) if asked else []
+        sent = self.tested_with(self.state, asked, turn) if asked else []
         found = dict(zip(asked, sent, strict=True))
         return [found.get(client, Bundle()) for client in clients]
+
+    def tested_with(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Return what clients are tested with; here what they get at the start of a round."""
+        return self.downloads(state, clients, turn)
 
     # What outlives the process.
 

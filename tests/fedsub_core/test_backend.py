@@ -35,7 +35,7 @@ FEATURES = Chain((Linear("one", 4, 3), ReLU()), (3,))
         (MODEL, CE, TrainingSettings(clip_norm=1.0), "kernels", "gradients are clipped"),
         (
             MODEL,
-            CE + Distillation(0.5),
+            CE + Distillation(0.5, (0.5, 0.5)),
             SGD,
             "the kernels do not know Distillation",
             "the kernels do not know Distillation",

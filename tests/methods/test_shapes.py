@@ -34,6 +34,7 @@ from fedsub_core.methods.table import METHODS
 from fedsub_server.results import MODELS
 
 from .. import shapes
+from .test_modules import OF_CHAINS
 
 RunMethod = Callable[..., Run]
 CUTS = {"digits": shapes.digits, "news": shapes.news}
@@ -44,7 +45,7 @@ MEANS_OF_IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedsub": (r"set fedsub\.prototype = embedding", {"prototype": "embedding"}),
     "fedsub-gated": (r"set fedsub-gated\.prototype = embedding", {"prototype": "embedding"}),
     "framp": (r"set framp\.descriptor = drawn", {"descriptor": "drawn"}),
-    "subflot": ("expected a chain such as mlp", {}),
+    **dict.fromkeys(OF_CHAINS, ("expected a chain such as mlp", {})),
 }
 
 

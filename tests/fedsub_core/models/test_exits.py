@@ -8,8 +8,17 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.methods.scalefl import ScaleFLHyperparameters
 from fedsub_core.models.chain import Chain, Step
-from fedsub_core.models.exits import Exits, with_exits
+from fedsub_core.models.exits import (
+    Exits,
+    exits_of,
+    path_of,
+    scaled,
+    shortened,
+    with_all_exits,
+    with_exits,
+)
 from fedsub_core.models.kinds import cnn1d, mlp
 
 
@@ -53,3 +62,53 @@ def test_exits_after_what_is_no_hidden_layer_are_refused() -> None:
     for name in ("linear3", "relu"):
         with pytest.raises(ConfigError, match=f"exits after {name}: expected some of linear1"):
             with_exits(mlp(3, 6), [name])
+
+
+@pytest.mark.parametrize(("last", "numbers_held"), [(1, 2_822), (2, 14_668), (3, 48_338)])
+def test_what_leads_to_an_exit_computes_what_the_whole_says_there(
+    last: int, numbers_held: int
+) -> None:
+    model = with_all_exits(cnn1d(9, 128, 6))
+    part = model.up_to(last)  # type: ignore[attr-defined]
+    assert size(part) == numbers_held and exits_of(part) == last
+    params, x = model.init(2, seed=1), torch.randn(2, 3, 9, 128)
+    own = {name: params[name] for name in part.parameter_shapes}
+    for ours, theirs in zip(part.outputs(own, x), model.outputs(params, x), strict=False):
+        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(part.forward(own, x), model.outputs(params, x)[last - 1])
+    assert (type(part) is Chain) == (last == 1), "with one exit it trains as any chain"
+
+
+@pytest.mark.parametrize(
+    ("capacity", "exits"), [(1.0, 3), (0.75, 2), (0.5, 1), (0.25, 1), (0.1, 1)]
+)
+def test_depth_comes_in_few_steps(capacity: float, exits: int) -> None:
+    """Of 5.8, 30 and 100 % of the numbers: at c = 1/2 four fifths of the budget are left."""
+    assert exits_of(shortened(cnn1d(9, 128, 6), None, capacity)) == exits
+    if capacity == 0.5:
+        held = size(shortened(cnn1d(9, 128, 6), None, capacity))
+        assert held / 48_338 == pytest.approx(0.058, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "exits"), [(1.0, 3), (0.5, 3), (0.25, 2), (0.2, 1), (0.125, 1), (0.05, 1)]
+)
+def test_a_level_has_an_exit_and_the_greatest_width_that_fits(capacity: float, exits: int) -> None:
+    hyper, whole = ScaleFLHyperparameters(), cnn1d(9, 128, 6)
+    part = scaled(whole, hyper, capacity)
+    assert exits_of(part) == exits
+    first = part.parameter_shapes["conv1.weight"][0]
+    assert size(part) <= capacity**2 * 48_338 or first == 1
+    if capacity == 0.5:  # of three exits narrower than heterofl's half, which has no heads
+        assert 12 <= first <= 16
+    if capacity == 0.2:
+        assert 1 < first <= 32
+
+
+def test_models_of_one_hidden_layer_have_one_exit() -> None:
+    model = mlp(3, 6, (16,))
+    assert with_all_exits(model) is model and exits_of(model) == 1 and path_of(model) is model
+    assert size(scaled(model, ScaleFLHyperparameters(), 0.5)) <= size(model) / 4
+    for wrong in ("1,0.5", "0,1", "a"):
+        with pytest.raises(ConfigError, match=r"scalefl.levels: got"):
+            ScaleFLHyperparameters(levels=wrong).shares()

@@ -79,7 +79,7 @@ def test_a_term_of_weight_zero_adds_no_operation(
     added = {
         "pull": Pull(nan, 0.0),
         "prototype": PrototypePull(prototypes, torch.ones(2, 6, dtype=torch.bool), 0.0),
-        "distillation": Distillation(0.0),
+        "distillation": Distillation(0.0, (0.5, 0.5)),
     }[term]
     plain, _ = train(model, params, data, TURN, TrainingSettings())
     # Were anything of it computed, it would be NaN.
@@ -128,12 +128,13 @@ def test_exits_are_weighed_and_taught() -> None:
     with pytest.raises(ConfigError, match="weights for 3 exits, the model has 2"):
         CrossEntropy(exits=(1.0, 1.0, 1.0)).loss(forward, {})
 
-    taught = Distillation(0.5, temperature=2.0).loss(forward, {})
+    parts = (1 / 3, 2 / 3)
+    taught = Distillation(0.5, parts, temperature=2.0).loss(forward, {})
     divergence = torch.nn.functional.kl_div(
-        (first[0] / 2).log_softmax(1), (last[0] / 2).softmax(1), reduction="batchmean"
+        (first[0] / 2).log_softmax(1), (last[0] / 2).softmax(1), reduction="mean"
     )
-    assert float(taught) == pytest.approx(float(0.5 * 4 * divergence), rel=1e-4)
-    gradient = batch_gradient(model, params, batch, CE + Distillation(1.0))
+    assert float(taught) == pytest.approx(float(0.5 * 4 * divergence / 3), rel=1e-4)
+    gradient = batch_gradient(model, params, batch, CE + Distillation(1.0, parts))
     assert gradient["exit1.weight"].any()
     # The teacher is a constant: its head learns as if nobody listened.
     alone = batch_gradient(model, params, batch, CE)

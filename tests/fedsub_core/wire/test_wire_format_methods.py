@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -144,8 +145,17 @@ def test_all_kinds_are_described() -> None:
     ours = [(card, card.hyperparameters()) for card in own_cards()]
     declared = [d for c, h in ours for d in (c.sends(MODEL, h), c.receives(MODEL, h))]
     used = {one.kind.value for tensors in declared for one in tensors.values()}
-    assert "No method of the table below sends Sliced;" in DOCUMENT
-    assert used == {"Dense", "Rows", "Bits", "Elements", "Whole"}
+    assert used == {kind.value for kind in Kind}
+
+
+def test_what_a_layers_inputs_follow_is_as_stated() -> None:
+    assert "a layer's weights follow the weights of the layer before it" in DOCUMENT
+    before = {f"{name}.weight": f"{first}.weight" for first, name in pairwise(MODEL.layer_names)}
+    for card in own_cards():
+        hyper = card.hyperparameters()
+        for declared in (card.sends(MODEL, hyper), card.receives(MODEL, hyper)):
+            sliced = {n: one.follows for n, one in declared.items() if one.kind is Kind.SLICED}
+            assert all(follows == before.get(name, "") for name, follows in sliced.items())
 
 
 # What a receiver knows, and what all begin with.

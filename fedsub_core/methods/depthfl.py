@@ -1,0 +1,56 @@
+"""DepthFL: weak devices hold the first layers, whole; all exits teach each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class DepthFLHyperparameters(ReceivedHyperparameters):
+    """The authors', as in their Flower baseline."""
+
+    kd: bool = option(True, "whether exits teach each other")
+    ramp: int = option(
+        300, "rounds until exits teach with full weight; a third of a run's is usual", minimum=1
+    )
+    feddyn: bool = option(True, "whether drift is corrected as in FedDyn")
+    alpha: float = option(0.1, "FedDyn's weight", above=0)
+    weights: str = choice(
+        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+    )
+
+
+CARD = MethodCard(
+    name="depthfl",
+    idea="a weak device holds the first layers and a classifier at their end; all exits teach each "
+    "other, and all predict",
+    paper="Kim et al., DepthFL: Depthwise Federated Learning for Heterogeneous Clients, ICLR 2023",
+    learner="fedsub_client.methods.depthfl:DepthFLLearner",
+    strategy="strategies.methods.depthfl:DepthFLStrategy",
+    predictor="fedsub_client.methods.depthfl:MeanOfExits",
+    hyperparameters=DepthFLHyperparameters,
+    up="the device's first layers and their exits",
+    down="the device's first layers and their exits",
+    narrow="model",
+    holds="fedsub_core.models.exits:shortened",
+    choose="Some devices cannot hold the model, and it has several hidden layers of like sizes "
+    "(cnn1d, or an mlp such as hidden = 128,128,256,512).",
+    privacy=SEES_SUB_MODELS,
+    decisions=(
+        "Behind each hidden layer but the last stands an exit: channels are averaged to four "
+        "positions, and one linear layer follows. The model's own end is the last exit.",
+        "A device of capacity c holds the model to the deepest exit with c * c of all numbers at "
+        "most; to the first, where even that is more: over_budget in the metrics says how much.",
+        "Depth comes in few steps: of cnn1d (9 x 128, 6 classes) a device of c = 1/2 holds 5.8 % "
+        "of the numbers, for the second exit takes 30 % and it can hold 25 %. Of the mlp "
+        "128,512 the first exit takes 1.8 %, the second is the whole.",
+        "What is sent is FedDyn's mean less its drift; of a tensor that nobody holds in a round "
+        "both stay as they were. A device's own part of it lasts on the device.",
+        "ramp = 300 is the paper's, of 1000 rounds; in short runs exits hardly teach with it.",
+        "Logits of all exits that a device holds are averaged, in tests and in use.",
+    ),
+)

@@ -1,0 +1,54 @@
+"""FedDSE: a weak device trains the units that its own samples excite most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import ReceivedHyperparameters
+from fedsub_core.methods.slices import slice_card
+from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class FedDSEHyperparameters(ReceivedHyperparameters):
+    """A choice in each round."""
+
+    every: int = option(1, "rounds from one choice of units to the next", minimum=1)
+    statistic: str = choice(
+        "mean",
+        "frequency",
+        doc="by what a unit is chosen: its mean output, or how often it is above 0",
+    )
+    weights: str = choice(
+        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+    )
+
+
+CARD = slice_card(
+    name="feddse",
+    idea="a weak device is sent the whole model, and trains the units of each hidden layer that "
+    "its own samples excite most",
+    paper="Wang et al., FedDSE: Distribution-aware Sub-model Extraction for Federated Learning "
+    "over Resource-constrained Devices, WWW 2024",
+    learner="fedsub_client.methods.feddse:FedDSELearner",
+    strategy="strategies.methods.feddse:FedDSEStrategy",
+    hyperparameters=FedDSEHyperparameters,
+    down="the whole model; between choices the units that were chosen",
+    up="the chosen units, trained",
+    privacy=f"{SEES_SUB_MODELS} Which units a person's samples excite most tells something of "
+    "them.",
+    choose="People differ, weak devices can hold the model but not train it, and what they send "
+    "matters more than what they are sent.",
+    decisions=(
+        "The budget holds for training alone: a weak device is sent the whole model and makes one "
+        "pass over its samples with it, about a third of an epoch of the whole model. With "
+        "every = n it is sent the whole model in one round of n, and its own units in the others.",
+        "The paper says highly activated: here a unit's score is its mean output after ReLU over "
+        "all samples and positions (statistic = frequency: how often it is above 0); of equal "
+        "ones the first are chosen.",
+        "max(1, ceil(c * units)) units of each hidden layer are chosen.",
+        "A device is tested with its last choice's units of the new model; who has chosen none "
+        "chooses with its training samples.",
+    ),
+)

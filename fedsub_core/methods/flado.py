@@ -1,0 +1,51 @@
+"""Flado, a reading of ours: weak devices get the units by which they move as everybody does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsub_core.methods.card import ReceivedHyperparameters
+from fedsub_core.methods.slices import slice_card
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class FladoHyperparameters(ReceivedHyperparameters):
+    """Ours."""
+
+    memory: float = option(
+        0.9, "how much of a unit's score stays from one round to the next", minimum=0, below=1
+    )
+    least: float = option(
+        0.05, "smallest chance that a unit is sent, whatever its score", above=0, below=1
+    )
+    weights: str = choice(
+        "examples", "clients", doc="what an upload counts by: its samples, or 1 a client"
+    )
+
+
+CARD = slice_card(
+    name="flado",
+    idea="a reading of ours: a weak device is sent units by lot, and the more often the more its "
+    "own moves of them agree with everybody's",
+    paper="After what others say of Liao et al., Adaptive Channel Sparsity for Federated Learning "
+    "under System Heterogeneity, CVPR 2023",
+    strategy="strategies.methods.flado:FladoStrategy",
+    hyperparameters=FladoHyperparameters,
+    choose="To be compared with: it is a reading of what others say of a paper that was not read "
+    "for it, and no figure of it speaks for or against that paper.",
+    decisions=(
+        "All of it is ours. A unit's score at a client is the mean over rounds (memory) of the "
+        "product of everybody's mean move of its weights and bias with the client's own, in rounds "
+        "in which the client held it.",
+        "Chances p maximise the sum of p times score, where p times a unit's multiplications at "
+        "full width sum to the share c of all, and p is from least to 1: the units of highest "
+        "score for their cost come first. Then units are drawn, at least one a layer.",
+        "The units of smallest chance are left out until the rest multiplies c * c as often as the "
+        "whole model at most: units cost less where others lack.",
+        "In its first round, without scores, a client is sent ceil(c * units) of each layer, drawn "
+        "as by feddrop.",
+        "A device's state has whole shapes, as how many units of a layer come differs from round "
+        "to round; what it trains and sends is small.",
+    ),
+)

@@ -1,0 +1,117 @@
+"""FlexFL: how narrow each layer of a sub-model is follows from how often its units say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.card import Cost, ReceivedHyperparameters
+from fedsub_core.methods.slices import slice_card, sliced_model
+from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.models.architecture import Architecture
+from fedsub_core.options import choice, option
+from fedsub_core.wire.bundles import Declaration, dense
+
+#: The share of zeros in each hidden layer's outputs: asked of devices, then known to all.
+APOZ = "apoz"
+
+
+@dataclass(frozen=True)
+class FlexFLHyperparameters(ReceivedHyperparameters):
+    """The authors' code's."""
+
+    pool: str = option(
+        "0.25,0.4,0.5,0.9,1",
+        "shares of the model's numbers that the sub-models of the pool have, ascending",
+        pattern=r"[0-9.]+(,[0-9.]+)*",
+        like="numbers above 0, at most 1, with commas",
+    )
+    gamma: float = option(10.0, "weight of what smaller models of the pool teach", minimum=0)
+    temperature: float = option(3.0, "by which logits are divided where models teach", above=0)
+    weights: str = choice(
+        "examples", "clients", doc="what an upload counts by: its samples, or 1 a client"
+    )
+
+    def shares(self) -> tuple[float, ...]:
+        """Return the pool's shares of the model's numbers.
+
+        Raises
+        ------
+        ConfigError
+            If they do not ascend, or one is none.
+        """
+        try:
+            found = tuple(map(float, self.pool.split(",")))
+        except ValueError:
+            found = ()
+        ascending = all(first < second for first, second in pairwise(found))
+        if not found or not ascending or not 0 < found[0] <= found[-1] <= 1:
+            raise ConfigError(
+                f"flexfl.pool: got {self.pool!r}, expected ascending shares above 0, at most 1"
+            )
+        return found
+
+
+def share_of(shares: Sequence[float], capacity: float) -> float:
+    """Return which share of the numbers a device of a capacity is sent."""
+    budget = capacity**2
+    return max((share for share in shares if share <= budget + 1e-9), default=budget)
+
+
+def sends(model: Architecture, hyper: FlexFLHyperparameters) -> Declaration:
+    """Declare the units that were sent, and once the zeros of each hidden layer."""
+    zeros = dense((max(1, len(model.affine) - 1),), optional=True, exact=True)
+    return {**sliced_model(model, hyper), APOZ: zeros}
+
+
+def check(hyper: FlexFLHyperparameters, rounds: int) -> None:
+    """Raise a ConfigError where the pool is none."""
+    hyper.shares()
+
+
+def cost(hyper: FlexFLHyperparameters, epochs: int) -> Cost:
+    """Training of a whole device, and the mean forward pass of the smaller models."""
+    smaller = [share for share in hyper.shares() if share < 1]
+    taught = sum(smaller) / 3 if hyper.gamma else 0.0
+    return Cost(epochs * (1 + taught))
+
+
+CARD = slice_card(
+    name="flexfl",
+    idea="weak devices train sub-models whose layers are the narrower the more their units are "
+    "silent; on each device smaller models teach larger ones",
+    paper="Chen et al., FlexFL: Heterogeneous Federated Learning via APoZ-Guided Flexible Pruning "
+    "in Uncertain Scenarios, IEEE TCAD 2024",
+    learner="fedsub_client.methods.flexfl:FlexFLLearner",
+    strategy="strategies.methods.flexfl:FlexFLStrategy",
+    hyperparameters=FlexFLHyperparameters,
+    sends=sends,
+    receives=sends,
+    check=check,
+    cost=cost,
+    up="the units that were sent, trained; once the share of zeros of each hidden layer",
+    down="the first units of each hidden layer; everybody's shares of zeros",
+    privacy=f"{SEES_SUB_MODELS} Of who trains in the first round it sees how often each hidden "
+    "layer is silent on the person's samples, one number a layer.",
+    choose="Some devices cannot hold the model, and layers differ in how much of them is used. "
+    "Training costs forward passes of the smaller models beside.",
+    decisions=(
+        "The code trains for 100 epochs on most of the test set to learn which layers are silent. "
+        "Here the first round is for that: devices that hold the whole model train it and say "
+        "which share of each hidden layer's outputs is 0; means are weighted by samples. Where "
+        "nobody in the round holds all, who was drawn trains the whole model this once, and "
+        "over_budget in the metrics says how much more that is than it can hold.",
+        "A device of capacity c is sent the largest model of the pool with at most c * c of the "
+        "numbers; where none is so small, one of c * c of them, and nothing teaches it. The code "
+        "lets models be larger by 0.05 of all numbers, which is 1.8 times the budget at c = 1/4.",
+        "The code sends three of the five models, drawn anew each round, and a device that is "
+        "short falls to a smaller one. Here a device has said what it holds, and is sent that.",
+        "Smaller models are parts of the one in training, and constants as teachers, as in the "
+        "code: what they teach is KL(smaller || trained) at a temperature, its mean over samples "
+        "and classes.",
+        "A device's state has whole shapes, as its layers' widths are learnt in the first round; "
+        "what it trains and sends is small.",
+    ),
+)

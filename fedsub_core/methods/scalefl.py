@@ -1,0 +1,93 @@
+"""ScaleFL: weak devices hold fewer layers, which are narrower too; the deepest exit teaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.options import choice, option
+
+
+@dataclass(frozen=True)
+class ScaleFLHyperparameters(ReceivedHyperparameters):
+    """The authors' code's, but for a weight of distillation that is not 0."""
+
+    levels: str = option(
+        "0.125,0.25,0.5,1",
+        "capacities, ascending: a device of the l-th holds the model to its l-th exit",
+        pattern=r"[0-9.]+(,[0-9.]+)*",
+        like="shares above 0, at most 1, with commas",
+    )
+    kd: float = option(0.05, "weight of what the deepest exit teaches the others", minimum=0)
+    temperature: float = option(3.0, "by which logits are divided where exits teach", above=0)
+    weights: str = choice(
+        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+    )
+
+    def shares(self) -> tuple[float, ...]:
+        """Return the capacities of the levels.
+
+        Raises
+        ------
+        ConfigError
+            If they do not ascend, or one is none.
+        """
+        try:
+            found = tuple(map(float, self.levels.split(",")))
+        except ValueError:
+            found = ()
+        ascending = all(first < second for first, second in pairwise(found))
+        if not found or not ascending or not 0 < found[0] <= found[-1] <= 1:
+            raise ConfigError(
+                f"scalefl.levels: got {self.levels!r}, expected ascending capacities above 0, at "
+                "most 1"
+            )
+        return found
+
+
+def check(hyper: ScaleFLHyperparameters, rounds: int) -> None:
+    """Raise a ConfigError where levels are none."""
+    hyper.shares()
+
+
+CARD = MethodCard(
+    name="scalefl",
+    idea="a weak device holds fewer layers, which are narrower too, and a classifier at their end; "
+    "the deepest exit teaches the earlier ones",
+    paper="Ilhan et al., ScaleFL: Resource-Adaptive Federated Learning with Heterogeneous Clients, "
+    "CVPR 2023",
+    learner="fedsub_client.methods.scalefl:ScaleFLLearner",
+    strategy="strategies.methods.scalefl:ScaleFLStrategy",
+    hyperparameters=ScaleFLHyperparameters,
+    up="the device's part of the model and its exits",
+    down="the device's part of the model and its exits",
+    narrow="model",
+    holds="fedsub_core.models.exits:scaled",
+    check=check,
+    fixes_rounds=lambda hyper: bool(hyper.kd > 0),
+    choose="Some devices cannot hold the model, it has several hidden layers (cnn1d, or an mlp "
+    "with more: hidden = 128,128,256,512), and answers of the weakest must be quick.",
+    privacy=SEES_SUB_MODELS,
+    decisions=(
+        "Behind each hidden layer but the last stands an exit: channels are averaged to four "
+        "positions, and one linear layer follows. The model's own end is the last exit.",
+        "A device of the l-th of levels holds the model to its l-th exit, and of each hidden layer "
+        "the largest multiple of 1/32 of the units with c * c of all numbers at most. One of "
+        "capacity 1 holds everything. Capacities between two levels count as the lower.",
+        "The loss is the mean of all exits' held, weighted by their place; the divergence is a "
+        "mean over samples and classes, and is weighted with its exit. It begins after the first "
+        "quarter of the rounds.",
+        "kd is 0 in the code for images and 0.05 for texts. Without it the paper's second idea "
+        "does nothing: here it is 0.05.",
+        "A number is the mean over those who hold it, an exit's over those who trained it.",
+        "The model that is tested and used is the one to the deepest exit that the device holds, "
+        "without the others.",
+    ),
+    errors=(
+        "In the code the deepest exit is moved by what it teaches, too. A teacher is a constant: "
+        "so it is here.",
+    ),
+)

@@ -1,0 +1,142 @@
+"""Pools of sub-models of a chain: how many units of each hidden layer, and what these cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, log, prod
+from typing import Any
+
+import numpy as np
+
+from fedsub_core.models.architecture import Architecture
+from fedsub_core.models.chain import Chain, require_chain
+from fedsub_core.models.model import Model
+
+#: How many units a sub-model has, by group.
+Counts = Mapping[str, int]
+
+
+def whole_chain(model: Model, hyper: Any, capacity: float) -> Model:
+    """Return the model as it is, which is a chain: how many units come is not known beforehand."""
+    return require_chain(model)
+
+
+def numbers(model: Architecture) -> int:
+    """Return how many numbers a model has."""
+    return sum(prod(shape) for shape in model.parameter_shapes.values())
+
+
+def with_counts(model: Chain, counts: Counts) -> Chain:
+    """Return the chain with the first units alone, so many of each group."""
+    return model.narrow({name: np.arange(count) for name, count in counts.items()})[0]
+
+
+def units_at(share: float, units: int) -> int:
+    """Return how many units of a layer a share of it is, at least one."""
+    # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
+    return max(1, ceil(share * units - 1e-9))
+
+
+@dataclass(frozen=True)
+class Level:
+    """A sub-model of AdaptiveFL's pool.
+
+    Parameters
+    ----------
+    kind : 0 small, 1 medium, 2 large.
+    counts : units of each group.
+    share : of the model's numbers.
+    """
+
+    kind: int
+    counts: dict[str, int]
+    share: float
+
+
+def pool_of(model: Chain, widths: Sequence[float], starts: Sequence[int]) -> tuple[Level, ...]:
+    """Return small sub-models, medium ones and the whole chain, of each kind by size.
+
+    One for each width and start: hidden layers from `start` on, counted from 1, have that share of
+    their units, those before it all. What is like another is left out. Jia et al., AdaptiveFL,
+    section III-B.
+    """
+    groups, full = model.unit_groups, numbers(model)
+    whole = {group.name: group.size for group in groups}
+    found: list[Level] = []
+    for kind, width in enumerate(widths):
+        some: list[Level] = []
+        for start in starts:
+            counts = {
+                g.name: units_at(width, g.size) if at >= start else g.size
+                for at, g in enumerate(groups, 1)
+            }
+            known = [level.counts for level in found + some]
+            if counts != whole and counts not in known:
+                some.append(Level(kind, counts, numbers(with_counts(model, counts)) / full))
+        found += sorted(some, key=lambda level: level.share)
+    return (*found, Level(len(widths), whole, 1.0))
+
+
+def largest_fitting(pool: Sequence[Level], capacity: float, most: int | None = None) -> int:
+    """Return the place of the largest of the pool's first models that a device can hold.
+
+    That is ``capacity**2`` of the numbers; the smallest of all, where none fits. `most` is the
+    place of the model that was drawn, than which it shall not be larger; None: any.
+    """
+    last = len(pool) - 1 if most is None else most
+    places = [i for i in range(last + 1) if pool[i].share <= pool[last].share]
+    fits = [i for i in places if pool[i].share <= capacity**2 + 1e-9]
+    smallest = min(places, key=lambda i: pool[i].share)
+    return max(fits, key=lambda i: pool[i].share, default=smallest)
+
+
+def room_for(model: Model, hyper: Any, capacity: float) -> Model:
+    """Return the part of a chain in which all models lie that AdaptiveFL may send a device."""
+    chain = require_chain(model)
+    if capacity == 1:
+        return chain
+    pool = pool_of(chain, hyper.widths(), hyper.starts_at())
+    places = {largest_fitting(pool, capacity, most) for most in range(len(pool))}
+    counts = [pool[i].counts for i in places]
+    return with_counts(chain, {name: max(one[name] for one in counts) for name in counts[0]})
+
+
+def sparse_widths(scores: Sequence[float], t: float) -> list[float]:
+    """Return each hidden layer's share of units, ``clamp(score * t, 0.01, 1)``."""
+    return [min(max(score * t, 0.01), 1.0) for score in scores]
+
+
+def width_scores(apoz: Sequence[float], sizes: Sequence[int]) -> list[float]:
+    """Return ``1 - apoz * ln(size) / ln(max size)`` of each hidden layer, from its zeros.
+
+    Chen et al., FlexFL, section IV-A: large layers with many zeros are cut most.
+    """
+    largest = log(max(sizes))
+    shares = [log(size) / largest if largest else 1.0 for size in sizes]
+    return [1 - zeros * share for zeros, share in zip(apoz, shares, strict=True)]
+
+
+def widths_for(model: Chain, apoz: Sequence[float], share: float) -> dict[str, int]:
+    """Return units of each group of the largest sub-model with `share` of the numbers at most.
+
+    t is the largest of 100/1, 100/2, ... that fits, as in FlexFL's code, which ends at 100/199;
+    where no such model fits, the smallest of all.
+    """
+    hidden = model.affine[:-1]
+    sizes = [layer.units * (layer.fan_in + 1) for layer in hidden]
+    scores, full = width_scores(apoz, sizes), numbers(model)
+
+    def counts(k: int) -> dict[str, int]:
+        widths = sparse_widths(scores, 100 / k)
+        pairs = zip(hidden, widths, strict=True)
+        return {layer.name: units_at(width, layer.units) for layer, width in pairs}
+
+    least, most = 1, 10**6  # sizes fall as k grows
+    while least < most:
+        k = (least + most) // 2
+        if numbers(with_counts(model, counts(k))) <= share * full + 1e-6:
+            most = k
+        else:
+            least = k + 1
+    return counts(least)

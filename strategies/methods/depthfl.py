@@ -1,0 +1,46 @@
+"""DepthFL, the server half (Kim et al. 2023): means of layers, corrected as in FedDyn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.parts.exits import ExitStrategy
+from strategies.parts.sub_models import over_budget
+from strategies.rounds.context import Start
+from strategies.rounds.server_half import State
+
+_DRIFT = "drift/"
+
+
+class DepthFLStrategy(ExitStrategy):
+    """State: the global tensors; with ``feddyn`` ``drift/<tensor>``, FedDyn's h."""
+
+    def init(self, start: Start) -> State:
+        """Return the global tensors before the first round, and no drift."""
+        state = super().init(start)
+        if not self.hyper.feddyn:
+            return state
+        return state | {f"{_DRIFT}{name}": torch.zeros_like(t) for name, t in state.items()}
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average each tensor over those who hold it, and go on against the drift.
+
+        ``h -= alpha * n / N * (mean - old)`` and ``new = mean - h / alpha``, n of N clients; Acar
+        et al., FedDyn, ICLR 2021, algorithm 1. What nobody holds stays as it was.
+        """
+        old = self.globals_of(state)
+        means, rows = super().aggregate(old, uploads, turn)
+        after, alpha = state | means, self.hyper.alpha
+        for name, mean in means.items() if self.hyper.feddyn else ():
+            if held := sum(name in upload.tensors for upload in uploads.values()):
+                share = held / len(self.population.clients)
+                drift = state[f"{_DRIFT}{name}"] - alpha * share * (mean - old[name])
+                after |= {f"{_DRIFT}{name}": drift, name: mean - drift / alpha}
+        return after, rows + over_budget(self, uploads, turn.round)

@@ -1,0 +1,91 @@
+"""FedDSE, the server half (Wang et al. 2024): devices choose, their numbers are averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.pools import units_at
+from fedsub_core.models.units import Units
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.parts.slices import SliceStrategy
+from strategies.rounds.context import Sender
+from strategies.rounds.server_half import State
+
+_CHOICE = "choice/"
+
+
+class FedDSEStrategy(SliceStrategy):
+    """State: the global tensors; of weak clients ``choice/<client>/<group>``, units, int64."""
+
+    def slices(self, state: State, clients: Sequence[str], turn: Turn) -> dict[str, Units]:
+        """Return all units in rounds in which clients choose, else their last choice."""
+        anew = (turn.round - 1) % self.hyper.every == 0
+        return {c: self.every_unit if anew else self._last(state, c) for c in clients}
+
+    def tested_with(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Return the units that each client chose last, of those who have chosen."""
+        return self.sliced(state, clients, {c: self._last(state, c) for c in clients})
+
+    @property
+    def every_unit(self) -> Units:
+        """All units of each group."""
+        return {name: np.arange(size) for name, size in self.sizes.items()}
+
+    def _last(self, state: State, client: str) -> Units:
+        counts, last = self._counts(client), {}
+        for name, size in self.sizes.items():
+            own = state.get(f"{_CHOICE}{client}/{name}")
+            if counts[name] < size and (own is None or len(own) != counts[name]):
+                return self.every_unit
+            last[name] = np.arange(size) if counts[name] == size or own is None else own.numpy()
+        return last
+
+    def _counts(self, client: str) -> dict[str, int]:
+        """Return how many units of each group a client trains."""
+        if client not in self.narrow:
+            return self.sizes
+        share = self.population.facts(client).capacity
+        return {name: units_at(share, size) for name, size in self.sizes.items()}
+
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+        """Demand as many units as the client can train, and all of a last choice."""
+        chosen, sent = self.chosen(upload), self.chosen(self.delivered[sender.client])
+        for name, count in self._counts(sender.client).items():
+            if len(chosen[name]) != count:
+                raise sender.refuse(f"units of {name}", len(chosen[name]), f"{count}")
+            if len(sent[name]) == count and not np.array_equal(chosen[name], sent[name]):
+                raise sender.refuse(f"units of {name}", "others", "those it was sent")
+            bias = upload.part(f"{name}.bias").at.rows
+            if not np.array_equal(np.asarray(bias), chosen[name]):
+                raise sender.refuse(f"units of {name}.bias", "others", "those of its weights")
+        for name in self.model.parameters_of(self.model.layer_names[-1:]):
+            if upload.part(name).at.simplest(self.model.parameter_shapes[name]).rows is not None:
+                raise sender.refuse(f"units of {name}", "some classes", "all classes")
+
+    def chosen(self, bundle: Bundle) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+        """Return which units of each group a bundle holds."""
+        found = {}
+        for name in self.sizes:
+            rows = bundle.part(f"{name}.weight").at.rows
+            assert rows is not None
+            found[name] = rows
+        return found
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average each number over those who hold it; note what weak clients chose."""
+        after, rows = super().aggregate(state, uploads, turn)
+        for client in uploads.keys() & self.narrow.keys():
+            for name, units in self.chosen(uploads[client]).items():
+                after[f"{_CHOICE}{client}/{name}"] = torch.from_numpy(units.copy())
+        return after, rows
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without what a client chose."""
+        return {n: t for n, t in state.items() if not n.startswith(f"{_CHOICE}{client}/")}

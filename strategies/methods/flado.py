@@ -1,0 +1,150 @@
+"""Flado, the server half, as we read it: units by lot, by how a client's moves agree with all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.chain import require_chain
+from fedsub_core.models.pools import units_at, with_counts
+from fedsub_core.models.units import UnitGroup, Units
+from fedsub_core.seeds import generator
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.parts.elements import multiplications
+from strategies.parts.slices import SliceStrategy
+from strategies.rounds.server_half import State
+
+_SCORE = "score/"
+
+
+class FladoStrategy(SliceStrategy):
+    """State: the global tensors; of weak clients ``score/<client>/<group>`` float32 [units]."""
+
+    def slices(self, state: State, clients: Sequence[str], turn: Turn) -> dict[str, Units]:
+        """Return the units that were drawn for each client."""
+        return {client: self._drawn(state, client, turn) for client in clients}
+
+    def _drawn(self, state: State, client: str, turn: Turn) -> Units:
+        names = list(self.sizes)
+        if client not in self.narrow:
+            return {name: np.arange(self.sizes[name]) for name in names}
+        capacity = self.population.facts(client).capacity
+        stream = generator(turn.seed, client, turn.round, "units kept")
+        scores = [state.get(f"{_SCORE}{client}/{name}") for name in names]
+        known = [one.numpy() for one in scores if one is not None]
+        if len(known) < len(names):
+            orders = {n: torch.randperm(size, generator=stream) for n, size in self.sizes.items()}
+            counts = {n: units_at(capacity, size) for n, size in self.sizes.items()}
+            return {n: np.sort(order[: counts[n]].numpy()) for n, order in orders.items()}
+        costs = self._costs()
+        each = np.concatenate([np.full(self.sizes[n], costs[n]) for n in names])
+        chances = keep(np.concatenate(known), each, capacity * each.sum(), self.hyper.least)
+        drawn = torch.rand(len(chances), generator=stream, dtype=torch.float64).numpy() < chances
+        ends = np.cumsum(list(self.sizes.values()))[:-1]
+        layers = list(zip(names, np.split(chances, ends), np.split(drawn, ends), strict=True))
+        return self._trimmed({n: own for n, own, _ in layers}, {n: d for n, _, d in layers}, client)
+
+    def _costs(self) -> dict[str, float]:
+        """Return by how many multiplications each group's unit adds to a pass, all others there."""
+        chain = require_chain(self.model)
+        every = multiplications(chain)
+        return {
+            name: every - multiplications(with_counts(chain, {name: size - 1})) if size > 1 else 1.0
+            for name, size in self.sizes.items()
+        }
+
+    def _trimmed(
+        self,
+        chances: Mapping[str, NDArray[np.float64]],
+        drawn: Mapping[str, NDArray[np.bool_]],
+        client: str,
+    ) -> Units:
+        """Return drawn units without those of smallest chance, until the rest fits the client."""
+        chain = require_chain(self.model)
+        budget = self.population.facts(client).capacity ** 2 * multiplications(chain)
+        first = {name: int(own.argmax()) for name, own in chances.items()}
+        spare = [
+            (chances[name][unit], name, unit)
+            for name, own in drawn.items()
+            for unit in own.nonzero()[0].tolist()
+            if unit != first[name]
+        ]
+        spare.sort(key=lambda one: -one[0])
+
+        def units(count: int) -> Units:
+            kept = {name: [unit] for name, unit in first.items()}
+            for _, name, unit in spare[:count]:
+                kept[name].append(unit)
+            return {name: np.sort(np.array(own, np.int64)) for name, own in kept.items()}
+
+        least, most = 0, len(spare)  # what is kept costs more and more
+        while least < most:
+            count = (least + most + 1) // 2
+            small = with_counts(chain, {n: len(own) for n, own in units(count).items()})
+            if multiplications(small) <= budget:
+                least = count
+            else:
+                most = count - 1
+        return units(least)
+
+    def aggregate(
+        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Average each number over those who hold it; note how far moves agree."""
+        after, rows = super().aggregate(state, uploads, turn)
+        moved = {n: after[n] - state[n] for n in self.model.parameter_shapes}
+        for client in uploads.keys() & self.narrow.keys():
+            placed = self.placed(state, client, uploads[client], turn)
+            agreed = {}
+            for name, mean in moved.items():
+                part = placed.part(name)
+                own = torch.from_numpy(part.values.copy()) - part.at.take(state[name])
+                agreed[name] = part.at.put(torch.zeros_like(mean), own) * mean
+            for group in self.model.unit_groups:
+                held = torch.from_numpy(placed.part(f"{group.name}.bias").at.held((group.size,)))
+                key, new = f"{_SCORE}{client}/{group.name}", of_units(group, agreed)
+                old = state.get(key, torch.zeros(group.size))
+                mixed = self.hyper.memory * old + (1 - self.hyper.memory) * new
+                after[key] = torch.where(held, mixed, old)
+        return after, rows
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without a client's scores."""
+        return {n: t for n, t in state.items() if not n.startswith(f"{_SCORE}{client}/")}
+
+
+def of_units(group: UnitGroup, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the sum over each unit's own weights and bias, float32 [units]."""
+    own = [member for member in group.members if not member.reads]
+    each = [
+        tensors[member.tensor].flatten(1).sum(1)
+        if tensors[member.tensor].dim() > 1
+        else tensors[member.tensor]
+        for member in own
+    ]
+    return torch.stack(each).sum(0)
+
+
+def keep(
+    scores: NDArray[np.floating], costs: NDArray[np.float64], budget: float, least: float
+) -> NDArray[np.float64]:
+    """Return chances p from `least` to 1 that maximise ``sum(p * scores)`` within a budget.
+
+    ``sum(p * costs) <= budget``; the best scores for their costs come first, of equal ones the
+    first. Where even `least` costs too much, all have the same, smaller chance.
+    """
+    if budget >= costs.sum():
+        return np.ones(len(scores))
+    chances = np.full(len(scores), min(least, budget / costs.sum()))
+    left = budget - float((chances * costs).sum())
+    for unit in np.argsort(-(scores / costs), kind="stable"):
+        more = min(1 - chances[unit], max(left, 0.0) / costs[unit])
+        chances[unit] += more
+        left -= more * costs[unit]
+    return chances

@@ -1,0 +1,43 @@
+"""Models with exits, of which weak devices hold the first layers: some lack whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedsub_core.placement import Placement
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.heterofl import HeteroFLStrategy
+from strategies.rounds.server_half import State
+
+
+class ExitStrategy(HeteroFLStrategy):
+    """State: the global tensors, whole; a method may keep others beside them."""
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody its part of the tensors that it has."""
+        made: dict[tuple[int, int], Bundle] = {}
+        found = []
+        sent = super().downloads(self.globals_of(state), clients, turn)
+        for client, one in zip(clients, sent, strict=True):
+            held = self.held_by(client)
+            key = id(one), id(held)
+            if key not in made:
+                tensors = {name: one.tensors[name] for name in held.parameter_shapes}
+                made[key] = Bundle(tensors=tensors)
+            found.append(made[key])
+        return found
+
+    def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
+        """Return a bundle that says where its numbers stand; of what it lacks it has no row."""
+        placed = super().placed(self.globals_of(state), client, bundle, turn)
+        nowhere = Placement(np.zeros(0, np.int64))
+        lacking = {
+            name: Floats(np.zeros((0, *shape[1:]), np.float32), nowhere)
+            for name, shape in self.model.parameter_shapes.items()
+            if name not in bundle.tensors
+        }
+        return replace(placed, tensors={**placed.tensors, **lacking})
