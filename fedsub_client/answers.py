@@ -1,7 +1,7 @@
 """What clients answer to the server's messages, all who are asked for the same at once.
 
-A device answers as a cohort of one. Nothing here is written yet: contents are as
-:data:`fedsub_core.wire.exchange.Content` has them.
+A device answers as a cohort of one. Nothing is written yet, see
+:data:`fedsub_core.wire.exchange.Content`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_client.learner import Report, State
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
-from fedsub_core.wire.unwritten import Unwritten
 
 #: What each client answers, in the order in which they were asked, and the state in which those who
 #: were tested were, stacked; empty where nobody was.
@@ -24,36 +22,14 @@ Answers = tuple[list[Content], State]
 
 @dataclass(frozen=True)
 class Asked:
-    """One client's message, read.
+    """One client's message: its place in the cohort, what it is told beside its download, and that.
 
-    Parameters
-    ----------
-    place : of the client in its cohort.
-    told : what the server says beside the download; all who are asked at once are told the same,
-        but whether they are tested after training.
-    received : the download.
+    All who are asked at once are told the same, but whether they are tested after training.
     """
 
     place: int
     told: Instructions
     received: Bundle
-
-
-def asked(
-    cohort: Cohort,
-    place: int,
-    payload: bytes | Unwritten,
-    told: Instructions,
-    last: LastTensors | None = None,
-) -> Asked:
-    """Read the download of the client at `place`; `last`: what another of the cohort was sent.
-
-    Raises
-    ------
-    MessageRefused
-        If it does not fit this client, round and method.
-    """
-    return Asked(place, told, cohort.decode(place, payload, told.turn.round, last))
 
 
 def train(cohort: Cohort, asked: Sequence[Asked]) -> Answers:

@@ -8,7 +8,7 @@ import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
-from fedsub_client.answers import Asked, asked, evaluate, train
+from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.best_so_far import used
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_client.learner import Report
@@ -71,18 +71,20 @@ class FedSubClient(NumPyClient):
     def train(self, told: Instructions, payload: bytes) -> Content:
         """Answer a download with an upload; raises as :meth:`fit`."""
         cohort = self.cohort
-        (content,), tested = train(cohort, [asked(cohort, 0, payload, told)])
-        state = tested or cohort.in_use(told.turn, told.scaling)
-        self.model = cohort.learner.predicted_by(state)
+        (content,), tested = train(cohort, [self._asked(told, payload)])
+        self.model = cohort.learner.predicted_by(tested or cohort.in_use(told.turn, told.scaling))
         self.report = content.get(exchange.REPORT, {})
         return content
 
     def test(self, told: Instructions, payload: bytes | None = None) -> Content:
         """Answer metrics, after a download where there is one; raises as :meth:`fit`."""
-        one = Asked(0, told, NOTHING) if payload is None else asked(self.cohort, 0, payload, told)
+        one = Asked(0, told, NOTHING) if payload is None else self._asked(told, payload)
         (content,), state = evaluate(self.cohort, [one])
         self.model = self.cohort.learner.predicted_by(state)
         return content
+
+    def _asked(self, told: Instructions, payload: bytes) -> Asked:
+        return Asked(0, told, self.cohort.decode(0, payload, told.turn.round))
 
 
 def _payload(parameters: Arrays) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from flwr.app import Error, Message, MessageType, RecordDict
 
-from fedsub_client.answers import Asked, asked, evaluate, train
+from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire import exchange, handshake
@@ -37,7 +37,8 @@ def _read(cohort: Cohort, messages: Sequence[Message]) -> tuple[list[Asked], lis
             record = content[exchange.TURN]
             told = exchange.read_instructions(record)
         try:
-            good.append(asked(cohort, i, exchange.payload_of(content), told, last))
+            payload = exchange.payload_of(content)
+            good.append(Asked(i, told, cohort.decode(i, payload, told.turn.round, last)))
         except (MessageRefused, ValueError) as error:
             refused.append(Message(Error(0, str(error)), reply_to=message))
     return good, refused
