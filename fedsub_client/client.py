@@ -8,14 +8,14 @@ import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
+from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.best_so_far import used
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_client.learner import Report
-from fedsub_core.metrics import ClientMetrics
 from fedsub_core.models.model import Params
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Bundle
-from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.exchange import Content, Instructions
+from fedsub_core.wire.unwritten import Unwritten
 
 Arrays = list[NDArray[Any]]
 
@@ -55,31 +55,36 @@ class FedSubClient(NumPyClient):
         MessageRefused
             If the download does not fit this client, round and method.
         """
-        told = exchange.read_instructions(config)
-        received = self.cohort.decode(0, _payload(parameters), told.turn.round)
-        uploads, reports = self.cohort.fit(told.turn, told.scaling, [0], [received])
-        self.report = reports[0]
-        payload = self.cohort.encode(0, uploads[0], received, told.turn.round).to_bytes()
-        state = self.cohort.in_use(told.turn, told.scaling)
-        self.model = self.cohort.learner.predicted_by(state)
-        values = dict(exchange.metrics_record(self.assess(told))) if told.also_evaluate else {}
-        return [np.frombuffer(payload, np.uint8)], uploads[0].examples, values
+        content = self.train(exchange.read_instructions(config), _payload(parameters))
+        upload: Unwritten = content[exchange.PAYLOAD]
+        array = np.frombuffer(upload.to_bytes(), np.uint8)
+        return [array], upload.header.examples, dict(content.get(exchange.METRICS, {}))
 
     def evaluate(
         self, parameters: Arrays, config: dict[str, Any]
     ) -> tuple[float, int, dict[str, Any]]:
         """Evaluate the personal model on this person's test part."""
         told = exchange.read_instructions(config)
-        received = self.cohort.decode(0, _payload(parameters), told.turn.round)
-        metrics = self.assess(told, received)
-        return metrics.loss, metrics.examples, dict(exchange.metrics_record(metrics))
+        metrics = self.test(told, _payload(parameters))[exchange.METRICS]
+        return metrics["loss"], int(metrics["examples"]), dict(metrics)
 
-    def assess(self, told: Instructions, received: Bundle = NOTHING) -> ClientMetrics:
-        """Return the personal model's metrics on this person's test part; note its parameters."""
+    def train(self, told: Instructions, payload: bytes) -> Content:
+        """Answer a download with an upload; raises as :meth:`fit`."""
         cohort = self.cohort
-        state = cohort.personalised(told.turn, told.scaling, [0], [received])
-        self.model = cohort.learner.predicted_by(state)
-        return cohort.evaluate(told.turn, told.scaling, [0], state).clients()[0]
+        (content,), tested = train(cohort, [self._asked(told, payload)])
+        self.model = cohort.learner.predicted_by(tested or cohort.in_use(told.turn, told.scaling))
+        self.report = content.get(exchange.REPORT, {})
+        return content
+
+    def test(self, told: Instructions, payload: bytes | None = None) -> Content:
+        """Answer metrics, after a download where there is one; raises as :meth:`fit`."""
+        one = Asked(0, told, NOTHING) if payload is None else self._asked(told, payload)
+        (content,), state = evaluate(self.cohort, [one])
+        self.model = self.cohort.learner.predicted_by(state)
+        return content
+
+    def _asked(self, told: Instructions, payload: bytes) -> Asked:
+        return Asked(0, told, self.cohort.decode(0, payload, told.turn.round))
 
 
 def _payload(parameters: Arrays) -> bytes:

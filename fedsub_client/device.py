@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
-from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, RecordDict
 
+from fedsub_client.answers import trained
 from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
@@ -36,7 +36,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.models.names import is_place
 from fedsub_core.packages import version_with
 from fedsub_core.wire import exchange, handshake
-from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.exchange import Content, Instructions
 
 log = logging.getLogger("fedsub")
 
@@ -155,13 +155,7 @@ class Device:
         """Do a round of local work and keep its outcome, before anybody hears of it."""
         told = _instructions(content)
         with self.store(told.method).lock():
-            payload, report, metrics = self._train(_arrays(content), told)
-        reply = RecordDict({exchange.PAYLOAD: exchange.pack(payload)})
-        if report:
-            reply[exchange.REPORT] = MetricRecord(dict(report))
-        if metrics:
-            reply[exchange.METRICS] = MetricRecord(metrics)
-        return reply
+            return exchange.write(self._train(exchange.unpack(content), told))
 
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Evaluate the personal model on this person's test part."""
@@ -169,7 +163,7 @@ class Device:
         with self.store(told.method).lock():
             saved = self._load(told)
             client = self._numpy_client(told.method, self._file(saved), saved)
-            _, _, metrics = client.evaluate(_arrays(content), dict(told.record()))
+            answer = client.test(told, exchange.unpack(content))
             if client.cohort.keeps_best:
                 self._keep_best(client, saved, told)
             elif saved is not None and saved.model is not None:
@@ -179,7 +173,7 @@ class Device:
                 if any(not torch.equal(own[n], t) for n, t in saved.model.params.items()):
                     new = replace(saved, model=replace(saved.model, params=own))
                     self._save(new, told)
-        return RecordDict({exchange.METRICS: MetricRecord(metrics)})
+        return exchange.write(answer)
 
     def _keep_best(self, client: FedSubClient, saved: Saved | None, told: Instructions) -> None:
         """Save the state that was tested if it is the best so far."""
@@ -190,18 +184,14 @@ class Device:
         model = cohort.personal_model(0, client.model, round, told.scaling)
         self._save(replace(before, state=cohort.client_state(0), model=model), told)
 
-    def _train(
-        self, arrays: list[Any], told: Instructions
-    ) -> tuple[bytes, Mapping[str, float], dict[str, Any]]:
-        """Return upload and report, and metrics where they are asked for."""
+    def _train(self, payload: bytes, told: Instructions) -> Content:
         round, saved = told.turn.round, self._load(told)
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
-            if not told.also_evaluate:
-                return saved.reply, saved.report, {}
-            before = self._numpy_client(told.method, self._file(saved), saved)
-            again = exchange.metrics_record(before.assess(told))
-            return saved.reply, saved.report, dict(again)
+            metrics: Content = {}
+            if told.also_evaluate:
+                metrics = self._numpy_client(told.method, self._file(saved), saved).test(told)
+            return trained(exchange.pack(saved.reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(
                 "client %s: asked for round %d after %d: the server went back, as after restoring "
@@ -212,8 +202,8 @@ class Device:
             )
         file = self._file(saved)
         client = self._numpy_client(told.method, file, saved)
-        answer, _, metrics = client.fit(arrays, dict(told.record()))
-        payload = answer[0].tobytes()
+        answer = client.train(told, payload)
+        reply = answer[exchange.PAYLOAD].to_bytes()
         new = Saved(
             self.client,
             told.run,
@@ -221,12 +211,12 @@ class Device:
             round,
             file,
             client.cohort.client_state(0),
-            payload,
+            reply,
             client.report,
             client.cohort.personal_model(0, client.model, round, told.scaling),
         )
         self._save(new, told)
-        return payload, client.report, metrics
+        return {**answer, exchange.PAYLOAD: exchange.pack(reply)}
 
     def _model(self, run: str) -> RecordDict:
         if not self.simulated:
@@ -293,10 +283,6 @@ class Device:
 
 def _instructions(content: RecordDict) -> Instructions:
     return exchange.read_instructions(content.config_records[exchange.TURN])
-
-
-def _arrays(content: RecordDict) -> list[Any]:
-    return [np.frombuffer(exchange.unpack(content), np.uint8)]
 
 
 def _client_id(node: Mapping[str, Any], people: list[str], source: str) -> str:

@@ -111,6 +111,8 @@ class Placement:
         ValueError
             If there is no such place in the tensor.
         """
+        if self.everywhere:
+            return tuple(whole)
         self._require(whole)
         if self.elements is not None:
             return (int(self.elements.sum()),)

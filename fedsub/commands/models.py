@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import MOST_TOKENS, Tokens
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.names import CNN1D, HIDDEN, LINEAR, MLP, PUBLISHED, installed
+from fedsub_core.models.names import CNN1D, HIDDEN, LINEAR, MLP, PUBLISHED, installed, parse_hidden
 
 if TYPE_CHECKING:
     from fedsub_core.models.model import Model
@@ -32,7 +32,11 @@ WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
 @click.argument("name", required=False)
 @click.option("--input", "shape", metavar="C,T", help="shape of a sample, such as 9,128 or 3,32,32")
 @click.option("--classes", type=click.IntRange(2), default=6, show_default=True)
-@click.option("--vocabulary", type=click.IntRange(2), help="samples of --input are ids below it")
+@click.option(
+    "--vocabulary",
+    type=int,
+    help="samples are token ids below it, --input is the length of a text, by default 64",
+)
 @click.option("--hidden", default=HIDDEN, show_default=True, help="hidden layers of mlp")
 def models(
     name: str | None, shape: str | None, classes: int, vocabulary: int | None, hidden: str
@@ -40,28 +44,32 @@ def models(
     """List the kinds of models: trained numbers, multiplications of a sample, input.
 
     NAME is one of them, package.module:builder or file.py:builder; then its tensors are listed,
-    too. Sizes are for samples of --input; by default each kind's has the shape of its publication.
+    too. Sizes are for samples of --input, and of kinds that take such samples; by default each
+    kind's has the shape of its publication.
     """
-    names = [name] if name else [MLP, LINEAR, CNN1D, *PUBLISHED, *installed()]
+    parse_hidden(hidden)
     wanted = _shape(shape) if shape else None
     if vocabulary is not None:
-        wanted = Tokens(wanted or (64,), vocabulary, 0)
+        wanted = _tokens(wanted or (64,), vocabulary)
     click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
-    for kind in names:
-        size = wanted or EXAMPLES.get(kind, IMAGE if kind in PUBLISHED else WINDOW)
-        _say(kind, size, classes, hidden, at_length=name is not None)
+    if name is not None:
+        _say(name, wanted or _example(name), classes, hidden, at_length=True)
+        return
+    others = list[str]()
+    for kind in [MLP, LINEAR, CNN1D, *PUBLISHED, *installed()]:
+        try:
+            _say(kind, wanted or _example(kind), classes, hidden, at_length=False)
+        except ConfigError as error:
+            others.append(kind if wanted else f"{kind} ({error})")
+    if others:
+        why = "; `fedsub models NAME` with the same options says why" if wanted else ""
+        click.echo(f"not for such samples: {', '.join(others)}{why}")
 
 
 def _say(kind: str, shape: tuple[int, ...], classes: int, hidden: str, at_length: bool) -> None:
     from fedsub_core.models.kinds import build_model
 
-    try:
-        model = build_model(kind, shape, classes, hidden=hidden)
-    except ConfigError as error:
-        if at_length:
-            raise
-        click.echo(f"{kind:<14} {'-':>12} {'-':>16}  {_text(shape)}: {error}")
-        return
+    model = build_model(kind, shape, classes, hidden=hidden)
     numbers = sum(prod(model.tensor_shapes[one]) for one in model.trained)
     click.echo(f"{kind:<14} {numbers:>12,} {_multiplications(model):>16,}  {_text(shape)}")
     for tensor, of in model.tensor_shapes.items() if at_length else ():
@@ -95,6 +103,21 @@ def _multiplications(model: Model) -> int:
     with torch.no_grad(), counter:
         module(zeros(model.input_shape)[:1])
     return int(counter.get_total_flops()) // 2 + sum(recurrent)  # a sum for every product
+
+
+def _example(kind: str) -> tuple[int, ...]:
+    return EXAMPLES.get(kind, IMAGE if kind in PUBLISHED else WINDOW)
+
+
+def _tokens(shape: tuple[int, ...], vocabulary: int) -> Tokens:
+    if len(shape) != 1:
+        raise ConfigError(
+            f"--input: got {','.join(map(str, shape))!r} beside --vocabulary, expected one number, "
+            "the length of a text"
+        )
+    if not 2 <= vocabulary <= MOST_TOKENS:
+        raise ConfigError(f"--vocabulary: got {vocabulary}, expected 2 to {MOST_TOKENS}")
+    return Tokens(shape, vocabulary, 0)
 
 
 def _shape(text: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ import torch
 from flwr.app import Message, MessageType
 from threadpoolctl import threadpool_limits
 
-from fedsub.engines.cohort_answers import ANSWERS
+from fedsub.engines.cohort_answers import replies
 from fedsub.engines.gathering import Members, gathered, give_back
 from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import SimulationGrid, by_size
@@ -159,10 +159,10 @@ class CohortGrid(SimulationGrid):
             task = self._pool.submit(_answer, kind, *given, keep_data=keep)
             tasks.append((task, members))
         for task, members in tasks:
-            replies, joined = task.result()
+            answered, joined = task.result()
             if joined is not None and (kind == MessageType.TRAIN or joined.keeps_best):
                 give_back(joined, members)
-            yield from replies
+            yield from answered
 
 
 def _answer(
@@ -174,12 +174,12 @@ def _answer(
     """
     cohort = members[0][0]
     if members == [(cohort, i) for i in range(len(cohort.clients))]:
-        answers = ANSWERS[kind](cohort, list(enumerate(told)))
+        answers = replies(cohort, kind, told)
         if not keep_data:  # they may not be asked again for long
             cohort.data.forget()
         return answers, None
     joined = gathered(members)
-    return ANSWERS[kind](joined, list(enumerate(told))), joined
+    return replies(joined, kind, told), joined
 
 
 def stacks_of(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.placement import Placement
+from fedsub_core.placement import Placement, Shape
 from fedsub_core.wire.bundles import Bits, Declared, FloatArray, Floats, Kind, Part, Whole
 from fedsub_core.wire.masks import Refuse, pack_bits
 from fedsub_core.wire.numbers import FLOAT, WHOLE
@@ -69,17 +70,10 @@ class AsIs:
     @property
     def size(self) -> int:
         """Bytes of :meth:`message` among a message's tensors, by the arithmetic of protobuf."""
-        part, shape = self.part, self.declared.shape
-        bits = isinstance(part, Bits)
-        values = _mask_bytes(part.values.size) if bits else part.values.nbytes
-        mask = 0
-        if self.declared.kind in (Kind.ROWS, Kind.SLICED):
-            mask = _mask_bytes(shape[0])
-        elif self.declared.kind is Kind.ELEMENTS:
-            mask = _mask_bytes(prod(shape))
-        lengths = len(self.name.encode()), sum(map(_varint, shape)), mask, values
-        # Protobuf leaves out what is empty.
-        return field_bytes(sum(field_bytes(length) for length in lengths if length))
+        part, declared = self.part, self.declared
+        length = _mask_bytes(part.values.size) if isinstance(part, Bits) else part.values.nbytes
+        values = field_bytes(length) if length else 0  # protobuf leaves out what is empty
+        return field_bytes(_bytes_beside(self.name, declared.kind, declared.shape) + values)
 
     def read(
         self,
@@ -119,6 +113,18 @@ def field_bytes(length: int) -> int:
     All our fields have numbers below 16, and so keys of one byte.
     """
     return 1 + _varint(length) + length
+
+
+@lru_cache
+def _bytes_beside(name: str, kind: Kind, shape: Shape) -> int:
+    """Return how many bytes a tensor's fields take in a message, but for its values."""
+    mask = 0
+    if kind in (Kind.ROWS, Kind.SLICED):
+        mask = _mask_bytes(shape[0])
+    elif kind is Kind.ELEMENTS:
+        mask = _mask_bytes(prod(shape))
+    lengths = len(name.encode()), sum(map(_varint, shape)), mask
+    return sum(field_bytes(length) for length in lengths if length)
 
 
 def _varint(number: int) -> int:

@@ -186,11 +186,6 @@ def _scaling(record: Mapping[str, object], prefix: str = "") -> Scaling:
     return Scaling(mean, std)
 
 
-def metrics_record(metrics: ClientMetrics) -> MetricRecord:
-    """Return a record of a client's metrics: :func:`metric_values`."""
-    return MetricRecord(dict(metric_values(metrics)))
-
-
 def metric_values(metrics: ClientMetrics) -> dict[str, float]:
     """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``."""
     values = {name: float(getattr(metrics, name)) for name in _METRICS}
@@ -202,7 +197,7 @@ def metric_values(metrics: ClientMetrics) -> dict[str, float]:
 
 
 def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: int) -> ClientMetrics:
-    """Inverse of :func:`metrics_record` and :func:`metric_values`, for labels below `classes`.
+    """Inverse of :func:`metric_values`, for labels below `classes`.
 
     Raises
     ------

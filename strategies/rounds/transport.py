@@ -105,7 +105,7 @@ class Transport:
         # Many clients may get one and the same bundle: its tensors are encoded once.
         encoded: dict[int, Tensors] = {}
         many = Counter(map(id, bundles))
-        records = {id(told): told.record() for told in instructions.values()}
+        records = {id(told): told.record() for told in set(instructions.values())}
         written = list(zip(instructions.items(), bundles, strict=True))
         if link is not None and link.stacked:
             written.sort(key=lambda one: nodes[one[0][0]])

@@ -54,10 +54,11 @@ def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Flo
         if layer.name not in masks:
             continue
         union = masks[layer.name].any(1)
-        units = union.cpu().numpy()
+        units, places = union.cpu().numpy(), union.flatten().nonzero().flatten()
         ends = np.cumsum(units.sum(1))[:-1]
         for rows in layer.rows:
-            selected = unit_rows(params, rows)[union].cpu().numpy()
+            # By indices: several times as fast as by the mask.
+            selected = unit_rows(params, rows).flatten(0, 1).index_select(0, places).cpu().numpy()
             for upload, mask, own in zip(uploads, units, np.split(selected, ends), strict=True):
                 upload[rows.name] = Floats.rows(mask, own)
     return uploads
@@ -72,10 +73,10 @@ def integrate(model: Model, params: Params, received: Sequence[Bundle]) -> Param
     for layer in model.affine:
         for rows in layer.rows:
             named = [b.part(rows.name) if rows.name in b.tensors else NO_ROWS for b in received]
-            units = [part.at.held((layer.units,)) for part in named]
             sent = [part.values for part in named if part is not NO_ROWS]
             if not sent:
                 continue
+            units = [part.at.held((layer.units,)) for part in named]
             like = params[rows.tensors[0]]
             where = torch.from_numpy(np.stack(units)).to(like.device)
             new = torch.from_numpy(np.concatenate(sent)).to(like)

@@ -26,8 +26,8 @@ class FastText(nn.Module):
         super().__init__()
         if not isinstance(input_shape, Tokens):
             raise ConfigError(
-                f"fasttext wants token ids, got samples of shape {input_shape}: say sample = "
-                "'tokens' in federation.toml"
+                f"fasttext wants token ids, got samples of shape {input_shape}: federation.toml "
+                "says sample = 'tokens' of them, `fedsub models` takes --vocabulary"
             )
         self.padding = input_shape.padding
         self.vectors = nn.Embedding(input_shape.vocabulary, HIDDEN, self.padding)

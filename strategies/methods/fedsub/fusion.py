@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,6 +70,16 @@ def fuse(
     # Members that contribute nothing must not count, whatever their mask says.
     selected = masks & weights.contributes[:, :, None]
     return _FUSIONS[weights.fusion](weights, rows, selected, mean)
+
+
+def changed(fused: Tensor, rows: Tensor, replaced: Tensor) -> Tensor:
+    """Return which of the `replaced` units have another row than before, bool [n, units].
+
+    Where nothing was mixed in, a client gets its own rows back: it has them already.
+    """
+    some, differs = _columns(replaced), torch.zeros_like(replaced)
+    differs[:, some] = replaced[:, some] & (fused[:, some] != rows[:, some]).any(-1)
+    return differs
 
 
 def _averaged(
@@ -162,6 +173,13 @@ def _held_mean(
 
     `held` is what :func:`_held` returns, `wanted` bool [n, units].
     """
+    some = _columns(wanted)
+    if not isinstance(some, slice):  # nothing is made of units that nobody wants
+        # NumPy's zeros take no memory before they are written to.
+        fused = torch.from_numpy(np.zeros(rows.shape, np.float32))
+        parts = rows[:, some], selected[:, :, some], held[:, :, some], wanted[:, some]
+        fused[:, some] = _held_mean(weights, *parts, mean)
+        return fused
     share = wanted / held.sum(1).clamp(min=1).double()
     if mean is not None:
         return mixed(weights, rows, selected, held * share[:, None], mean)
@@ -170,11 +188,18 @@ def _held_mean(
     if not len(who):
         return fused
     taken_by = share[who, :, None].to(rows.dtype)
+    whom = who if len(who) < len(rows) else slice(None)  # who are all is no copy
     holds = torch.cat([held[c.heads, y] for y, c in enumerate(weights.shared)])
     for units in _chunks(rows):
         sum_ = product(sums, rows[:, units]).mul_(holds[:, units, None])
-        fused[who, units] += product(takes, sum_).mul_(taken_by[:, units])
+        fused[whom, units] += product(takes, sum_).mul_(taken_by[:, units])
     return fused
+
+
+def _columns(wanted: Tensor) -> Tensor | slice:
+    """Return the units that anybody wants; bool [n, units]."""
+    some = wanted.any(0)
+    return slice(None) if some.all() else some.nonzero().flatten()
 
 
 def taken(

@@ -12,7 +12,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.methods.fedsub.cache import Cache
-from strategies.methods.fedsub.fusion import fuse
+from strategies.methods.fedsub.fusion import changed, fuse
 from strategies.methods.fedsub.membership import cluster_weights, leaves_alone
 from strategies.methods.fedsub.robust import row_mean, without_outliers
 from strategies.methods.fedsub.subnetworks import SubnetworkStrategy
@@ -65,8 +65,7 @@ class FedSubStrategy(SubnetworkStrategy):
         mean = row_mean(self.settings.robust)
         for (name, layer), rows in zip(names, everybodys, strict=True):
             fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer}"], mean)
-            # Where nothing was mixed in, a client gets its own rows back: it has them already.
-            replaced &= (fused != rows).any(-1)
+            replaced = changed(fused, rows, replaced)
             for client, i in places.items():
                 units = replaced[i]
                 if units.any():

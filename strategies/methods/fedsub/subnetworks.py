@@ -64,7 +64,8 @@ class SubnetworkStrategy(PersonalizedStrategy):
         for layer in self.model.affine[: self.hyper.depth or None]:
             masks = upload.bits(layer.name + MASKS)
             came = [upload.part(rows.name).at.held(masks.shape[1:]) for rows in layer.rows]
-            if masks[~held].any() or any((masks.any(0) & ~rows).any() for rows in came):
+            chosen = masks.any(0)
+            if masks[~held].any() or any((chosen > rows).any() for rows in came):
                 expected = "of classes held, a subset of the layer's rows"
                 raise sender.refuse(f"masks of layer {layer.name}", "other units", expected)
         sent = np.zeros_like(held)

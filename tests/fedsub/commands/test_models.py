@@ -36,3 +36,28 @@ def test_a_model_of_ones_own_is_shown_whole(fedsub: Call, tmp_path: Path) -> Non
     assert code == 2 and "resnet18 wants images" in err
     code, _, err = fedsub("models", "mlp", "--input", "3;50")
     assert code == 2 and "--input: got '3;50', expected numbers with commas" in err
+
+
+def test_kinds_that_take_no_such_samples_are_named_on_one_line(fedsub: Call) -> None:
+    code, out, err = fedsub("models", "--vocabulary", "500")
+    assert (code, err) == (0, "")
+    _, row, others = out.splitlines()
+    assert row.split()[:2] == ["fasttext", f"{10 * 500 + 11 * 6:,}"]
+    assert "64 token ids below 500" in row
+    assert others.startswith("not for such samples: mlp, linear, cnn1d, har-cnn, ")
+    assert "fasttext" not in others
+    _, *rows, others = fedsub("models", "--input", "8")[1].splitlines()
+    assert [row.split()[0] for row in rows] == ["mlp", "linear"] and "fasttext" in others
+
+
+def test_token_ids_are_checked_before_anything_is_built(fedsub: Call) -> None:
+    for options, complaint in (
+        (("--vocabulary", "99999999999"), "--vocabulary: got 99999999999, expected 2 to 1048576"),
+        (("--vocabulary", "1"), "--vocabulary: got 1, expected 2"),
+        (("--input", "3,3", "--vocabulary", "5"), "--input: got '3,3' beside --vocabulary"),
+        (("fasttext", "--input", "3"), "fasttext wants token ids, got samples of shape (3,)"),
+        (("--hidden", "8;8"), "hidden: got '8;8'"),
+    ):
+        code, out, err = fedsub("models", *options)
+        assert code == 2 and complaint in err
+        assert len(err.splitlines()) == 1 and len(out.splitlines()) <= 1

@@ -60,7 +60,7 @@ def test_samples_of_another_shape_are_refused() -> None:
     for kind, words in (
         ("resnet18", "wants images"),
         ("lstm", "wants windows"),
-        ("fasttext", "wants token ids, .*: say sample = 'tokens'"),
+        ("fasttext", "wants token ids, .* says sample = 'tokens'"),
     ):
         with pytest.raises(ConfigError, match=words):
             build_model(kind, (4,), 3)

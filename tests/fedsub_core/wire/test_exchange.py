@@ -83,19 +83,19 @@ def test_instructions_that_lack_a_value_are_of_another_language(key: str) -> Non
 
 
 def test_metrics_are_read_as_they_were_written() -> None:
-    record = exchange.metrics_record(METRICS)
+    record = exchange.metric_values(METRICS)
     assert exchange.read_metrics(record, "ann", 3, classes=4) == METRICS
     gained = replace(
         METRICS, gain=Gain(0.1, -0.2, 0.3), class_means={"f1_unlabelled": 0.2, "f1_new": 0.7}
     )
     chosen = replace(METRICS, best_round=2, validation_macro_f1=0.4)
     for metrics in (gained, chosen, replace(METRICS, best_round=3)):
-        record = exchange.metrics_record(metrics)
+        record = exchange.metric_values(metrics)
         assert exchange.read_metrics(record, "ann", 3, classes=4) == metrics
 
 
 def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() -> None:
-    record = exchange.metrics_record(METRICS)
+    record = exchange.metric_values(METRICS)
     record["loss"] = float("inf")
     assert exchange.read_metrics(record, "ann", 3, classes=4).loss == float("inf")
 
@@ -125,7 +125,7 @@ def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() ->
     ],
 )
 def test_metrics_out_of_range_are_refused(change: dict[str, Any]) -> None:
-    values = {**exchange.metrics_record(METRICS), **change}
+    values = {**exchange.metric_values(METRICS), **change}
     record = MetricRecord({name: value for name, value in values.items() if value is not None})
     with pytest.raises(MessageRefused, match="client 'ann', round 3: metrics: got"):
         exchange.read_metrics(record, "ann", 3, classes=4)

@@ -130,7 +130,7 @@ def test_the_turn_has_the_keys_in_the_table() -> None:
 def test_metrics_have_the_keys_in_the_table() -> None:
     stated, means = keys("metrics"), dict.fromkeys(CLASS_MEANS, 0.4)
     assert_types(
-        exchange.metrics_record(
+        exchange.metric_values(
             ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, Gain(0.1, 0.0, 0.2), means, 2, 0.5)
         ),
         {key.replace("<label>", "7"): kind for key, kind in stated.items()},

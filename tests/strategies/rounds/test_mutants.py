@@ -151,7 +151,7 @@ def test_mutants_of_metrics() -> None:
     grid = MutantGrid(Random(3))
     transport, ask = exchanged(grid)
     fine = ClientMetrics(0.5, 0.5, 1.0, 0.1, {0: 0.5, 2: 0.25}, 9)
-    grid.good = RecordDict({exchange.METRICS: exchange.metrics_record(fine)})
+    grid.good = RecordDict({exchange.METRICS: MetricRecord(dict(exchange.metric_values(fine)))})
 
     def one() -> str:
         metrics, before = RoundMetrics(3, CLASSES), transport.refusals["p1"]
