@@ -66,7 +66,7 @@ def check_data(config: RunConfig, federation: Federation) -> None:
             raise ConfigError(
                 f"{key}: got {asked}, expected at most {most}: as many people as {config.data} has"
             )
-    people = split_clients(config.split_settings, federation, config.capacity)
+    people = split_clients(config.split_settings, federation, config.capacity_settings)
     if config.best_by == "validation" and not any(one.holds_back for one in people):
         raise ConfigError(
             "best-by = validation: got nobody with training samples enough for a validation part, "

@@ -119,6 +119,9 @@ class MethodCard:
     narrow : of what a device of a capacity below 1 holds a part: ``encoder``, its first kernels or
         units; ``model``, some units of each hidden layer; ``elements``, single numbers: the others
         are 0, and neither train nor travel; "": all devices hold everything.
+    resizes : whether what a device receives replaces all that it holds of the model, so that it may
+        hold another share in each round (``capacity-mode = dynamic``); else it always holds the
+        least of the shares.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
@@ -151,6 +154,7 @@ class MethodCard:
     trains: bool = True
     encodes: bool = False
     narrow: Narrow = ""
+    resizes: bool = False
     model: str = ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
