@@ -29,7 +29,7 @@ from fedsub_core.encoders.standardised import shared_features
 from fedsub_core.errors import ConfigError, cut
 from fedsub_core.metrics import CAPACITY, MetricRow
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.held import Held
+from fedsub_core.models.held import Held, why_unfit
 from fedsub_core.models.model import Model
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
@@ -189,7 +189,11 @@ class PersonalizedStrategy(Verbs):
         """Note what everybody holds in a round, by what each said; who came may hold less."""
         weak: dict[float, list[str]] = {}
         self.capacities, seed = {}, self.settings.rounds.seed
-        for client, said in self.population.registry.introductions.items():
+        for client, said in list(self.population.registry.introductions.items()):
+            least = said.facts.capacity.share
+            if why := why_unfit(self.card, self.settings.wire, self.model, least):
+                self.population.registry.turn_away(client, f"client {client!r}: {why}")
+                continue
             share = held_in(self.card, said.facts.capacity, seed, client, round)
             self.capacities[client] = share
             if share < 1:

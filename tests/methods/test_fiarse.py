@@ -218,9 +218,9 @@ def test_a_run_says_of_which_capacity_no_model_is_left(
     run_method: RunMethod, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "fedsub"):
-        run_method("fiarse", capacity="1,0.5,0.02", rounds=2)
+        run_method("fiarse", capacities="p2=0.5,p3=1/64", rounds=2)
     said = [line for line in caplog.messages if "no path" in line]
-    assert len(said) == 1 and "of a device of capacity 0.02 no path is left" in said[0]
+    assert len(said) == 1 and "of a device of capacity 0.015625 no path is left" in said[0]
     assert "3 of 3 classes (sit, walk, run)" in said[0]
 
 
