@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub_core.config.capacities import capacities
+from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
@@ -33,9 +33,9 @@ LINES = ("watch, capacity 0.5", "watch, capacity 1")
 Scores = Mapping[str, float]
 
 
-def scores(people: Federation, keys: Mapping[str, str], seed: int, capacity: str) -> Scores:
+def scores(people: Federation, keys: Mapping[str, str], seed: int, capacities: str) -> Scores:
     """Return everybody's macro F1 after the last round."""
-    given = {"seed": str(seed), "capacity": capacity, "method": "fedsub-ridge", "beside": ""}
+    given = {"seed": str(seed), "capacities": capacities, "method": "fedsub-ridge", "beside": ""}
     given |= {"rounds": str(ROUNDS), "evaluate-every": str(ROUNDS), "device": "cpu"}
     config = read_config(None, {**given, **keys})
     grid, strategy = (
@@ -58,7 +58,9 @@ def scores(people: Federation, keys: Mapping[str, str], seed: int, capacity: str
 def compare(name: str, share: str, mixed: str, seeds: int) -> None:
     """Print a line for each capacity."""
     people = load_federation(name if name == "watch" else str(Path(REAL, name)))
-    of, keys = capacities(mixed, list(people.clients)), {"train-share": share}
+    shares, keys = read_capacities(mixed)[0], {"train-share": share}
+    of = {client: shares[i % len(shares)] for i, client in enumerate(people.clients)}
+    mixed = ",".join(f"{client}={own}" for client, own in of.items())
     levels = sorted(set(of.values()))
     runs = {
         text: [scores(people, keys, seed, text) for seed in range(seeds)]

@@ -70,9 +70,9 @@ def device(model: str, shape: Sequence[int], samples: int, capacity: float) -> C
     features = tuple(map(str, range(shape[0])))
     card = Card("made-up", "a benchmark", tuple("abcdef"), features)
     federation = Federation(card, {"p": ClientData("p", x, y)})
-    keys = {"method": "heterofl", "beside": "", "model": model, "capacity": f"{capacity:g}"}
+    keys = {"method": "heterofl", "beside": "", "model": model, "capacities": f"{capacity:g}"}
     config = read_config(None, {**keys, "device": "cpu", "split": "stratified"})
-    people = split_clients(config.split_settings, federation, config.capacity)
+    people = split_clients(config.split_settings, federation, config.capacity_settings)
     return make_cohort(config.device_settings("heterofl"), card, people)
 
 

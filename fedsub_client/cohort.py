@@ -124,7 +124,7 @@ class Cohort:
                 self.version,
                 self.card.classes,
                 c.shape,
-                Facts(len(c.train_y), c.capacity),
+                Facts(len(c.train_y), c.can_hold),
                 moments(c.train_x),
                 features=self.data.feature_moments(i),
                 split=c.note,

@@ -24,7 +24,7 @@ from fedsub_client.model_file import model_bytes
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
-from fedsub_core.config.capacities import EXPECTED, capacities
+from fedsub_core.capacity import Capacity, held_in, of_node, of_one, of_people
 from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
@@ -47,9 +47,9 @@ class Device:
     Which person: ``client-id`` and ``data`` (a federation's folder with that client's file) of
     the node's config; ``partition-id`` in Flower's simulation, the n-th client of the run
     config's ``data``. With ``state-dir`` its state lasts on disk, else as long as the node. With
-    ``capacity`` it says which share of the encoder or model it can hold; in a simulation the run
-    config does. ``model`` is the one builder, ``package.module:builder`` or ``file.py:builder``,
-    that it runs where a server names it.
+    ``capacity`` it says which share of the encoder or model it can hold; else the data card does,
+    or the run config. ``model`` is the one builder, ``package.module:builder`` or
+    ``file.py:builder``, that it runs where a server names it.
 
     Raises
     ------
@@ -64,12 +64,10 @@ class Device:
         self.simulated = "client-id" not in self.node
         self.people = client_ids(source) if self.simulated else []
         self.client = _client_id(self.node, self.people, source)
-        self.capacity = _capacity(self.node, self.client)
-        if self.simulated:
-            self.capacity = capacities(self.config.capacity, self.people)[self.client]
         self._check_builder()
         self._context = context.state
         self.card, self.data = self._read(source)
+        self.capacity = self._capacity()
 
     def _check_builder(self) -> None:
         """Refuse code that a server names and this device's owner does not."""
@@ -92,6 +90,15 @@ class Device:
             raise DataError(
                 f"client {self.client!r}: its data cannot be used; the device's own log says why"
             ) from error
+
+    def _capacity(self) -> Capacity:
+        """Return what this device can hold: by its own word, the card's or the run's."""
+        if (own := of_node(self.node, self.client)) is not None:
+            return own
+        of, seed, said = self.config.capacity_settings, self.config.seed, self.card.capacities
+        if self.simulated:
+            return of_people(of, seed, said, self.people)[self.client]
+        return of_one(of, seed, said, self.client)
 
     def store(self, method: str) -> Store:
         """Return where the state of `method` is kept.
@@ -131,7 +138,7 @@ class Device:
             handshake.check_versions(record, self.client, version)
         # Of the file alone: what is saved may belong to a run of other settings.
         new = FileHistory.first(self.data, self.card)
-        client = self._numpy_client(self._fullest, new, None)
+        client = self._numpy_client(self._fullest, new, None, 0)
         said = client.cohort.introductions()[0]
         if self.simulated:
             nodes = int(self.node["num-partitions"])
@@ -162,7 +169,7 @@ class Device:
         told = _instructions(content)
         with self.store(told.method).lock():
             saved = self._load(told)
-            client = self._numpy_client(told.method, self._file(saved), saved)
+            client = self._numpy_client(told.method, self._file(saved), saved, told.turn.round)
             answer = client.test(told, exchange.unpack(content))
             if client.cohort.keeps_best:
                 self._keep_best(client, saved, told)
@@ -190,7 +197,8 @@ class Device:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
             metrics: Content = {}
             if told.also_evaluate:
-                metrics = self._numpy_client(told.method, self._file(saved), saved).test(told)
+                before = self._numpy_client(told.method, self._file(saved), saved, round)
+                metrics = before.test(told)
             return trained(exchange.pack(saved.reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(
@@ -201,7 +209,7 @@ class Device:
                 saved.round,
             )
         file = self._file(saved)
-        client = self._numpy_client(told.method, file, saved)
+        client = self._numpy_client(told.method, file, saved, round)
         answer = client.train(told, payload)
         reply = answer[exchange.PAYLOAD].to_bytes()
         new = Saved(
@@ -264,17 +272,21 @@ class Device:
             log.info("client %s: %d samples, %d before", self.client, *continued.sizes[:-3:-1])
         return continued
 
-    def _numpy_client(self, method: str, file: FileHistory, saved: Saved | None) -> FedSubClient:
-        settings = self.config.device_settings(method)
+    def _numpy_client(
+        self, name: str, file: FileHistory, saved: Saved | None, round: int
+    ) -> FedSubClient:
+        """Return this device with a method's state, holding what it can in a round."""
+        settings = self.config.device_settings(name)
         parts = split_client(self.data, self.card, settings.split, file.sizes, self.capacity)
-        cohort = make_cohort(settings, self.card, [parts])
+        share = held_in(method(name), self.capacity, settings.seed, self.client, round)
+        cohort = make_cohort(settings, self.card, [parts.holding(share)])
         if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
-        elif saved is not None and saved.state:
+        elif saved is not None and saved.state and not self.capacity.drawn:
             log.warning(
                 "client %s: its state is not of a device of capacity %g; it begins anew",
                 self.client,
-                self.capacity,
+                self.capacity.share,
             )
         elif not self.simulated:
             cohort.state = cohort.state | cohort.learner.own_secrets()
@@ -303,12 +315,3 @@ def _client_id(node: Mapping[str, Any], people: list[str], source: str) -> str:
             f"{node.get('num-partitions')}: start as many SuperNodes as clients"
         )
     return people[partition]
-
-
-def _capacity(node: Mapping[str, Any], client: str) -> float:
-    capacity = node.get("capacity", 1.0)
-    if type(capacity) not in (int, float) or not 0 < capacity <= 1:
-        raise DataError(
-            f"client {client!r}: node config: capacity: got {capacity!r}, expected {EXPECTED}"
-        )
-    return float(capacity)

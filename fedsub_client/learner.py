@@ -250,10 +250,16 @@ class Learner(ABC):
         Returns them without those `beside`, and each client's mean loss:
         :func:`fedsub_core.training.batches.each_batch`.
         """
-        epochs, size = self.settings.epochs, self.settings.batch_size
-        fewest = self.model.fewest_samples
         return each_batch(
-            state, data, turn, step, epochs=epochs, batch_size=size, beside=beside, fewest=fewest
+            state,
+            data,
+            turn,
+            step,
+            epochs=self.settings.epochs,
+            batch_size=self.settings.batch_size,
+            beside=beside,
+            steps=self.settings.steps or None,
+            fewest=self.model.fewest_samples,
         )
 
     def uploads(self, params: Params, data: Stack) -> list[Bundle]:

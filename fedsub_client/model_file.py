@@ -71,7 +71,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
         "client": model.client,
         "method": model.method,
         "round": model.round,
-        **card_table(model.card),
+        **card_table(replace(model.card, capacities=None)),  # it is no matter of one person's model
         "shape": model.shape,
         **facts_of(model.shape),
         **encoded,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.capacity import WHOLE, Capacity
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Card
@@ -34,7 +35,8 @@ class SplitClient:
     train_y, test_y : int64 [n]
     train_since, test_since : int64 [n] or None
         First round in which the client has each sample; None: from the start.
-    capacity : share of the encoder or model that the device can hold, in (0, 1].
+    capacity : share of the encoder or model that the device holds now, in (0, 1].
+    drawn : shares of which it holds one drawn anew in each round; (): always `capacity`.
     together : how many successive samples hold much the same.
     t : float64 [samples], seconds; None where the file has none.
     kind : how training and test part were divided.
@@ -54,6 +56,7 @@ class SplitClient:
     train_since: NDArray[np.int64] | None = None
     test_since: NDArray[np.int64] | None = None
     capacity: float = 1.0
+    drawn: tuple[float, ...] = ()
     together: int = 1
     t: NDArray[np.float64] | None = None
     kind: SplitKind = "stratified"
@@ -83,6 +86,15 @@ class SplitClient:
     def shape(self) -> tuple[int, ...]:
         """Of one sample, with what its numbers are (:mod:`fedsub_core.data.samples`)."""
         return kept_shape(self.x, self.vocabulary, self.padding)
+
+    def holding(self, capacity: float) -> SplitClient:
+        """Return the client with a device that holds another share."""
+        return self if capacity == self.capacity else replace(self, capacity=capacity)
+
+    @property
+    def can_hold(self) -> Capacity:
+        """What its device can hold in one round and another."""
+        return Capacity(min(self.drawn, default=self.capacity), self.drawn)
 
     @property
     def holds_back(self) -> int:
@@ -131,7 +143,7 @@ def split_client(
     card: Card,
     settings: SplitSettings,
     sizes: tuple[int, ...] = (),
-    capacity: float = 1.0,
+    capacity: Capacity = WHOLE,
 ) -> SplitClient:
     """Split one person's data as the settings say.
 
@@ -169,7 +181,8 @@ def split_client(
             )
         train, validation = _held_back(train, client, card, kind, s, grown=len(sizes) > 1)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
-    parts = replace(parts, capacity=capacity, together=together(client, card), t=client.t)
+    parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn)
+    parts = replace(parts, together=together(client, card), t=client.t)
     parts = replace(parts, kind=kind, copies=client.first_copies)
     parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding)
     if validation is not None:

@@ -34,6 +34,11 @@ def deploy() -> None:
 @click.option("--data", help="a federation's folder, or 'watch' for the one built in")
 @click.option("--out", help="folder in which the rehearsal's folder is made [default: runs]")
 @click.option(
+    "--capacities",
+    help="share of the model that the SuperNodes hold, such as 1,1/4,1/16 or 01=1/4; each says its "
+    "own [default: 1]",
+)
+@click.option(
     "--set",
     "settings",
     multiple=True,
@@ -41,7 +46,12 @@ def deploy() -> None:
     help="any key of a run, such as rounds=2, method=fedavg or fedsub.fusion=avg",
 )
 def local(
-    config: str | None, clients: int, data: str | None, out: str | None, settings: tuple[str, ...]
+    config: str | None,
+    clients: int,
+    data: str | None,
+    out: str | None,
+    capacities: str | None,
+    settings: tuple[str, ...],
 ) -> None:
     """Rehearse a deployment on this machine, with TLS and a key for each SuperNode.
 
@@ -58,7 +68,8 @@ def local(
 
     console = Console()
     overrides = key_values(settings, "--set", "rounds=2")
-    overrides |= {k: v for k, v in (("data", data), ("out", out)) if v is not None}
+    own = {"data": data, "out": out, "capacities": capacities}
+    overrides |= {key: value for key, value in own.items() if value is not None}
     resolved = read_config(config, {"beside": "", **overrides})
     rounds = resolved.rounds * len(resolved.methods)
     with progress(console, "rounds", [resolved.method]) as tell:

@@ -106,6 +106,12 @@ def predict(
 @click.option(
     "--output", type=click.Path(path_type=Path), required=True, help="the file to be written"
 )
+@click.option(
+    "--capacity",
+    metavar="SHARE",
+    help="the model that a device of this capacity, such as 1/4, would get of the run, by the "
+    "method's own rule where it has one; else the first units of the person's own",
+)
 @_FORCE
 def export(
     client: str | None,
@@ -114,6 +120,7 @@ def export(
     model: str,
     format: str,
     output: Path,
+    capacity: str | None,
     force: bool,
 ) -> None:
     """Write a person's model as one file that needs nothing of FedSub.
@@ -123,11 +130,20 @@ def export(
     Safetensors holds the parameters, with classes, features, standardisation and architecture
     beside them.
     """
+    from fedsub.commands.whose_model import run_of
     from fedsub.export.formats import export as write_model
+    from fedsub.export.weak import weak_model
     from fedsub_client.loaded_model import load_model
+    from fedsub_core.config.capacities import EXPECTED
     from fedsub_core.data.samples import Pixels, Tokens
+    from fedsub_core.options import read_share
 
-    own = load_model(_where(client, run, state), model)
+    where, share = _where(client, run, state), None
+    if capacity is not None and (share := read_share(capacity)) is None:
+        raise ConfigError(f"--capacity: got {capacity!r}, expected {EXPECTED}")
+    own = load_model(where, model)
+    if share is not None:
+        own = weak_model(own, share, None if state is not None else run_of(where))
     difference = write_model(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"
@@ -137,6 +153,7 @@ def export(
     shape = ", ".join(map(str, own.shape))
     of = {Pixels: ", uint8", Tokens: ", int64"}.get(type(own.shape), "")
     about = f"client {own.client}, {own.method}'s model of round {own.round}"
+    about += "" if share is None else f" for a device of capacity {share:g}"
     click.echo(f"{about}, x [batch, {shape}]{of}: {checked}: {output}")
 
 

@@ -19,6 +19,7 @@ from fedsub.commands.sections import Sectioned
 from fedsub.commands.tracking import check_tracking, tracking
 from fedsub_core.config.run_config import RunAsked, RunConfig, read_config
 from fedsub_core.config.settings import (
+    CapacitySettings,
     ModelSettings,
     RoundSettings,
     SplitSettings,
@@ -40,7 +41,8 @@ def _config_options(command: Callable[..., None]) -> Callable[..., None]:
 #: In which order the help lists options, and those that no class of settings declares.
 SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "What is run": (RunAsked, ("set", "resume")),
-    "The model": (ModelSettings, ("capacity",)),
+    "The model": (ModelSettings, ()),
+    "Weak devices": (CapacitySettings, ()),
     "Training on a device": (TrainingSettings, ()),
     "Tested samples": (SplitSettings, ()),
     "Rounds": (RoundSettings, ()),

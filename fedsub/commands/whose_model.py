@@ -46,6 +46,13 @@ def find_model(client: str, folder: Path | None = None) -> Path:
     return found
 
 
+def run_of(model: Path) -> Path:
+    """Return the run's folder that a model belongs to which :func:`find_model` found."""
+    if model.is_dir():  # a device's state, in the folder of a rehearsed deployment
+        return model.parents[1] / "run"
+    return model.parents[2]
+
+
 def _newest(runs: Path, models: str) -> Path:
     left = {path: path.parents[1] for path in runs.glob(f"*/*/{models}")}
     left |= {path: path.parent for path in runs.glob(f"*/{STATES}")}

@@ -30,8 +30,12 @@ from fedsub_core.data.federation import Card
 from fedsub_core.data.samples import Pixels
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
+from fedsub_core.methods.table import method
+from fedsub_core.metrics import CAPACITY
 from fedsub_core.turn import Turn
+from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.handed import content_of
 
 #: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
 #: as many at once as there are.
@@ -72,20 +76,17 @@ class CohortGrid(SimulationGrid):
         keep_freed_pages()
         workers = 1 if device == "cuda" else threads
         waves = -(-len(clients) // (workers * CHUNK[device]))
-        self._size = size = -(-len(clients) // (workers * waves))
-        self._like = LIKE[device]
-        self.cohorts = [
-            make_cohort(settings, card, clients[part], device)
-            for part in stacks_of(*sizes(clients), size, self._like)
-        ]
-        places = [(cohort, i) for cohort in self.cohorts for i in range(len(cohort.clients))]
+        self._size, self._like = -(-len(clients) // (workers * waves)), LIKE[device]
+        self._of, self._device = (settings, card), device
+        self._node_of = dict(zip((one.client for one in clients), self._nodes, strict=True))
+        self._resizes = method(settings.method).resizes and any(one.drawn for one in clients)
+        self._place(clients)
         #: Whether some rounds ask only some clients, and whether all stacks fit into memory.
         self._sampled = False
         seen = self.cohorts[0].learner.model.input_shape
         width = 1 if isinstance(seen, Pixels) else 4
         samples = sum(len(one.train_y) + len(one.test_y) for one in clients)
         self._fits = width * prod(seen) * samples <= STACKS_BYTES
-        self._where = dict(zip(self._nodes, places, strict=True))
         # No thread knows the grid: its models' memory is free as soon as the grid is dropped.
         pool: ThreadPoolExecutor
         pool = ThreadPoolExecutor(workers, initializer=lambda: _begin(pool, workers))
@@ -99,13 +100,50 @@ class CohortGrid(SimulationGrid):
         """End the worker threads."""
         self._pool.shutdown()
 
-    def state(self) -> dict[str, State]:
-        """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
-        return {
-            f"client/{client.client}": cohort.client_state(i)
+    def _place(self, clients: Sequence[SplitClient]) -> None:
+        """Put clients, in the order of :func:`by_size`, into stacks of like ones."""
+        self.cohorts = [
+            make_cohort(*self._of, clients[part], self._device)
+            for part in stacks_of(*sizes(clients), self._size, self._like)
+        ]
+        self._where = {
+            self._node_of[client.client]: (cohort, i)
             for cohort in self.cohorts
             for i, client in enumerate(cohort.clients)
         }
+
+    def _resize(self, capacities: Mapping[str, float]) -> None:
+        """Let clients hold these shares; whose model has another size then begins anew."""
+        now = [client for cohort in self.cohorts for client in cohort.clients]
+        if all(one.capacity == capacities[one.client] for one in now):
+            return
+        kept = self.state()
+        self._place(by_size([one.holding(capacities[one.client]) for one in now]))
+        for cohort in self.cohorts:
+            new = [cohort.client_state(i) for i in range(len(cohort.clients))]
+            old = [kept[f"client/{one.client}"] for one in cohort.clients]
+            cohort.load_states([o if cohort.fits(o) else n for o, n in zip(old, new, strict=True)])
+
+    def _begin_round(self, round: int) -> None:
+        """Let clients hold what they draw for a round, where they draw."""
+        if self._resizes:
+            people = [client for cohort in self.cohorts for client in cohort.clients]
+            seed = self._of[0].seed
+            self._resize({one.client: one.can_hold.at(seed, one.client, round) for one in people})
+
+    def state(self) -> dict[str, State]:
+        """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
+        return {
+            f"client/{client.client}": cohort.client_state(i) | self._held(client)
+            for cohort in self.cohorts
+            for i, client in enumerate(cohort.clients)
+        }
+
+    def _held(self, client: SplitClient) -> State:
+        """Return, where it changes, which share a client's state is of."""
+        return (
+            {CAPACITY: torch.tensor(client.capacity, dtype=torch.float64)} if self._resizes else {}
+        )
 
     def load_state(self, state: Mapping[str, State]) -> None:
         """Inverse of :meth:`state`."""
@@ -113,12 +151,17 @@ class CohortGrid(SimulationGrid):
             missing = [c.client for c in cohort.clients if f"client/{c.client}" not in state]
             if missing:
                 raise RunError(f"the run's state lacks clients {', '.join(missing)}")
+        if self._resizes:
+            people = [client.client for cohort in self.cohorts for client in cohort.clients]
+            self._resize({c: state[f"client/{c}"][CAPACITY].item() for c in people})
+        for cohort in self.cohorts:
             cohort.load_states([state[f"client/{c.client}"] for c in cohort.clients])
 
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
     ) -> Iterator[PersonalModel]:
         """Yield every client's model as it is evaluated after what it `received`."""
+        self._begin_round(turn.round)
         for cohort in self.cohorts:
             clients = [c.client for c in cohort.clients]
             bundles = [received[client] for client in clients]
@@ -134,6 +177,9 @@ class CohortGrid(SimulationGrid):
         for message in messages:
             by_kind[message.metadata.message_type].append(message)
         for kind, asked in by_kind.items():
+            if self._resizes and kind != MessageType.QUERY:
+                said = content_of(asked[0])[exchange.TURN]
+                self._begin_round(exchange.read_instructions(said).turn.round)
             yield from self._answers(kind, asked)
 
     def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
@@ -148,8 +194,8 @@ class CohortGrid(SimulationGrid):
             groups += [nodes] if whole else []
             few += [] if whole else nodes
         self._sampled |= kind == MessageType.TRAIN and bool(few)
-        # Ascending nodes have less and less capacity, and of one capacity fewer and fewer samples.
-        held = [cohort.clients[i] for cohort, i in (self._where[node] for node in few)]
+        held = by_size([cohort.clients[i] for cohort, i in (self._where[node] for node in few)])
+        few = [self._node_of[one.client] for one in held]
         groups += [few[part] for part in stacks_of(*sizes(held), self._size, self._like)]
         tasks = []
         for nodes in groups:

@@ -29,7 +29,7 @@ from fedsub.deploy.processes import POLL_SECONDS, Child, Supervisor
 from fedsub.deploy.seconds import LOOK_SECONDS
 from fedsub.deploy.signals import EndSignals
 from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
-from fedsub_core.config.capacities import capacities
+from fedsub_core.capacity import of_people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.sources import absolute_source, client_ids
 from fedsub_core.errors import RunError
@@ -69,7 +69,10 @@ class Rehearsal:
     def __init__(self, config: RunConfig, clients: int, say: Say, progress: Rounds) -> None:
         federation = choose_clients(config, clients)
         self.clients = list(federation.clients)
-        self.capacities = capacities(config.capacity, client_ids(config.data))
+        # Drawn among those who take part, and told to each device as its own word.
+        said, everybody = federation.card.capacities, client_ids(config.data)
+        of, seed = config.capacity_settings, config.seed
+        self.capacities = of_people(of, seed, said, self.clients, known=everybody)
         self.place = make_workplace(Path(config.out), federation)
         run = str(self.place.run)
         data = absolute_source(config.data)
@@ -191,8 +194,9 @@ class Rehearsal:
                 "client-id": client,
                 "data": str(place.device(client)),
                 "state-dir": str(place.state),
-                "capacity": self.capacities[client],
             }
+            if not (own := self.capacities[client]).drawn:
+                settings["capacity"] = own.share
             if is_place(self.config.model):
                 settings["model"] = self.config.model
             key = place.key(client)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedsub.deploy.certificates import make_certificates
 from fedsub.deploy.components import HOST, Credentials
 from fedsub.deploy.keys import make_node_key, make_secret
+from fedsub_core.capacity import of_nobody
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
@@ -112,7 +113,8 @@ def make_workplace(out: Path, federation: Federation) -> Workplace:
     make_certificates(place.folder / "certs", ["localhost", HOST])
     make_secret(place.credentials.secret)
     make_folder(place.logs)
+    card = replace(federation.card, capacities=of_nobody(federation.card.capacities))
     for client, data in federation.clients.items():
         make_node_key(place.key(client))
-        write_federation(place.device(client), Federation(federation.card, {client: data}))
+        write_federation(place.device(client), Federation(card, {client: data}))
     return place

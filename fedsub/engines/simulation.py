@@ -17,9 +17,9 @@ from fedsub_client.cohort import held_and_learner
 from fedsub_client.model_file import model_bytes
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.backend import Backend
-from fedsub_core.config.capacities import capacities
+from fedsub_core.capacity import of_people
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.config.settings import SplitSettings
+from fedsub_core.config.settings import ALL_HOLD_ALL, CapacitySettings, SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import ConfigError, DataError
@@ -43,7 +43,7 @@ MakeGrid = Callable[[RunConfig, str, Federation], SimulationGrid]
 def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGrid:
     """Return the in-process federation for method `name`, every client's data split."""
     settings = config.device_settings(name)
-    clients = split_clients(settings.split, federation, config.capacity)
+    clients = split_clients(settings.split, federation, config.capacity_settings)
     return CohortGrid(settings, federation.card, clients, config.device, config.workers)
 
 
@@ -65,29 +65,32 @@ def ray_grids(address: str | None) -> Iterator[MakeGrid]:
                     "workers train on their CPUs"
                 )
             settings = config.device_settings(name)
-            people = split_clients(settings.split, federation, config.capacity)
+            people = split_clients(settings.split, federation, config.capacity_settings)
             return RayGrid(ray, settings, federation.card, people)
 
         yield make
 
 
 def split_clients(
-    settings: SplitSettings, federation: Federation, capacity: str = "1"
+    settings: SplitSettings,
+    federation: Federation,
+    capacities: CapacitySettings = ALL_HOLD_ALL,
 ) -> list[SplitClient]:
-    """Return every client's data, split; `capacity` is the option of that name.
+    """Return every client's data, split, with what each one's device can hold.
 
     Raises
     ------
     DataError
         Which clients cannot be split, all of them, and why the first few.
     ConfigError
-        If `capacity` names somebody else.
+        If `capacities`, or the data card's, name somebody else.
     """
     people, refused = [], dict[str, DataError]()
-    shares = capacities(capacity, list(federation.clients))
+    card, clients = federation.card, list(federation.clients)
+    held = of_people(capacities, settings.seed, card.capacities, clients)
     for name, data in federation.clients.items():
         try:
-            one = split_client(data, federation.card, settings, capacity=shares[name])
+            one = split_client(data, card, settings, capacity=held[name])
             people.append(one)
         except DataError as error:
             refused[name] = error

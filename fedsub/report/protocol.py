@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -43,8 +44,8 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
         ("seed", ", ".join(map(str, frame.seeds))),
         ("rounds", f"{_rounds(frame)}, evaluated {_every(flat.get('evaluate-every', 1))}"),
         ("learning", f"{flat.get('optimiser')}, rate {flat.get('lr')}, momentum "
-         f"{flat.get('momentum')}, batches of {flat.get('batch-size')}, epochs in a round "
-         f"{flat.get('epochs')}; model {flat.get('model')}; standardised by "
+         f"{flat.get('momentum')}, batches of {flat.get('batch-size')}, {_work(flat)}"
+         f"; model {flat.get('model')}; standardised by "
          f"{flat.get('standardise')}"),
         ("other than the defaults", _changed(frame, flat)),
         ("encodings", encodings([replace(t.summary, method=t.method) for t in frame.traces])),
@@ -102,6 +103,12 @@ def _rounds(frame: Frame) -> str:
     if len(set(each.values())) == 1:
         return str(frame.traces[0].wanted)
     return ", ".join(f"{method} {rounds}" for method, rounds in each.items())
+
+
+def _work(flat: Mapping[str, Any]) -> str:
+    """Return what a device does in a round, counted in steps or in epochs."""
+    steps = flat.get("steps")
+    return f"steps in a round {steps}" if steps else f"epochs in a round {flat.get('epochs')}"
 
 
 def _every(rounds: object) -> str:

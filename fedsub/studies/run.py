@@ -24,6 +24,7 @@ from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
 from fedsub_core.methods.table import method
+from fedsub_core.models.held import why_unfit
 from fedsub_server.data_notes import write_notes
 from fedsub_server.results import (
     DATABASE_FILE,
@@ -66,14 +67,19 @@ def check_data(config: RunConfig, federation: Federation) -> None:
             raise ConfigError(
                 f"{key}: got {asked}, expected at most {most}: as many people as {config.data} has"
             )
-    people = split_clients(config.split_settings, federation, config.capacity)
+    people = split_clients(config.split_settings, federation, config.capacity_settings)
     if config.best_by == "validation" and not any(one.holds_back for one in people):
         raise ConfigError(
             "best-by = validation: got nobody with training samples enough for a validation part, "
             "expected one person at least. Set best-by = last, or give people more samples"
         )
     for name in config.methods:
-        make_cohort(config.device_settings(name), federation.card, people[:1])
+        settings = config.device_settings(name)
+        cohort = make_cohort(settings, federation.card, [people[0].holding(1.0)])
+        for person in people:
+            least = person.can_hold.share
+            if why := why_unfit(method(name), settings.wire, cohort.learner.model, least):
+                raise ConfigError(f"{name}: client {person.client!r}: {why}")
         method(name).load_strategy()
 
 

@@ -190,6 +190,11 @@ def task_of(
 
 def _equal_compute(config: RunConfig, method: str) -> RunConfig:
     """Return the configuration with as many rounds as plain training's epochs pay for."""
+    if config.steps:
+        raise ConfigError(
+            f"budget = compute: got steps = {config.steps}, expected 0: what methods cost is "
+            "said in epochs. Set epochs, or budget = rounds"
+        )
     cost = METHODS[method].cost(config.hyper[method], config.epochs).round / config.epochs
     return replace(config, rounds=max(1, int(config.rounds / max(cost, 1e-9))))
 

@@ -35,7 +35,7 @@ _OF_A_TABLE = ("data", "split", "rounds")
 _OF_A_RUN = frozenset({*_OF_A_TABLE, "seed", "other than the defaults"})
 #: How the line on learning says keys that a study may tune.
 _LEARNING = {"lr": "rate {}", "momentum": "momentum {}", "batch-size": "batches of {}",
-             "epochs": "epochs in a round {}"}  # fmt: skip
+             "epochs": "epochs in a round {}", "steps": "steps in a round {}"}  # fmt: skip
 
 
 def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:

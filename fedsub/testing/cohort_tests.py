@@ -11,6 +11,7 @@ import torch
 
 from fedsub_client.cohort import NOTHING, Cohort, make_cohort
 from fedsub_client.split_client import SplitClient, split_client
+from fedsub_core.capacity import Capacity
 from fedsub_core.config.run_config import read_config
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card
@@ -36,7 +37,7 @@ def people(counts: Sequence[int] = (90, 40, 65), capacity: Sequence[float] = ())
     for i, n in enumerate(counts):
         y = rng.integers(0, 3, n)
         x = rng.normal(y[:, None] * (i + 1), 1, (n, 2)).astype(np.float32)
-        share = capacity[i] if capacity else 1.0
+        share = Capacity(capacity[i] if capacity else 1.0)
         client = ClientData(f"c{i}", x, y)
         made.append(split_client(client, CARD, SplitSettings("stratified"), capacity=share))
     return made

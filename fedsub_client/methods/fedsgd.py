@@ -16,5 +16,5 @@ class FedSGDLearner(FedAvgLearner):
 
     def train(self, params: Params, data: Stack, turn: Turn, **options: Any) -> Trained:
         """Take one step."""
-        one = replace(self.settings.plain(), epochs=1, batch_size=max(data.counts))
+        one = replace(self.settings.plain(), epochs=1, steps=0, batch_size=max(data.counts))
         return super().train(params, data, turn, settings=one, **options)

@@ -1,50 +1,36 @@
-"""Capacities of simulated devices, as the option ``capacity`` says them.
+"""What the texts say that give devices their capacities: the option ``capacities``, a data card.
 
-A person's own device says its capacity itself, in its node's config.
+Which device has which follows in :mod:`fedsub_core.capacity`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fedsub_core.errors import ConfigError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
-from fedsub_core.options import read_share, suggestion
+from fedsub_core.options import read_share
 
 EXPECTED = "a share in (0, 1]"
+#: Of so many shares one can be drawn at most: a device says them all.
+MOST_SHARES = 100
 
 
 def check_capacities(text: str) -> None:
     """Raise a ConfigError unless `text` says capacities.
 
-    That is one share for everybody, such as ``0.5``; several, ``0.25,0.5,1``, of which clients in
-    the order of their ids take the next in turn; or ``anna=0.25,ben=0.5``, and all others hold all.
+    That is one share for everybody, such as ``0.5``; several, ``1/4,1/2,1``, of which each client
+    draws one; or ``anna=0.25,ben=0.5``, and the others are not spoken of.
     """
-    _read(text)
+    read_capacities(text)
 
 
-def capacities(text: str, clients: Sequence[str]) -> dict[str, float]:
-    """Return the capacity of each of `clients`, which are all there are.
+def read_capacities(text: str) -> tuple[tuple[float, ...], dict[str, float]]:
+    """Return the shares to draw from, or, where there are none, whose share is which.
 
     Raises
     ------
     ConfigError
-        If `text` names somebody else.
+        As :func:`check_capacities`.
     """
-    said, ids = _read(text), sorted(clients)
-    if not said[0][0]:
-        return {client: said[i % len(said)][1] for i, client in enumerate(ids)}
-    for client, _ in said:
-        if client not in ids:
-            hint = suggestion(client, ids)
-            raise ConfigError(
-                f"capacity: got client {client!r}, expected one of {len(ids)} in the data.{hint}"
-            )
-    return dict.fromkeys(ids, 1.0) | dict(said)
-
-
-def _read(text: str) -> list[tuple[str, float]]:
-    """Return clients and their shares; "" for the client where shares are taken in turn."""
     said = []
     for i, part in enumerate(text.split(",")):
         client, equals, share = part.rpartition("=")
@@ -58,7 +44,11 @@ def _read(text: str) -> list[tuple[str, float]]:
         raise ConfigError(
             f"got {text!r}, expected shares alone, or client=share for each client once"
         )
-    return said
+    if any(names):
+        return (), dict(said)
+    if len(said) > MOST_SHARES:
+        raise ConfigError(f"got {len(said)} shares, expected {MOST_SHARES} at most")
+    return tuple(share for _, share in said), {}
 
 
 def _share(text: str, who: str) -> float:

@@ -14,8 +14,9 @@ from typing import Any, TypeVar, cast
 
 import tomli_w
 
-from fedsub_core.config.capacities import check_capacities
+from fedsub_core.config.capacities import check_capacities, read_capacities
 from fedsub_core.config.settings import (
+    CapacitySettings,
     DeviceSettings,
     ModelSettings,
     RobustSettings,
@@ -60,19 +61,15 @@ class RunAsked:
 
 # Options come in the order of these, the last one's first; those of this class at the end.
 @dataclass(frozen=True)
-class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, RunAsked):
+class RunConfig(
+    CapacitySettings, RoundSettings, TrainingSettings, SplitSettings, ModelSettings, RunAsked
+):
     """Everything that decides a run, with the defaults of the journal version or ours.
 
     ``hyper`` maps the name of each method of the run to its hyperparameters; what is not given
     is filled with the method's defaults.
     """
 
-    capacity: str = text(
-        "1",
-        "share of the model or encoder that simulated devices hold, in (0, 1]: one for all; "
-        "1/4,1/2,1, which clients take in turn; or client=share, all others 1. A real device says "
-        "its own",
-    )
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
@@ -137,6 +134,11 @@ class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, R
     def split_settings(self) -> SplitSettings:
         """How each client's samples are split."""
         return self._part(SplitSettings)
+
+    @property
+    def capacity_settings(self) -> CapacitySettings:
+        """What share of a model devices hold that do not say it themselves."""
+        return self._part(CapacitySettings)
 
     def device_settings(self, name: str) -> DeviceSettings:
         """Return what the device half of method `name` needs."""
@@ -286,11 +288,20 @@ def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dic
                 check_kind(str(value))
             elif key == "encoder":
                 check_encoder(str(value))
-            elif key == "capacity":
+            elif key == "capacities":
                 check_capacities(str(value))
         except ConfigError as error:
             raise ConfigError(f"{where}: {key}: {error}") from error
     return values
+
+
+def _kept_in_one_size(config: RunConfig, name: str) -> str:
+    """Return which option lets devices keep something of a model over rounds; "" if none."""
+    if config.hyper[name].smooth:
+        return f"{name}.smooth = {config.hyper[name].smooth}"
+    if config.best_by == "validation":
+        return "best-by = validation"
+    return "norm = local" if config.norm == "local" else ""
 
 
 def _unknown(key: str, known: Mapping[str, Option], where: str) -> ConfigError:
@@ -325,6 +336,16 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
         )
     if config.best_by == "validation":
         _check_best_by(config, where)
+    if config.steps and config.epochs != 1:
+        raise ConfigError(
+            f"{where}: steps: got {config.steps} with epochs = {config.epochs}, expected one of "
+            "them: local work is counted in steps or in epochs"
+        )
+    if config.dynamic and read_capacities(config.capacities)[1]:
+        raise ConfigError(
+            f"{where}: capacity-mode: got dynamic with capacities = {config.capacities!r}, "
+            "expected shares to draw from, such as 1,1/2,1/4"
+        )
     for name in config.methods:
         _check_method(config, name, where)
     return config
@@ -347,6 +368,11 @@ def _check_best_by(config: RunConfig, where: str) -> None:
 def _check_method(config: RunConfig, name: str, where: str) -> None:
     """Refuse a method whose phases do not fit the run, or that shows what nobody agreed to show."""
     card, hyper = METHODS[name], config.hyper[name]
+    if config.dynamic and card.resizes and (got := _kept_in_one_size(config, name)):
+        raise ConfigError(
+            f"{where}: capacity-mode = dynamic: got {got}, expected nothing that a device of "
+            f"{name!r} keeps over rounds: its model has another size in each"
+        )
     for need in card.needs:
         if not getattr(hyper, need):
             raise ConfigError(

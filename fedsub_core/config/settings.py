@@ -102,10 +102,44 @@ class SplitSettings(TestedSettings):
 
 
 @dataclass(frozen=True)
+class CapacitySettings:
+    """What share of the model or encoder devices hold that do not say it themselves."""
+
+    capacities: str = text(
+        "1",
+        "share of the model or encoder that devices hold, in (0, 1]: one for all; 1/4,1/2,1, drawn "
+        "from the seed; or client=share, all others 1. A device's own word and the data card's "
+        "come first",
+    )
+    capacity_mode: str = choice(
+        "fixed",
+        "dynamic",
+        doc="when shares are drawn: fixed, once, in equal parts; dynamic, each device's anew in "
+        "each round",
+    )
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether shares are drawn anew in each round."""
+        return self.capacity_mode == "dynamic"
+
+
+#: Of a run in which all hold everything.
+ALL_HOLD_ALL = CapacitySettings()
+
+
+@dataclass(frozen=True)
 class TrainingSettings:
     """How a device trains in a round; a partial last batch is kept."""
 
     epochs: int = option(1, "passes over a client's data in a round", minimum=1)
+    steps: int = option(
+        0,
+        "instead of epochs, steps in a round, of everybody as many, however many samples; phases "
+        "of a method's own stay as they are; 0: by epochs",
+        minimum=0,
+        maximum=10**6,
+    )
     optimiser: str = choice("sgd", "adam", doc="of local training")
     lr: float = option(0.005, "learning rate", above=0)
     lr_decay: float = option(1.0, "factor of the learning rate from round to round", above=0)

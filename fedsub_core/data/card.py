@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from fedsub_core.config.capacities import check_capacities
 from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, TOKENS
-from fedsub_core.errors import DataError
+from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import suggestion
 
 CARD_FILE = "federation.toml"
@@ -48,6 +49,9 @@ class Card:
     vocabulary, padding : int or None
         Of token ids: all are below `vocabulary`, and `padding` fills short texts up; None of other
         samples.
+    capacities : str or None
+        What share of a model people's devices hold: as the run's option of that name, which it
+        precedes; in the file also a table of client = share. None: nothing is said.
     """
 
     name: str
@@ -63,6 +67,7 @@ class Card:
     sample: str | None = field(default=None, repr=False)
     vocabulary: int | None = field(default=None, repr=False)
     padding: int | None = field(default=None, repr=False)
+    capacities: str | None = field(default=None, repr=False)
 
 
 def read_card(folder: Path | str) -> Card:
@@ -140,6 +145,7 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
         sample=sample,
         vocabulary=vocabulary,
         padding=_id(table.get("padding"), "padding", 0, (vocabulary or 1) - 1, path),
+        capacities=_capacities(table.get("capacities"), path),
     )
 
 
@@ -169,6 +175,21 @@ def _id(value: object, key: str, least: int, most: int, path: Path) -> int | Non
         return None
     if type(value) is not int or not least <= value <= most:
         raise _refused(path, key, value, f"a whole number from {least} to {most}")
+    return value
+
+
+def _capacities(value: object, path: Path) -> str | None:
+    """Return what is said of devices as one text, a table of client = share too."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        value = ",".join(f"{client}={share}" for client, share in value.items())
+    if not isinstance(value, str):
+        raise _refused(path, "capacities", value, "a text of shares, or a table of client = share")
+    try:
+        check_capacities(value)
+    except ConfigError as error:
+        raise DataError(f"{path}: capacities: {error}. Correct the value.") from error
     return value
 
 

@@ -27,6 +27,8 @@ def card_digest(card: Card) -> str:
     """Return a digest of a card."""
     kind = [getattr(card, key) for key in ("sample", "vocabulary", "padding")]
     told = repr(card) if kind == [None] * 3 else f"{card!r} {kind}"  # as before there were kinds
+    if card.capacities is not None:
+        told = f"{told} {card.capacities}"
     return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
 
 

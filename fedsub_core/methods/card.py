@@ -122,6 +122,9 @@ class MethodCard:
     holds : where ``narrow = "model"``: what makes the model that a device of a capacity holds of
         the run's, ``module:function`` of model, hyperparameters and capacity; by default the first
         units of each hidden layer.
+    resizes : whether what a device receives replaces all that it holds of the model, so that it may
+        hold another share in each round (``capacity-mode = dynamic``); else it always holds the
+        least of the shares.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
@@ -155,6 +158,7 @@ class MethodCard:
     encodes: bool = False
     narrow: Narrow = ""
     holds: str = "fedsub_core.models.units:first_of"
+    resizes: bool = False
     model: str = ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()

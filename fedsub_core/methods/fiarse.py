@@ -33,6 +33,7 @@ CARD = MethodCard(
     sends=element_model,
     receives=element_model,
     narrow="elements",
+    resizes=True,
     choose="Few bytes may travel, and devices have memory for the whole model. Its paper finds it "
     "better than heterofl and fedrolex at an equal share of the numbers.",
     privacy=SEES_MODELS,

@@ -70,6 +70,7 @@ CARD = MethodCard(
     receives=receives,
     cost=cost,
     narrow="elements",
+    resizes=True,
     choose="People differ, their devices too, and few bytes may travel: everybody is sent a model "
     "of its own. The server needs 100 times the model's memory.",
     privacy="The server sees each person's model after training, its mean embedding of every class "

@@ -77,6 +77,7 @@ def sub_model_card(
         down="the device's part of the model",
         sends=sends,
         narrow="model",
+        resizes=True,
         privacy=PRIVACY if masked else SEES_SUB_MODELS,
         decisions=(*decisions, *DECISIONS[: None if masked else -1]),
         **own,

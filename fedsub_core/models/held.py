@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from fedsub_core.config.settings import DeviceSettings, ServerSettings
 from fedsub_core.encoders.build import build_encoder, model_shape
@@ -12,6 +13,7 @@ from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Model
+from fedsub_core.wire.encoding import WireSettings
 
 
 @dataclass(frozen=True)
@@ -58,3 +60,29 @@ class Held:
             # Which units it holds may change from round to round, how many of each layer does not.
             model = card.load_holds()(model, settings.hyper, capacity)
         return cls(encoder, model)
+
+
+def why_unfit(card: MethodCard, wire: WireSettings, whole: Model, capacity: float) -> str:
+    """Return why a device of a capacity cannot take part in a method's run; "" where it can.
+
+    `whole` is the model of a device that holds everything.
+    """
+    if capacity == 1:
+        return ""
+    numbers = sum(prod(whole.parameter_shapes[name]) for name in whole.trained)
+    if card.narrow == "elements" and capacity**2 * numbers < 1:
+        return f"capacity: got {capacity:g}, expected {numbers**-0.5:.2g} at least: one number"
+    if card.narrow != "model":
+        return ""
+    widest = max((group.size for group in whole.unit_groups), default=0)
+    if widest and capacity * widest < 1 - 1e-9:
+        return (
+            f"capacity: got {capacity:g}, expected 1/{widest} at least: the smallest part of the "
+            "model has one unit of each hidden layer"
+        )
+    if card.resizes and wire.upload.top_k < 1:
+        return (
+            f"upload-encoding: got top-k with a capacity of {capacity:g}, expected none: what is "
+            "left out would be taken from other units, which the device held before"
+        )
+    return ""

@@ -57,11 +57,12 @@ def train(
     objective : what is minimised.
     only : layers that are trained; None: all. The others stay to the bit.
     phase : names the batches of a phase of its own; "" is the round's main phase.
-    epochs : instead of the settings'; 0 leaves everything as it is.
+    epochs : instead of the settings' work; 0 leaves everything as it is.
     steps : instead of epochs: so many steps for each client.
     gradient : instead of the objective's own, for methods that compute another.
     """
-    epochs = settings.epochs if epochs is None else epochs
+    if epochs is None:
+        epochs, steps = settings.epochs, settings.steps or None if steps is None else steps
     clients = next(iter(params.values()))
     if not (epochs if steps is None else steps):
         return Trained(dict(params), clients.new_full((len(clients),), float("nan")))

@@ -9,6 +9,8 @@ from math import prod
 import numpy as np
 from flwr.app import ConfigRecord
 
+from fedsub_core.capacity import WHOLE, Capacity
+from fedsub_core.config.capacities import EXPECTED, MOST_SHARES
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import LARGEST_VALUE, Moments
@@ -37,11 +39,11 @@ class Facts:
     Parameters
     ----------
     examples : training samples.
-    capacity : share of the encoder or model that the device can hold, in (0, 1].
+    capacity : what its device can hold of the encoder or model.
     """
 
     examples: int
-    capacity: float = 1.0
+    capacity: Capacity = WHOLE
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Introduction:
                 "classes": list(self.classes),
                 "shape": list(self.shape),
                 "examples": self.facts.examples,
-                "capacity": self.facts.capacity,
+                "capacity": self.facts.capacity.share,
                 "count": self.moments.count,
                 "sum": self.moments.sum.tolist(),
                 "sumsq": self.moments.sumsq.tolist(),
@@ -93,6 +95,8 @@ class Introduction:
         )
         for key, value in facts_of(self.shape).items():
             record[key] = value
+        if self.facts.capacity.drawn:
+            record["capacities"] = list(self.facts.capacity.drawn)
         if self.people:
             record["people"], record["nodes"] = self.people, self.nodes
         if self.features is not None:
@@ -144,7 +148,7 @@ def read_introduction(record: ConfigRecord) -> Introduction:
             version=_text(record["version"], LONGEST_VERSION),
             classes=tuple(_text(name) for name in _list(record["classes"], MOST_CLASSES)),
             shape=shape_with(shape, dict(record)),
-            facts=Facts(_whole(record["examples"]), _number(record["capacity"])),
+            facts=Facts(_whole(record["examples"]), _capacity(record)),
             moments=Moments(
                 _whole(record["count"]),
                 _numbers(record["sum"]),
@@ -175,8 +179,13 @@ def _faults(said: Introduction) -> Iterator[tuple[str, str, str]]:
         return
     if not said.classes:
         yield "classes", "none", f"1 to {MOST_CLASSES}"
-    if not 0 < said.facts.capacity <= 1:
-        yield "capacity", str(said.facts.capacity), "a share in (0, 1]"
+    capacity = said.facts.capacity
+    if not 0 < capacity.share <= 1:
+        yield "capacity", str(capacity.share), EXPECTED
+    if capacity.drawn and min(capacity.drawn) != capacity.share:
+        yield "capacities", f"{min(capacity.drawn)} at least", f"the capacity {capacity.share}"
+    if any(not share <= 1 for share in capacity.drawn):
+        yield "capacities", cut(capacity.drawn), f"each {EXPECTED}"
     count, total, squares = said.moments.count, said.moments.sum, said.moments.sumsq
     numbers = 0 if isinstance(said.shape, Tokens) else said.shape[0]
     if (total.shape, squares.shape) != ((numbers,),) * 2:
@@ -208,6 +217,11 @@ def _feature_faults(said: Moments) -> Iterator[tuple[str, str, str]]:
     # Written so that NaN fails as well.
     if not ((np.square(mean) <= square * (1 + ROUNDING)) & (square <= 1)).all():
         yield "features", "sums of no numbers from -1 to 1", "sums of features and their squares"
+
+
+def _capacity(record: ConfigRecord) -> Capacity:
+    drawn = _list(record.get("capacities", []), MOST_SHARES)
+    return Capacity(_number(record["capacity"]), tuple(_number(share) for share in drawn))
 
 
 def _text(value: object, most: int = LONGEST_TEXT) -> str:

@@ -17,7 +17,7 @@ class FIARSEStrategy(ElementStrategy):
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody the numbers of highest score, as many as it can hold."""
-        shares = [self.capacity(client) for client in clients]
+        shares = [self.capacities[client] for client in clients]
         made = {share: self.part(state, share) for share in sorted(set(shares))}
         return [made[share] for share in shares]
 

@@ -54,7 +54,7 @@ class FRAMPStrategy(ElementStrategy):
         asked = {WANTED: Floats(torch.ones(1).numpy())}
         sent = []
         for client, model in zip(clients, self.models(state, clients), strict=True):
-            own = self.part(model | self._statistics(state), self.capacity(client))
+            own = self.part(model | self._statistics(state), self.capacities[client])
             tensors = {**own.tensors, **beside}
             if WANTED in self.transport.receives and client not in known:
                 tensors |= asked

@@ -35,10 +35,6 @@ class ElementStrategy(FedAvgStrategy):
         """Capacities of which it was said that they leave no model."""
         return set()
 
-    def capacity(self, client: str) -> float:
-        """Return which share of each layer's units a client can hold."""
-        return self.population.facts(client).capacity
-
     def part(self, model: Mapping[str, Tensor], capacity: float) -> Bundle:
         """Return what a device of a capacity is sent of a model."""
         trained = {name: model[name] for name in self.model.trained if name in model}

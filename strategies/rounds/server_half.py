@@ -44,7 +44,9 @@ class ServerHalf(ABC):
         self.card = method(settings.method)
         #: The run's name, by which a device tells this run from another; may be empty.
         self.run_name = ""
-        #: The models of clients that hold less than the run's, as they said last.
+        #: Which share each client holds in this round, in (0, 1], and the models of those that hold
+        #: less than the run's.
+        self.capacities: dict[str, float] = {}
         self.narrow: dict[str, Model] = {}
         self.state: State | None = None
         self.finished_rounds = 0

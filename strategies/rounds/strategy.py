@@ -21,6 +21,7 @@ from flwr.app import (
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
+from fedsub_core.capacity import WHOLE, held_in
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.names import resolve_encoder
@@ -28,7 +29,7 @@ from fedsub_core.encoders.standardised import shared_features
 from fedsub_core.errors import ConfigError, cut
 from fedsub_core.metrics import CAPACITY, MetricRow
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.held import Held
+from fedsub_core.models.held import Held, why_unfit
 from fedsub_core.models.model import Model
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
@@ -131,7 +132,7 @@ class PersonalizedStrategy(Verbs):
         self.model = self._of_capacity(1.0)
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
-        self._note_capacities()
+        self._note_capacities(self.finished_rounds)
         if self.state is None:
             self.state = self.begin()
 
@@ -149,7 +150,7 @@ class PersonalizedStrategy(Verbs):
         self._metrics = RoundMetrics(round, self.model.classes) if evaluated else None
         self._rows = []
         self.population.gather(self.link)
-        self._note_capacities()
+        self._note_capacities(round)
         self._rows += [
             MetricRow(round, client, None, "resting", 1)
             for client in self.population.resting(round)
@@ -161,7 +162,7 @@ class PersonalizedStrategy(Verbs):
         if self._metrics is not None:
             # Whoever left while training would be awaited for a whole deadline.
             self.population.registry.refresh(self.link)
-            self._note_capacities()
+            self._note_capacities(round)
             messages = iter(self.configure_evaluate(round, arrays, config, grid))
             if (first := next(messages, None)) is not None:
                 left = self.transport.delivery.time_left(timeout)
@@ -184,12 +185,19 @@ class PersonalizedStrategy(Verbs):
         classes = len(agreed.classes)
         return Held.of(self.card, self.settings, seed, agreed.shape, classes, capacity).model
 
-    def _note_capacities(self) -> None:
-        """Note what those hold who said that they cannot hold the whole model; who came may."""
+    def _note_capacities(self, round: int) -> None:
+        """Note what everybody holds in a round, by what each said; who came may hold less."""
         weak: dict[float, list[str]] = {}
-        for client, said in self.population.registry.introductions.items():
-            if said.facts.capacity < 1:
-                weak.setdefault(said.facts.capacity, []).append(client)
+        self.capacities, seed = {}, self.settings.rounds.seed
+        for client, said in list(self.population.registry.introductions.items()):
+            least = said.facts.capacity.share
+            if why := why_unfit(self.card, self.settings.wire, self.model, least):
+                self.population.registry.turn_away(client, f"client {client!r}: {why}")
+                continue
+            share = held_in(self.card, said.facts.capacity, seed, client, round)
+            self.capacities[client] = share
+            if share < 1:
+                weak.setdefault(share, []).append(client)
         self.narrow, self.transport.narrow = {}, {}
         for capacity, clients in weak.items() if self.card.narrow else ():
             if capacity not in self._of_weak:
@@ -208,11 +216,11 @@ class PersonalizedStrategy(Verbs):
             )
 
     def _capacities(self, round: int) -> list[MetricRow]:
-        """Return everybody's capacity, where some hold less than the whole model."""
-        said = {c: self.population.facts(c).capacity for c in self.population.clients}
-        if all(share == 1 for share in said.values()):
+        """Return everybody's capacity, where some cannot always hold the whole model."""
+        clients = self.population.clients
+        if all(self.population.facts(client).capacity == WHOLE for client in clients):
             return []
-        return [MetricRow(round, client, None, CAPACITY, value) for client, value in said.items()]
+        return [MetricRow(round, c, None, CAPACITY, self.capacities[c]) for c in clients]
 
     def _deliver(self, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
         # Simulated people take turns on one machine, and their results must follow from the seed

@@ -64,11 +64,14 @@ def test_images_are_pinned_and_built_here(services: dict[str, Any], docker: Path
 def test_users_and_addresses_are_settings(resolve: Resolve) -> None:
     settings = {"FEDSUB_UID": "1234", "FEDSUB_GID": "77", "FEDSUB_SUPERLINK": "fl.example.org:443"}
     resolved = resolve(**settings, FEDSUB_CLIENT_2="anna", FEDSUB_FLEET_INTERNAL="false")
+    weak = resolve(FEDSUB_CAPACITY_3="0.25")["services"]["supernode-3"]["command"]
     for service in resolved["services"].values():
         assert service["user"] == "1234:77"
     node = resolved["services"]["supernode-2"]
     assert "--superlink=fl.example.org:443" in node["entrypoint"]
     assert node["command"] == ['--node-config=client-id="anna" data="/data" state-dir="/state"']
+    (config,) = weak
+    assert config.endswith('client-id="device-3" data="/data" state-dir="/state" capacity=0.25')
     assert not resolved["networks"]["fleet"].get("internal", False)
 
 

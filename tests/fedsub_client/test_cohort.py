@@ -11,6 +11,7 @@ import torch
 from fedsub.testing import battery
 from fedsub.testing.cohort_tests import CARD, SCALING, CohortTests, cohort, people, turn
 from fedsub_client.cohort import NOTHING, make_cohort
+from fedsub_core.capacity import Capacity
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.data.standardise import moments, pool, scaling
@@ -72,7 +73,7 @@ def test_standardisation_is_of_training_parts_alone(mode: str) -> None:
 def test_capacities_reach_the_handshake_and_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     some = cohort("fedavg", people(capacity=(0.25, 1.0, 0.5)))
     said = [introduction.facts for introduction in some.introductions()]
-    assert said == [Facts(63, 0.25), Facts(28, 1.0), Facts(45, 0.5)]
+    assert said == [Facts(63, Capacity(0.25)), Facts(28), Facts(45, Capacity(0.5))]
     seen: list[tuple[float, ...]] = []
     fit = some.learner.fit
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedsub_client.split_client import SplitClient, split_client
+from fedsub_core.capacity import Capacity
 from fedsub_core.config.run_config import read_config
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card
@@ -52,7 +53,7 @@ def test_a_client_without_data_in_round_one_is_refused() -> None:
 def test_its_capacity_is_that_of_the_device_in_every_round() -> None:
     for client in (person(), person(since=True)):
         assert split_client(client, CARD, SETTINGS).at(3).capacity == 1.0
-        weak = split_client(client, CARD, SETTINGS, capacity=0.25)
+        weak = split_client(client, CARD, SETTINGS, capacity=Capacity(0.25))
         assert (weak.capacity, weak.at(1).capacity, weak.at(9).capacity) == (0.25,) * 3
 
 

@@ -31,7 +31,8 @@ from strategies.methods.fedsub_ridge.people import held, people
 RunMethod = Callable[..., Run]
 NAME, SIZE = "fedsub-ridge", 12
 #: Of 12 kernels, five features each: those of three capacities.
-MIXED, WIDTHS = "0.25,0.5,1", (15, 30, 60)
+MIXED, WIDTHS = "01=0.25,02=0.5", (15, 30, 60)
+OF_SIX = f"{MIXED},04=0.25,05=0.5"
 #: Numbers of the first four people when everybody held everything, from before anybody held less.
 F1 = {"01": 0.951925, "02": 0.552588, "03": 0.737036, "04": 0.955106}
 LOSS = {"01": 0.147469, "02": 1.231410, "03": 0.666336, "04": 0.325949}
@@ -43,16 +44,16 @@ def watch(count: int = 4) -> Federation:
     return replace(whole, clients=dict(list(whole.clients.items())[:count]))
 
 
-def config(capacity: str = "1", size: int = SIZE, **keys: Any) -> RunConfig:
+def config(capacities: str = "1", size: int = SIZE, **keys: Any) -> RunConfig:
     given: dict[str, Any] = {"method": NAME, "beside": "", "rounds": 3, "device": "cpu"}
-    given |= {"threads": 1, "encoder": f"kernels:{size}", "capacity": capacity}
+    given |= {"threads": 1, "encoder": f"kernels:{size}", "capacities": capacities}
     return RunConfig(**given | keys)
 
 
 def device(run: RunConfig) -> Cohort:
     """Return the first person's device."""
     settings, federation = run.device_settings(NAME), watch(1)
-    parts = split_clients(settings.split, federation, run.capacity)
+    parts = split_clients(settings.split, federation, run.capacity_settings)
     return make_cohort(settings, federation.card, parts)
 
 
@@ -73,12 +74,12 @@ def assert_equal_runs(one: Run, other: Run) -> None:
 
 
 def test_with_all_capacities_1_numbers_are_those_of_before(run_method: RunMethod) -> None:
-    run = run_method(NAME, watch(), encoder="kernels:12", capacity="1")
+    run = run_method(NAME, watch(), encoder="kernels:12", capacities="1")
     for metric, numbers in (("macro_f1", F1), ("loss", LOSS)):
         found = {c: v for (round, c), v in run.metric(metric).items() if round == 3}
         assert found == pytest.approx(numbers, abs=1e-3)
     assert int(run.states[2]["everybody.gram"].sum()) == 748_133_768
-    assert_equal_runs(run, run_method(NAME, watch(), encoder="kernels:12", capacity="1,1,1"))
+    assert_equal_runs(run, run_method(NAME, watch(), encoder="kernels:12", capacities="1,1,1"))
 
 
 def test_a_weak_device_is_a_whole_one_without_the_other_features() -> None:
@@ -95,7 +96,7 @@ def test_a_weak_device_is_a_whole_one_without_the_other_features() -> None:
 
 
 def test_a_federation_of_weak_devices_is_one_of_fewer_kernels(run_method: RunMethod) -> None:
-    weak = run_method(NAME, watch(), encoder="kernels:12", capacity="0.5")
+    weak = run_method(NAME, watch(), encoder="kernels:12", capacities="0.5")
     small = run_method(NAME, watch(), encoder="kernels:6")
     assert_equal_runs(weak, small)
     ours, theirs = weak.states[2], small.states[2]
@@ -109,7 +110,7 @@ def test_everybody_is_sent_sums_over_all_who_have_its_features(
     groups: str, run_method: RunMethod
 ) -> None:
     own = {"groups": groups, "cluster_count": 1, "near": 6}
-    run = run_method(NAME, watch(6), hyper=own, encoder="kernels:12", capacity=MIXED)
+    run = run_method(NAME, watch(6), hyper=own, encoder="kernels:12", capacities=OF_SIX)
     state, ids = run.states[2], [f"0{i}" for i in range(1, 7)]
     assert people(state) == ids
     assert not any(one.tensors for one in run.strategy.downloads(state, ids, Turn(9, 9, 0)))
@@ -129,7 +130,7 @@ def test_everybody_is_sent_sums_over_all_who_have_its_features(
 
 
 def test_people_of_three_capacities_train_predict_export_and_go_on(tmp_path: Path) -> None:
-    federation, run = watch(6), config(MIXED, rounds=4)
+    federation, run = watch(6), config(OF_SIX, rounds=4)
     train_method(run, NAME, federation, tmp_path / "whole", lambda round: None)
 
     class Killed(Exception): ...
@@ -161,8 +162,8 @@ def test_who_is_forgotten_never_was_whatever_its_capacity(run_method: RunMethod)
     federation = watch(5)
     rest = replace(federation, clients={c: d for c, d in federation.clients.items() if c != "02"})
     keys: dict[str, Any] = {"encoder": "kernels:12", "standardise": "client"}
-    both = run_method(NAME, federation, capacity="02=0.5,03=0.25", **keys)
-    never = run_method(NAME, rest, capacity="03=0.25", **keys)
+    both = run_method(NAME, federation, capacities="02=0.5,03=0.25", **keys)
+    never = run_method(NAME, rest, capacities="03=0.25", **keys)
     state = both.strategy.without(both.states[2], "02")
     sums = {name: t for name, t in state.items() if name.startswith("everybody.")}
     assert_equal(sums, {n: t for n, t in never.states[2].items() if n.startswith("everybody.")})
@@ -200,7 +201,7 @@ def test_a_device_whose_capacity_changes_begins_anew_and_is_understood(
     first = build_strategy(replace(run, rounds=3), NAME)
     first.start(grid)
     for context in grid.contexts.values():
-        context.run_config["capacity"] = "02=0.5"
+        context.run_config["capacities"] = "02=0.5"
     second = build_strategy(run, NAME)
     second.resume(3, dict(first.lasting_state()))
     with caplog.at_level(logging.WARNING, "fedsub"):
@@ -215,7 +216,7 @@ def test_a_device_whose_capacity_changes_begins_anew_and_is_understood(
 def test_noise_on_sums_is_one_release_whatever_the_capacities(run_method: RunMethod) -> None:
     """A sample is in the noisy sums of one capacity alone; those who are sent several add them."""
     keys: dict[str, Any] = {"encoder": "kernels:12", "hyper": {"noise": 2.0}}
-    mixed, plain = (run_method(NAME, watch(3), capacity=c, **keys) for c in (MIXED, "1"))
+    mixed, plain = (run_method(NAME, watch(3), capacities=c, **keys) for c in (MIXED, "1"))
     assert mixed.metric("epsilon") == plain.metric("epsilon")
     grams = []
     for released in sent_anew(mixed, ["01", "02", "03"]):
@@ -233,7 +234,7 @@ def test_noise_on_sums_is_one_release_whatever_the_capacities(run_method: RunMet
 
 def test_people_are_compared_by_the_features_that_both_have(run_method: RunMethod) -> None:
     whole = run_method(NAME, watch(3), encoder="kernels:12").states[0]
-    mixed = run_method(NAME, watch(3), encoder="kernels:12", capacity=MIXED).states[0]
+    mixed = run_method(NAME, watch(3), encoder="kernels:12", capacities=MIXED).states[0]
     few = run_method(NAME, watch(3), encoder="kernels:3").states[0]
     ids = people(whole)
     apart, ours, first = (class_distances(state, ids) for state in (whole, mixed, few))
@@ -257,6 +258,6 @@ def test_a_method_that_narrows_nothing_says_so(
 
 def test_one_stack_has_one_capacity() -> None:
     run = config(MIXED)
-    parts = split_clients(run.split_settings, watch(2), run.capacity)
+    parts = split_clients(run.split_settings, watch(2), run.capacity_settings)
     with pytest.raises(ValueError, match=r"got capacities \[0.25, 0.5\] in one stack"):
         make_cohort(run.device_settings(NAME), watch(2).card, parts)

@@ -30,7 +30,7 @@ from strategies.methods.fiarse import FIARSEStrategy
 from strategies.parts.elements import best_elements, paths, positions_of
 from strategies.rounds.context import Sender
 
-SHARES = "1,0.5,0.25"
+SHARES = "p2=0.5,p3=0.25"
 #: One unit of three inputs, whose bias is held and 0.
 THREE = Chain((Linear("linear1", 1, 3),), (3,))
 WEIGHT, BIAS = "linear1.weight", "linear1.bias"
@@ -207,7 +207,7 @@ def test_multiplications_are_counted_at_every_place_of_a_convolution() -> None:
 def test_a_weak_devices_multiplications_are_counted_beside_the_real_ones(
     run_method: RunMethod,
 ) -> None:
-    run = run_method("fiarse", capacity=SHARES, rounds=1)
+    run = run_method("fiarse", capacities=SHARES, rounds=1)
     counted, real = (run.metric(f"multiplications_{what}") for what in ("counted", "real"))
     assert counted[1, "p1"] == 1.0 and set(real.values()) == {1.0}
     for client, share in (("p2", 0.5), ("p3", 0.25)):
@@ -218,9 +218,9 @@ def test_a_run_says_of_which_capacity_no_model_is_left(
     run_method: RunMethod, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "fedsub"):
-        run_method("fiarse", capacity="1,0.5,0.02", rounds=2)
+        run_method("fiarse", capacities="p2=0.5,p3=1/64", rounds=2)
     said = [line for line in caplog.messages if "no path" in line]
-    assert len(said) == 1 and "of a device of capacity 0.02 no path is left" in said[0]
+    assert len(said) == 1 and "of a device of capacity 0.015625 no path is left" in said[0]
     assert "3 of 3 classes (sit, walk, run)" in said[0]
 
 
@@ -240,7 +240,7 @@ def test_with_whole_devices_and_plain_gradients_it_is_fedavg(run_method: RunMeth
 def test_a_weak_device_trains_and_sends_its_share_of_the_numbers(
     scope: str, run_method: RunMethod
 ) -> None:
-    run = run_method("fiarse", hyper={"scope": scope}, capacity=SHARES)
+    run = run_method("fiarse", hyper={"scope": scope}, capacities=SHARES)
     whole = run.strategy.model.full_bytes / 4
     sent, down = run.metric("bytes_up_sent"), run.metric("bytes_down_sent")
     for client, share in (("p1", 1.0), ("p2", 0.5), ("p3", 0.25)):
@@ -258,7 +258,7 @@ def test_devices_of_their_own_train_as_in_one_process(
 ) -> None:
     federation = people()
     write_federation(tmp_path / "data", federation)
-    keys: dict[str, Any] = {"capacity": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
+    keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
     keys |= {"lr": 0.05, "batch_size": 16}
     stacked = run_method("fiarse", federation, **keys)
     config = RunConfig(method="fiarse", beside="", device="cpu", threads=1, **keys)
@@ -269,7 +269,7 @@ def test_devices_of_their_own_train_as_in_one_process(
 
 
 def test_other_numbers_than_were_sent_are_refused(run_method: RunMethod) -> None:
-    run = run_method("fiarse", capacity=SHARES)
+    run = run_method("fiarse", capacities=SHARES)
     state, upload = run.states[-1], run.uploads[-1]["p2"]
     sender = Sender("p2", Turn(3, 3, 0))
     run.strategy.check(state, sender, upload)

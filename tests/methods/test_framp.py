@@ -30,7 +30,7 @@ from strategies.parts.hypernetwork import filtered, generated, network, stepped
 from strategies.parts.prototype_means import mean_prototypes
 from strategies.rounds.context import Sender
 
-SHARES = "1,0.5,0.25"
+SHARES = "p2=0.5,p3=0.25"
 FEW = people(((0, 1, 2),) * 4, samples=15)
 
 
@@ -177,7 +177,7 @@ def test_who_joins_late_is_tested_with_a_model_of_its_own(run_method: RunMethod)
 
 
 def test_weak_devices_hold_the_largest_numbers_of_their_own_models(run_method: RunMethod) -> None:
-    run = run_method("framp", FEW, capacity=SHARES)
+    run = run_method("framp", FEW, capacities=SHARES)
     whole = run.strategy.model.full_bytes // 4
     for client, share in (("p1", 1.0), ("p2", 0.5), ("p3", 0.25)):
         upload = run.uploads[-1][client]
@@ -192,7 +192,7 @@ def test_devices_of_their_own_train_as_in_one_process(
     run_method: RunMethod, tmp_path: Path
 ) -> None:
     write_federation(tmp_path / "data", FEW)
-    keys: dict[str, Any] = {"capacity": SHARES, "data": str(tmp_path / "data"), "rounds": 2}
+    keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 2}
     keys |= {"lr": 0.05, "batch_size": 16}
     stacked = run_method("framp", FEW, **keys)
     config = RunConfig(method="framp", beside="", device="cpu", threads=1, **keys)
@@ -204,9 +204,9 @@ def test_devices_of_their_own_train_as_in_one_process(
 
 
 def test_a_run_of_weak_devices_goes_on_to_the_same_bits(run_method: RunMethod) -> None:
-    whole = run_method("framp", FEW, capacity=SHARES, rounds=3)
-    half = run_method("framp", FEW, capacity=SHARES, rounds=3, until=1)
-    resumed = run_method("framp", FEW, capacity=SHARES, rounds=3, after=half)
+    whole = run_method("framp", FEW, capacities=SHARES, rounds=3)
+    half = run_method("framp", FEW, capacities=SHARES, rounds=3, until=1)
+    resumed = run_method("framp", FEW, capacities=SHARES, rounds=3, after=half)
     assert_equal(resumed.lasting, whole.lasting)
 
 

@@ -46,7 +46,7 @@ from strategies.rounds.undoing import Undoing
 from ..fedsub_core.models.modules import MODULES
 
 SLICES = ("heterofl", "fedrolex", "feddrop", "fedmp")
-SHARES = "1,0.5,0.25"
+SHARES = "p2=0.5,p3=0.25"
 LACKING = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)))
 
 
@@ -219,7 +219,7 @@ def test_where_all_hold_all_it_is_fedavg(name: str, run_method: RunMethod) -> No
 def test_a_weak_device_holds_trains_and_sends_its_part_alone(
     name: str, run_method: RunMethod
 ) -> None:
-    run = run_method(name, capacity=SHARES)
+    run = run_method(name, capacities=SHARES)
     whole = sum(prod(shape) for shape in run.strategy.model.parameter_shapes.values())
     sent = run.metric("bytes_up_sent")
     for client, share in (("p1", 1.0), ("p2", 0.5), ("p3", 0.25)):
@@ -235,7 +235,7 @@ def test_each_on_a_device_of_its_own_they_train_as_in_one_process(
     name: str, run_method: RunMethod, tmp_path: Path
 ) -> None:
     write_federation(tmp_path / "data", LACKING)
-    keys: dict[str, Any] = {"capacity": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
+    keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
     keys |= {"lr": 0.05, "batch_size": 16}
     stacked = run_method(name, LACKING, **keys)
     config = RunConfig(method=name, beside="", device="cpu", threads=1, **keys)
@@ -250,7 +250,7 @@ def test_each_on_a_device_of_its_own_they_train_as_in_one_process(
 def test_an_upload_that_does_not_fit_the_capacity_that_was_said_is_refused(
     run_method: RunMethod,
 ) -> None:
-    run = run_method("heterofl", hyper={"masked_loss": False}, capacity=SHARES)
+    run = run_method("heterofl", hyper={"masked_loss": False}, capacities=SHARES)
     strategy = run.strategy
     assert isinstance(strategy, SubModelStrategy)
     sends, _ = strategy.transport.declared("p2")
@@ -262,7 +262,7 @@ def test_an_upload_that_does_not_fit_the_capacity_that_was_said_is_refused(
 
 
 def test_the_model_is_tested_as_the_next_round_sends_it(run_method: RunMethod) -> None:
-    run: Run = run_method("fedrolex", capacity=SHARES)
+    run: Run = run_method("fedrolex", capacities=SHARES)
     state, turn = run.states[-1], Turn(3, 3, 0)
     tested = run.strategy.evaluated_downloads(["p3"], turn)[0]
     (following,) = run.strategy.downloads(state, ["p3"], Turn(4, 3, 0))
@@ -271,14 +271,15 @@ def test_the_model_is_tested_as_the_next_round_sends_it(run_method: RunMethod) -
 
 
 def test_local_trains_what_a_device_can_hold(run_method: RunMethod) -> None:
-    run = run_method("local", capacity=SHARES)
+    run = run_method("local", capacities=SHARES)
     assert [len(run.models()[f"p{i}"]["linear1.bias"]) for i in (1, 2, 3)] == [128, 64, 32]
 
 
 def test_results_say_what_people_of_each_capacity_reached(tmp_path: Path) -> None:
     write_federation(tmp_path / "data", LACKING)
     keys: dict[str, Any] = {"data": str(tmp_path / "data"), "out": str(tmp_path), "rounds": 2}
-    config = RunConfig(method="heterofl", beside="fedavg", capacity="1,1/2,1/4", threads=1, **keys)
+    keys |= {"capacities": "p2=1/2,p3=1/4"}
+    config = RunConfig(method="heterofl", beside="fedavg", threads=1, **keys)
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "run.toml").write_text(dump_toml(config))
@@ -327,7 +328,7 @@ def test_differences_begin_anew_with_who_comes_back_with_another_capacity(
     grid, first = DeviceGrid(config, 4), build_strategy(replace(config, rounds=2), name)
     first.start(grid)
     for context in grid.contexts.values():
-        context.run_config["capacity"] = "p2=0.5"
+        context.run_config["capacities"] = "p2=0.5"
     second = build_strategy(config, name)
     second.resume(2, dict(first.lasting_state()))
     second.start(grid)
@@ -360,7 +361,7 @@ def test_undoing_sees_how_far_a_weak_devices_rows_moved() -> None:
 def test_a_model_with_dropout_is_made_smaller_without_a_draw(run_method: RunMethod) -> None:
     file = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
     model = f"{file}:{MODULES['normalised'].__name__}"
-    run = run_method("heterofl", capacity=SHARES, model=model, rounds=2)
+    run = run_method("heterofl", capacities=SHARES, model=model, rounds=2)
     models = run.models()
     sizes = [sum(t.numel() for t in models[f"p{i}"].values()) for i in (1, 2, 3)]
     assert sizes[0] > sizes[1] > sizes[2] and not run.metric("refused_replies")

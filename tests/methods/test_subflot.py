@@ -11,7 +11,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
 
-SHARES = "1,0.5,0.25"
+SHARES = "p2=0.5,p3=0.25"
 TURN = Turn(1, 1, 0)
 
 
@@ -41,16 +41,16 @@ def test_without_its_parts_and_with_whole_devices_it_is_fedavg(run_method: RunMe
 
 @pytest.mark.parametrize("off", [{}, {"otp": False}, {"sar": False}, {"ota": False}])
 def test_each_part_can_be_switched_off(off: dict[str, bool], run_method: RunMethod) -> None:
-    run = run_method("subflot", hyper=off, capacity=SHARES)
+    run = run_method("subflot", hyper=off, capacities=SHARES)
     assert [len(run.models()[f"p{i}"]["linear1.bias"]) for i in (1, 2, 3)] == [128, 64, 32]
     assert not run.metric("refused_replies")
     if off:
-        whole = run_method("subflot", capacity=SHARES)
+        whole = run_method("subflot", capacities=SHARES)
         assert not torch.equal(run.states[-1]["linear1.weight"], whole.states[-1]["linear1.weight"])
 
 
 def test_all_of_alpha_at_0_is_the_clients_own_last_model(run_method: RunMethod) -> None:
-    run = run_method("subflot", hyper={"alpha": 0.0}, capacity=SHARES)
+    run = run_method("subflot", hyper={"alpha": 0.0}, capacities=SHARES)
     for client, model in run.models().items():
         kept = {n: t for n, t in run.client_state(client).items() if n.startswith("model.")}
         for name, tensor in model.items():
@@ -58,13 +58,13 @@ def test_all_of_alpha_at_0_is_the_clients_own_last_model(run_method: RunMethod) 
 
 
 def test_it_goes_on_as_if_it_had_not_been_interrupted(run_method: RunMethod) -> None:
-    whole = run_method("subflot", capacity=SHARES)
-    first = run_method("subflot", capacity=SHARES, until=2)
-    assert_equal(run_method("subflot", capacity=SHARES, after=first).states[-1], whole.states[-1])
+    whole = run_method("subflot", capacities=SHARES)
+    first = run_method("subflot", capacities=SHARES, until=2)
+    assert_equal(run_method("subflot", capacities=SHARES, after=first).states[-1], whole.states[-1])
 
 
 def test_whoever_is_forgotten_leaves_no_model(run_method: RunMethod) -> None:
-    run = run_method("subflot", capacity=SHARES)
+    run = run_method("subflot", capacities=SHARES)
     strategy, state = run.strategy, run.states[-1]
     assert any("/p2/" in name for name in state)
     assert not any("/p2/" in name for name in strategy.without(state, "p2"))

@@ -26,6 +26,44 @@ def test_more_clients_than_there_are_people(fedsub: Call, town_folder: Path) -> 
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ("--capacities", "0"),
+            ["capacities: share 1 of '0': got '0', expected a share"],
+        ),
+        (("--capacities", "p1=1.5"), ["capacities: client 'p1': got '1.5', expected a share"]),
+        (("--capacities", "p9=1/2"), ["capacities: got client 'p9', expected one of 4"]),
+        (
+            ("--capacities", "p2=1/600"),
+            [
+                "heterofl: client 'p2': capacity: got 0.00166667, expected 1/512 at least",
+                "one unit",
+            ],
+        ),
+        (
+            ("--capacities", "p2=1/2", "--upload-encoding", "delta,top-k:0.5"),
+            ["heterofl: client 'p2': upload-encoding: got top-k with a capacity of 0.5, expected"],
+        ),
+        (("--steps", "9", "--epochs", "2"), ["steps: got 9 with epochs = 2, expected one of them"]),
+    ],
+)
+def test_what_no_weak_device_can_do(
+    fedsub: Call, town_folder: Path, options: tuple[str, ...], words: list[str]
+) -> None:
+    of = ("--method", "heterofl", "--beside", "", "--data", town_folder)
+    assert_refused(fedsub("run", *of, *options, *QUICK), *words)
+    assert not Path("runs").exists()
+
+
+def test_who_is_on_the_card_is_in_the_data(fedsub: Call, town_folder: Path) -> None:
+    card = town_folder / "federation.toml"
+    card.write_text(card.read_text() + "\n[capacities]\np2 = 0.5\nghost = 0.25\n")
+    words = ("data card: capacities: got client 'ghost', expected one of 4 in the data",)
+    assert_refused(fedsub("run", "--data", town_folder, *QUICK), *words)
+
+
 # Data that cannot be used.
 
 

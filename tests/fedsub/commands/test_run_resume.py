@@ -108,6 +108,7 @@ def test_a_run_resumes_only_as_it_was(fedsub: Call, town_folder: Path) -> None:
     hyper = refused("--set", "fedsub.fusion=avg")
     assert_refused(hyper, "fedsub.fusion: 'overlapping' -> 'avg'")
     assert_refused(refused("--beside", "local"), "beside: '' -> 'local'")
+    assert_refused(refused("--capacities", "1/2"), "capacities: '1' -> '1/2'")
     again = fedsub("run", folder / "run.toml", "--resume", folder)
     assert_refused(again, "leave the file out")
 

@@ -19,6 +19,7 @@ from fedsub.engines import cohort_grid
 from fedsub.engines.cohort_grid import CohortGrid, stacks_of
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.methods.fedsub import relevance
+from fedsub_core.capacity import Capacity
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
@@ -320,6 +321,6 @@ def test_flowers_grid(town: Town) -> None:
         assert [one.client for one in said] == ["p3", "p2", "p1"]
         for one in said:
             assert one.shape == (4,) and one.classes == ("sit", "walk", "run")
-            assert one.moments.count == one.facts.examples > 0 and one.facts.capacity == 1
+            assert one.moments.count == one.facts.examples > 0 and one.facts.capacity == Capacity()
             # Nobody is left out here, so there is nothing to count as in a simulation of Flower's.
             assert (one.people, one.nodes) == (0, 0)

@@ -112,7 +112,7 @@ def test_a_weak_device_is_the_same_in_every_engine(
     federation = replace(watch, clients=dict(list(watch.clients.items())[:CLIENTS]))
     write_federation(tmp_path / "data", federation)
     keys: Keys = {"method": "fedsub-ridge", "beside": "", "rounds": ROUNDS, "set": ""}
-    keys |= {"encoder": "kernels:12", "capacity": "01=0.5", "data": str(tmp_path / "data")}
+    keys |= {"encoder": "kernels:12", "capacities": "01=0.5", "data": str(tmp_path / "data")}
     theirs = engine(keys, tmp_path / "engine").parent / "fedsub-ridge"
     ours = tmp_path / "cohort"
     train_method(from_flat(keys), "fedsub-ridge", federation, ours, lambda round: None)

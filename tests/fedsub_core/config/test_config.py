@@ -232,7 +232,7 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
         return st.sampled_from(["auto", "mlp", "cnn1d"])
     if o.key == "encoder":
         return st.sampled_from(["auto", "none", "kernels:20", "relu:0"])
-    if o.key == "capacity":
+    if o.key == "capacities":
         return st.sampled_from(["1", "1,1", "p1=1.0"])
     if o.key == "k-selection":
         return st.sampled_from(["dbi", "dbi-capped", "silhouette", "fixed:12"])
@@ -265,6 +265,10 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, A
     several = flat.get("evaluate-every", 1) < flat.get("rounds", 60)
     assume(flat.get("best-by") != "validation" or (several and not held_out))
     methods = f"{flat.get('method', '')},{flat.get('beside', '')}"
+    assume(not flat.get("steps") or flat.get("epochs", 1) == 1)
+    if flat.get("capacity-mode") == "dynamic":
+        assume("=" not in flat.get("capacities", "") and flat.get("norm") != "local")
+        assume(flat.get("best-by") != "validation")
     assume("fedfomo" not in methods)  # refused without consent
     assume("fedsub-ridge" not in methods or flat.get("encoder") != "none")
     config = from_flat(flat)

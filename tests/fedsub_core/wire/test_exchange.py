@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from fedsub_core.capacity import Capacity
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
@@ -143,7 +144,7 @@ def test_of_a_report_only_what_the_method_declares_is_taken() -> None:
 
 def introduction(client: str = "ann", capacity: float = 0.5, nodes: int = 0) -> Introduction:
     x = np.array([[1, 2], [3, 5]], np.float32)
-    facts = Facts(2, capacity)
+    facts = Facts(2, Capacity(capacity))
     return Introduction(client, VERSION, ("sit", "run"), (2,), facts, moments(x), nodes, nodes)
 
 

@@ -11,6 +11,7 @@ import pytest
 from flwr.app import ConfigRecord, MessageType
 from numpy.typing import NDArray
 
+from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Pixels, Tokens
 from fedsub_core.data.standardise import Scaling, moments
@@ -73,7 +74,7 @@ OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
 
 def introduction(simulated: bool, kind: str = "") -> handshake.Introduction:
     shape, x = OF_KINDS.get(kind, ((2,), np.ones((3, 2), np.float32)))
-    facts, nodes = handshake.Facts(3, 0.5), 4 if simulated else 0
+    facts, nodes = handshake.Facts(3, Capacity(0.5)), 4 if simulated else 0
     features = moments(np.ones((3, 2), np.float32))
     return handshake.Introduction(
         "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT

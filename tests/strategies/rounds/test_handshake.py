@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from flwr.app import ConfigRecord, Error, Message, MessageType
 
+from fedsub_core.capacity import WHOLE, Capacity
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.data.card import Card
 from fedsub_core.errors import MessageRefused, RunError
@@ -230,7 +231,8 @@ def test_what_clients_say_of_themselves_is_known_of_them(
     assert len(set(sizes.values())) == 4
     facts = {client: run.strategy.population.facts(client) for client in EVERYBODY}
     assert facts == {
-        client: Facts(sizes[client], 0.25 if client == "p2" else 1.0) for client in EVERYBODY
+        client: Facts(sizes[client], Capacity(0.25) if client == "p2" else WHOLE)
+        for client in EVERYBODY
     }
     with pytest.raises(KeyError, match="p5"):
         run.strategy.population.facts("p5")

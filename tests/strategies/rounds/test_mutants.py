@@ -68,9 +68,7 @@ SPLIT = SplitNote("in time by t, gap 2 s", 9, 4, 1, 0, 3)
 
 def test_mutants_of_introductions(caplog: pytest.LogCaptureFixture) -> None:
     x = np.random.default_rng(1).normal(size=(9, 4)).astype(np.float32)
-    said = Introduction(
-        "p1", VERSION, ("a", "b", "c"), (4,), Facts(9, 1.0), moments(x), split=SPLIT
-    )
+    said = Introduction("p1", VERSION, ("a", "b", "c"), (4,), Facts(9), moments(x), split=SPLIT)
     grid = MutantGrid(Random(1))
     grid.good = RecordDict({handshake.HANDSHAKE: said.record()})
     link = Link(grid, grace=60.0)  # a loaded machine may take a while
@@ -85,7 +83,7 @@ def test_mutants_of_introductions(caplog: pytest.LogCaptureFixture) -> None:
             assert registry.turned_away.keys() == {NODE}
             return "refused"
         (found,) = registry.introductions.values()
-        assert found.facts.examples > 0 and 0 < found.facts.capacity <= 1
+        assert found.facts.examples > 0 and 0 < found.facts.capacity.share <= 1
         assert np.isfinite([found.moments.sum, found.moments.sumsq]).all()
         return "used"
 

@@ -12,6 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.standardise import Moments, median_pool, pool, scaling
 from fedsub_core.encoders.standardised import LEAST_SPREAD, feature_scaling
@@ -40,7 +41,14 @@ values = st.one_of(
 FEATURES = Moments(40, np.array([1.0, -20.0, 0.0]), np.array([3.0, 20.0, 0.0]))
 SPLIT = SplitNote("at random in each class", 40, 17, 0, 3, 8)
 honest = Introduction(
-    "p1", VERSION, ("sit", "walk"), (2,), Facts(40, 0.5), HONEST, features=FEATURES, split=SPLIT
+    "p1",
+    VERSION,
+    ("sit", "walk"),
+    (2,),
+    Facts(40, Capacity(0.5, (1.0, 0.5))),
+    HONEST,
+    features=FEATURES,
+    split=SPLIT,
 ).record()
 keys = st.sampled_from(sorted(honest))
 
@@ -64,7 +72,7 @@ def test_an_introduction_is_usable_or_refused(changes: dict[str, Any], gone: set
     if said.features is not None and len(said.features.sum) == 3:
         scale = feature_scaling(median_pool([*[FEATURES] * 3, said.features]))
         assert (abs(scale.mean) <= 1).all() and (scale.std >= LEAST_SPREAD).all()
-    assert 0 < said.facts.capacity <= 1 and said.facts.examples > 0
+    assert 0 < said.facts.capacity.share <= 1 and said.facts.examples > 0
     if said.split is not None:
         text, *counts = astuple(said.split)
         assert text.isprintable() and len(text) <= 200 and min(counts) >= 0
