@@ -17,10 +17,18 @@ from fedsub_core.models.units import first_units
 
 @dataclass(frozen=True)
 class Held:
-    """An encoder, None where there is none, and the model that sees its features."""
+    """What a device holds.
+
+    Parameters
+    ----------
+    encoder : None where there is none.
+    model : that sees its features.
+    whole : the run's model, of which `model` has the first units of each layer; None: it is that.
+    """
 
     encoder: Encoder | None
     model: Model
+    whole: Model | None = None
 
     @classmethod
     def of(
@@ -57,5 +65,5 @@ class Held:
         model = build_model(settings.model, seen, classes, settings.norm, seed, hidden)
         if card.narrow == "model" and capacity < 1:
             # Which units it holds may change from round to round, how many of each layer does not.
-            model, _ = model.narrow(first_units(model, capacity))
+            return cls(encoder, model.narrow(first_units(model, capacity))[0], model)
         return cls(encoder, model)
