@@ -43,6 +43,22 @@ def capacities(text: str, clients: Sequence[str]) -> dict[str, float]:
     return dict.fromkeys(ids, 1.0) | dict(said)
 
 
+def sizes(text: str) -> tuple[float, ...]:
+    """Return the shares that `text` says, such as ``1,1/2,1/4``, each once; () of an empty one.
+
+    Raises
+    ------
+    ConfigError
+        If one is no share, or comes twice.
+    """
+    found = tuple(
+        _share(part.strip(), f"size {part.strip()!r}") for part in text.split(",") if text
+    )
+    if len(set(found)) < len(found):
+        raise ConfigError(f"got {text!r}, expected each size once")
+    return found
+
+
 def _read(text: str) -> list[tuple[str, float]]:
     """Return clients and their shares; "" for the client where shares are taken in turn."""
     said = []

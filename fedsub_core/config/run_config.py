@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import tomli_w
 
-from fedsub_core.config.capacities import check_capacities
+from fedsub_core.config.capacities import check_capacities, sizes
 from fedsub_core.config.settings import (
     DeviceSettings,
     ModelSettings,
@@ -72,6 +72,11 @@ class RunConfig(RoundSettings, TrainingSettings, SplitSettings, ModelSettings, _
         "share of the model or encoder that simulated devices hold, in (0, 1]: one for all; "
         "1/4,1/2,1, which clients take in turn; or client=share, all others 1. A real device says "
         "its own",
+    )
+    sizes: str = option(
+        "",
+        "shares, such as 1,1/2,3/8: at the end everybody is tested with the common model of each "
+        "size, too, also of sizes that nobody trained; where one process plays all people; '' none",
     )
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
@@ -288,6 +293,8 @@ def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dic
                 check_encoder(str(value))
             elif key == "capacity":
                 check_capacities(str(value))
+            elif key == "sizes":
+                sizes(str(value))
         except ConfigError as error:
             raise ConfigError(f"{where}: {key}: {error}") from error
     return values

@@ -92,7 +92,7 @@ def bounded(
 
 def _lengths(name: str, rows: Tensor, holdings: Holdings | None) -> Tensor:
     """Return the length of each row of a layer [n, units], of a part as if it were whole."""
-    lengths = torch.linalg.vector_norm(rows, dim=-1)
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1)
     return lengths * holdings.stretch(name, rows.shape[-1])[:, None] if holdings else lengths
 
 
