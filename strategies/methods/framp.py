@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import cos, radians, sin
+from math import cos, radians, sin, sqrt
 
 import torch
 from torch import Tensor
@@ -173,13 +173,14 @@ def disturbed(vector: Tensor, blur: float, angle: float, stream: torch.Generator
 
     What is added is of `blur` times its length, in the mean of squares.
     """
-    length = vector.norm()
+    length: Tensor = vector.norm()
     if not length > 0:
         return vector
     aside, noise = torch.randn(2, len(vector), generator=stream)
     aside = aside - vector * (aside @ vector) / length.square()
-    turned = vector * cos(angle) + aside / aside.norm().clamp(min=1e-12) * length * sin(angle)
-    return turned + noise * blur * length / len(vector) ** 0.5
+    aside = aside / aside.norm().clamp(min=1e-12) * length
+    turned: Tensor = vector * cos(angle) + aside * sin(angle)
+    return turned + noise * length * (blur / sqrt(len(vector)))
 
 
 def _network(state: State) -> State:

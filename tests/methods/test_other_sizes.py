@@ -120,8 +120,8 @@ def test_a_descriptor_is_turned_and_blurred_as_far_as_was_asked() -> None:
 def test_with_disturbed_descriptors_people_get_other_models(
     disturbance: dict[str, float], run_method: RunMethod
 ) -> None:
-    given = ({}, disturbance)
-    plain, other = (run_method("framp", FEDERATION, hyper=one, rounds=2) for one in given)
+    plain = run_method("framp", FEDERATION, rounds=2)
+    other = run_method("framp", FEDERATION, hyper=disturbance, rounds=2)
     assert plain.metric("loss") != other.metric("loss")
 
 

@@ -90,7 +90,7 @@ def said(
             masks &= np.eye(3, dtype=np.bool_)
         if stream is not None:
             masks &= stream.random(masks.shape) > 0.1
-        rows = masks.any(0)
+        rows = np.asarray(masks.any(axis=0))
         shape = (int(rows.sum()), layer.fan_in + 1)
         values = np.full(shape, value) if stream is None else stream.normal(size=shape)
         tensors[layer.name] = Floats.rows(rows, values.astype(np.float32))
@@ -239,6 +239,25 @@ def test_each_on_a_device_of_its_own_they_train_as_in_one_process(
     strategy.start(grid)
     assert not strategy.transport.refusals and strategy.state is not None
     assert_equal(strategy.state, stacked.states[-1])
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_who_comes_back_with_another_capacity_begins_anew(name: str, tmp_path: Path) -> None:
+    """What was heard of it before is of another shape: it is sent none of that."""
+    write_federation(tmp_path / "data", people(((0, 1, 2),) * 3, samples=15))
+    keys: dict[str, Any] = {"data": str(tmp_path / "data"), "rounds": 4, "batch_size": 16}
+    given = replace(METHODS[name].hyperparameters(), k_selection="fixed:1")
+    keys |= {"hyper": {name: given}, "device": "cpu", "threads": 1}
+    config = RunConfig(method=name, beside="", **keys)
+    grid, first = DeviceGrid(config, 3), build_strategy(replace(config, rounds=2), name)
+    first.start(grid)
+    for context in grid.contexts.values():
+        context.run_config["capacity"] = "p2=0.5"
+    second = build_strategy(config, name)
+    second.resume(2, dict(first.lasting_state()))
+    second.start(grid)
+    assert not second.transport.refusals and second.state is not None
+    assert second.state["capacity"].tolist() == [1.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize("robust", ["clip", "multi-krum", "median"])

@@ -88,7 +88,7 @@ class HeldPart:
     def complete(self, name: str, known: BoolArray) -> BoolArray:
         """Return which units of a layer it has all of whose numbers are `known` [units, width]."""
         at = self.rows[name]
-        found: BoolArray = (known if at.columns is None else known[:, at.columns]).all(axis=1)
+        found = np.asarray((known if at.columns is None else known[:, at.columns]).all(axis=1))
         return found if at.rows is None else found & np.isin(np.arange(len(known)), at.rows)
 
 

@@ -50,7 +50,8 @@ class FedSubStrategy(SubnetworkStrategy):
         self, cache: Cache, clusters: Tensor, clients: Sequence[str]
     ) -> dict[str, dict[str, Part]]:
         """Return the rows that differ from a client's own, of those in the cache, by layer."""
-        places = {c: cache.roster.place[c] for c in clients if c in cache.roster.place}
+        at = {client: self.place(cache, client) for client in clients}
+        places = {client: i for client, i in at.items() if i is not None}
         found: dict[str, dict[str, Part]] = {client: {} for client in places}
         if not found:
             return found
@@ -80,7 +81,7 @@ class FedSubStrategy(SubnetworkStrategy):
             for client, i in places.items():
                 units = replaced[i]
                 if units.any():
-                    part = self.part_of(float(cache.tensors["capacity"][i]))
+                    part = self.part_of(self.capacity(client))
                     found[client][name] = part.sent(name, units.numpy(), fused[i].numpy())
         return found
 

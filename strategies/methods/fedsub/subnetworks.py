@@ -144,6 +144,16 @@ class SubnetworkStrategy(PersonalizedStrategy):
         """Return the share of each layer's units that a client's device holds."""
         return self.population.facts(client).capacity if client in self.narrow else 1.0
 
+    def place(self, cache: Cache, client: str) -> int | None:
+        """Return a client's place in the cache; None where it is not there as it is now.
+
+        Who came back with another capacity begins anew, and what was heard of it fits no more.
+        """
+        i = cache.roster.place.get(client)
+        if i is None or float(cache.tensors["capacity"][i]) != self.capacity(client):
+            return None
+        return i
+
     def part_of(self, capacity: float) -> HeldPart:
         """Return what a device of a capacity holds."""
         if capacity not in self._parts:

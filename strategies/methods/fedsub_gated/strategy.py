@@ -120,6 +120,7 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             share = None if shares is None else block.masks(shares)
             return fuse_layer(weights, *of, share, common, mix, mean)
 
+        places = {client: self.place(cache, client) for client in clients}
         for name, layer in names.items():
             rows, masks = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
             everybody = torch.zeros_like(rows[0])
@@ -128,12 +129,10 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             fused, replaced = by_block(among.blocks(name), rows, masks, fuse_rows)
             replaced &= (fused != rows).any(-1)
             for client in clients:
-                i = cache.roster.place.get(client)
+                i, part = places[client], self.part_of(self.capacity(client))
                 if i is not None and replaced[i].any():
-                    part = self.part_of(float(cache.tensors["capacity"][i]))
                     yield name, client, part.sent(name, replaced[i].numpy(), fused[i].numpy())
                 elif i is None:  # who joins late starts from everybody's mean
-                    part = self.part_of(self.capacity(client))
                     units = part.complete(name, known.numpy())
                     yield name, client, part.sent(name, units, everybody.numpy())
 
