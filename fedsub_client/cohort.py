@@ -375,4 +375,4 @@ def held_and_learner(
     """
     of, hyper = method(settings.method), settings.hyper
     held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
-    return held, make_learner(of, held.model, settings.training, hyper)
+    return held, make_learner(of, held.model, settings.training, hyper, held.whole)

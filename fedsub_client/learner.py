@@ -47,6 +47,7 @@ class Learner(ABC):
     hyper : the method's hyperparameters (``fedsub_core.methods``).
     sends : the tensors that the method's card says a device sends.
     predictor : what the card says computes with :meth:`personal`'s tensors.
+    whole : the run's model, where a weak device holds some of its units alone.
     """
 
     #: The models that a client keeps. What the server sends goes into the first; the last is the
@@ -66,8 +67,10 @@ class Learner(ABC):
         hyper: Any,
         sends: Declaration,
         predictor: type[Predictor] = Predictor,
+        whole: Model | None = None,
     ) -> None:
         self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
+        self.whole = whole
         self.predictor = predictor.of(model, hyper)
         self.check()
 
@@ -88,7 +91,7 @@ class Learner(ABC):
 
         Every tensor has a leading client axis.
         """
-        start = self.model.init(clients, seed)
+        start = self.first_model(clients, seed)
         state = {
             f"{name}.{key}": tensor.clone() for name in self.models for key, tensor in start.items()
         }
@@ -98,6 +101,10 @@ class Learner(ABC):
             state |= {MEAN + name: state[name].clone() for name in self.averaged if name in state}
             state[self.classes_known] = torch.zeros(clients, self.model.classes)
         return state
+
+    def first_model(self, clients: int, seed: int) -> Params:
+        """Return the model from which all that a client keeps begin, of `clients` alike."""
+        return self.model.init(clients, seed)
 
     def own_secrets(self) -> State:
         """Return the state of one real device that is drawn from its system's randomness."""
@@ -271,10 +278,16 @@ class Learner(ABC):
         ]
 
 
-def make_learner(card: MethodCard, model: Model, settings: TrainingSettings, hyper: Any) -> Learner:
+def make_learner(
+    card: MethodCard,
+    model: Model,
+    settings: TrainingSettings,
+    hyper: Any,
+    whole: Model | None = None,
+) -> Learner:
     """Return the device half of a method, with the predictor that its card names."""
     sends, predictor = card.sends(model, hyper), card.load_predictor()
-    made: Learner = card.load_learner()(model, settings, hyper, sends, predictor)
+    made: Learner = card.load_learner()(model, settings, hyper, sends, predictor, whole)
     return made
 
 

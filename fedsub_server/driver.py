@@ -39,7 +39,9 @@ class Checkpoints:
         clients: ClientStates | None,
         seconds: float,
         progress: Callable[[int], None],
+        at_end: Callable[[], list[MetricRow]] = list,
     ) -> None:
+        self.at_end = at_end
         self.database, self.rounds, self.clients = database, rounds, clients
         self.seconds, self.progress = seconds, progress
         self._rows: list[MetricRow] = []
@@ -48,6 +50,8 @@ class Checkpoints:
     def __call__(self, round: int, state: State, rows: Sequence[MetricRow]) -> None:
         """Take note of a finished round."""
         self._rows += rows
+        if round == self.rounds:
+            self._rows += self.at_end()
         if time.monotonic() - self._last >= self.seconds or round == self.rounds:
             clients = {} if self.clients is None else self.clients.state()
             self.database.commit(round, {SERVER: state, **clients}, self._rows)
@@ -64,6 +68,7 @@ def drive(
     clients: ClientStates | None = None,
     seconds: float = 0.0,
     progress: Callable[[int], None],
+    at_end: Callable[[], list[MetricRow]] = list,
 ) -> int:
     """Run the rounds that are left; return how many had been finished before.
 
@@ -72,6 +77,7 @@ def drive(
     clients : whose states are kept in the database, too; None: real devices keep their own.
     seconds : between two commits; 0: each round is committed before the next one begins.
     progress : told the round that the run goes on from, and every one that is finished.
+    at_end : what is measured once, after the last round.
     """
     finished, state = database.load()
     if finished:
@@ -80,6 +86,6 @@ def drive(
             clients.load_state(state)
     progress(finished)
     rounds = strategy.settings.rounds.rounds
-    strategy.on_round = Checkpoints(database, rounds, clients, seconds, progress)
+    strategy.on_round = Checkpoints(database, rounds, clients, seconds, progress, at_end)
     strategy.start(grid)
     return finished

@@ -42,7 +42,7 @@ def _config_options(command: Callable[..., None]) -> Callable[..., None]:
 SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "What is run": (RunAsked, ("set", "resume")),
     "The model": (ModelSettings, ()),
-    "Weak devices": (CapacitySettings, ()),
+    "Weak devices": (CapacitySettings, ("sizes",)),
     "Training on a device": (TrainingSettings, ()),
     "Tested samples": (SplitSettings, ()),
     "Rounds": (RoundSettings, ()),

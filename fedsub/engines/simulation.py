@@ -10,6 +10,7 @@ import torch
 
 from fedsub.engines.cohort_grid import CohortGrid, resolve_device
 from fedsub.engines.in_process_grid import SimulationGrid
+from fedsub.engines.other_sizes import tested_with_sizes
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
@@ -25,6 +26,7 @@ from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method
+from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
 from fedsub_server.driver import drive
 from fedsub_server.results import DATABASE_FILE, MODELS
@@ -151,13 +153,30 @@ def train_method(
                 database.note_backend(str(backend))
             seconds = config.checkpoint_seconds
             finished = drive(
-                strategy, grid, database, clients=grid, seconds=seconds, progress=progress
+                strategy,
+                grid,
+                database,
+                clients=grid,
+                seconds=seconds,
+                progress=progress,
+                at_end=lambda: _at_end(config, federation, strategy),
             )
             if finished < config.rounds and (peak := peak_bytes()) is not None:
                 database.note_memory(peak)
         save_models(grid, strategy, folder / MODELS)
     finally:
         grid.close()
+
+
+def _at_end(
+    config: RunConfig, federation: Federation, strategy: PersonalizedStrategy
+) -> list[MetricRow]:
+    """Return what is measured after the last round: :func:`tested_with_sizes`."""
+    if not config.sizes:
+        return []
+    people = split_clients(config.split_settings, federation, config.capacity_settings)
+    by_id = {one.client: one for one in people}
+    return tested_with_sizes(config, federation, by_id, strategy)
 
 
 def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Path) -> None:

@@ -22,8 +22,8 @@ from fedsub_server.summaries import MethodSummary, summarise_method
 _OF_PEOPLE = ("macro_f1", "examples")
 #: What a measure ends in that is of the evaluation before the last.
 BEFORE = "-before"
-#: With a capacity behind it: macro F1 of the people whose devices have it.
-AT_CAPACITY = "macro-f1-at-"
+#: With -at- and a capacity behind them: what the people reached whose devices have it.
+AT_CAPACITY = ("macro-f1", "accuracy", "loss")
 
 
 @dataclass(frozen=True)
@@ -111,15 +111,17 @@ def _beyond_noise(database: RunDatabase, round: int | None) -> dict[str, int]:
 def _measured(database: RunDatabase, found: MethodSummary, name: str) -> float | None:
     """Return a number of the summary, or a metric's mean in the last round that has it.
 
-    With macro-f1-at- before a capacity: of the people whose devices have it. With -before: in the
-    last evaluated round but one, for what converges to be told from what does not.
+    With macro-f1-at-, accuracy-at- or loss-at- before a capacity: of the people whose devices have
+    it. With -before: in the last evaluated round but one, for what converges to be told from what
+    does not.
     """
     if name.endswith(BEFORE):
         rows = [r for r in database.metrics(_metric(name.removesuffix(BEFORE))) if r.client]
         earlier = [r for r in rows if r.round < rows[-1].round]
         return _mean([r.value for r in earlier if r.round == earlier[-1].round])
-    if name.startswith(AT_CAPACITY):
-        return found.by_capacity.get(name.removeprefix(AT_CAPACITY), {}).get("macro_f1")
+    of, at, capacity = name.partition("-at-")
+    if at and of in AT_CAPACITY:
+        return found.by_capacity.get(capacity, {}).get(_metric(of))
     if name in SUMMARY:
         value = getattr(found, SUMMARY[name])
         return None if value is None else float(value)

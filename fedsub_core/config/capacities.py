@@ -51,6 +51,22 @@ def read_capacities(text: str) -> tuple[tuple[float, ...], dict[str, float]]:
     return tuple(share for _, share in said), {}
 
 
+def sizes(text: str) -> tuple[float, ...]:
+    """Return the shares that `text` says, such as ``1,1/2,1/4``, each once; () of an empty one.
+
+    Raises
+    ------
+    ConfigError
+        If one is no share, or comes twice.
+    """
+    found = tuple(
+        _share(part.strip(), f"size {part.strip()!r}") for part in text.split(",") if text
+    )
+    if len(set(found)) < len(found):
+        raise ConfigError(f"got {text!r}, expected each size once")
+    return found
+
+
 def _share(text: str, who: str) -> float:
     if (found := read_share(text)) is None:
         raise ConfigError(f"{who}: got {text!r}, expected {EXPECTED}")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import tomli_w
 
-from fedsub_core.config.capacities import check_capacities, read_capacities
+from fedsub_core.config.capacities import check_capacities, read_capacities, sizes
 from fedsub_core.config.settings import (
     CapacitySettings,
     DeviceSettings,
@@ -70,6 +70,11 @@ class RunConfig(
     is filled with the method's defaults.
     """
 
+    sizes: str = option(
+        "",
+        "shares, such as 1,1/2,3/8: at the end everybody is tested with the common model of each "
+        "size, too, also of sizes that nobody trained; where one process plays all people; '' none",
+    )
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
@@ -290,6 +295,8 @@ def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dic
                 check_encoder(str(value))
             elif key == "capacities":
                 check_capacities(str(value))
+            elif key == "sizes":
+                sizes(str(value))
         except ConfigError as error:
             raise ConfigError(f"{where}: {key}: {error}") from error
     return values

@@ -106,6 +106,22 @@ def cost(hyper: SubnetworkHyperparameters, epochs: int) -> Cost:
     return Cost(epochs + {"naive": 0.33, "lrp-a1b0": 1.0, "lrp-a2b1": 1.33}[hyper.relevance])
 
 
+#: Decisions of no paper: what a weak device does, of both methods that fuse subnetworks.
+WEAK_DEVICES = (
+    "A weak device has the first units of each hidden layer, and begins with these units of the "
+    "run's first model. Relevance is of the units that it has, in its own small model; what others "
+    "hold beside is unknown to it, counts as nothing and is never sent to it.",
+    "Rows are fused number by number: a number of a row is fused among those alone who hold it, "
+    "by the clusters and scores of these people as if there were no others, so a weak person's "
+    "lack is never a 0 in a mean. Of a weak person's row the numbers that read units which it "
+    "lacks take no part. Clusters themselves are everybody's: prototypes of the input are as long "
+    "for all; of embeddings those units are compared that all have.",
+    "A row travels whole. Where of some of its numbers nothing is known, they stay the person's "
+    "own; one that did not select the unit, whose own row the server does not know, is then not "
+    "sent it.",
+)
+
+
 CARD = MethodCard(
     name="fedsub",
     idea="class by class, units of one's model are fused with those of people who are alike",
@@ -119,6 +135,7 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
+    narrow="model",
     reports=("training_loss", "epsilon"),
     choose="People are alike in some activities and not in others, and everybody wants a model of "
     "their own. For clusters that really mix people set k-selection = dbi-capped and fusion = "
@@ -152,6 +169,7 @@ CARD = MethodCard(
         "it do not count, and the person's own row stands for clusters without it and for classes "
         "for which the person did not select it. Eq. 9 and 10 say it themselves, so overlapping "
         "has no readings.",
+        *WEAK_DEVICES,
     ),
     errors=(
         "The paper's rule for K, the least Davies-Bouldin index up to n - 1 clusters, leaves "

@@ -8,7 +8,7 @@ from typing import Any
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import fedsub
 from fedsub_core.methods.card import Cost, MethodCard, smooth
-from fedsub_core.methods.fedsub import SHARES, SubnetworkHyperparameters
+from fedsub_core.methods.fedsub import SHARES, WEAK_DEVICES, SubnetworkHyperparameters
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
@@ -201,6 +201,7 @@ CARD = MethodCard(
     ),
     reports=("training_loss", "epsilon", *[WEIGHT + name for name in EXPERTS]),
     shares={WEIGHT + name: name for name in EXPERTS},
+    narrow="model",
     fixes_rounds=lambda hyper: True,
     check=check,
     choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "
@@ -258,5 +259,9 @@ CARD = MethodCard(
         "studies/README.md has federations that it was not read off.",
         "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "
         "export its samples.",
+        *WEAK_DEVICES,
+        "All experts of a weak device are as small as it can hold. Everybody's mean of a number, "
+        "too, is one over those who hold it. The gate's weights and temperatures are one for "
+        "people of all capacities.",
     ),
 )

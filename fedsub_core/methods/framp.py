@@ -29,6 +29,12 @@ class FRAMPHyperparameters(ElementHyperparameters):
         doc="what models are made of: means of random features of a person's samples, numbers "
         "drawn for the person, or nothing, which is one model for all",
     )
+    descriptor_noise: float = option(
+        0.0, "length of what is drawn to blur each descriptor, over its own", minimum=0
+    )
+    descriptor_rotation: float = option(
+        0.0, "degrees by which each descriptor is turned, each its own way", minimum=0, maximum=180
+    )
     size: int = option(128, "numbers of a descriptor", minimum=1)
     hidden: int = option(100, "hidden units of the network that makes models", minimum=1)
 
@@ -99,6 +105,9 @@ CARD = MethodCard(
         "scope = layer is its layer-wise mask; descriptor = drawn stands for its one-hot vectors, "
         "which also say nothing of the data but bound how many people there are. Its mask made by "
         "a network and its descriptors that are learnt are left out.",
+        "descriptor-noise and descriptor-rotation disturb what the network is given of a person, "
+        "centred and scaled, once for the run: how much of it a model of one's own needs.",
+        "A model of a size that is nobody's own (option sizes) is the mean descriptor's.",
         "A person who joins late moves the network as all others do; the paper freezes it then.",
         "Running statistics of norms are everybody's mean, though models differ: norm = local or "
         "static fits better.",

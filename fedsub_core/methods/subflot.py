@@ -20,6 +20,14 @@ class SubFLOTHyperparameters(ReceivedHyperparameters):
         1.0, "pull to what was received, times the share of units that the device lacks", minimum=0
     )
     otp: bool = option(True, "whether the global model's units are brought to the device's last")
+    proxy: str = choice(
+        "history",
+        "prefix",
+        "magnitude",
+        "random",
+        doc="what the global model is brought to: what the device sent last, or its own first, "
+        "largest or drawn units",
+    )
     sar: bool = option(True, "whether training is pulled to what was received")
     ota: bool = option(True, "whether what comes back is brought to the global model's units")
     inputs: str = choice(
@@ -60,5 +68,7 @@ CARD = sub_model_card(
         "What is pulled to is the model as received. At capacity 1 nothing is.",
         "Without ota uploads count in the places of the first units; without otp these are sent.",
         "Means are weighted by samples.",
+        "proxy = prefix, magnitude and random are the paper's ablation: the global model is "
+        "brought to a part of itself. random is drawn anew for each person and round.",
     ),
 )

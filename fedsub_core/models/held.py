@@ -18,10 +18,18 @@ from fedsub_core.wire.encoding import WireSettings
 
 @dataclass(frozen=True)
 class Held:
-    """An encoder, None where there is none, and the model that sees its features."""
+    """What a device holds.
+
+    Parameters
+    ----------
+    encoder : None where there is none.
+    model : that sees its features.
+    whole : the run's model, of which `model` has the first units of each layer; None: it is that.
+    """
 
     encoder: Encoder | None
     model: Model
+    whole: Model | None = None
 
     @classmethod
     def of(
@@ -58,7 +66,8 @@ class Held:
         model = build_model(settings.model, seen, classes, settings.norm, seed, hidden)
         if card.narrow == "model":
             # Which units it holds may change from round to round, how many of each layer does not.
-            model = card.load_holds()(model, settings.hyper, capacity)
+            small = card.load_holds()(model, settings.hyper, capacity)
+            return cls(encoder, small, model if capacity < 1 else None)
         return cls(encoder, model)
 
 

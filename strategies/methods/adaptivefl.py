@@ -73,7 +73,7 @@ class AdaptiveFLStrategy(SliceStrategy):
         """Return what a client trains of the model that was drawn for it."""
         if client not in self.narrow:
             return drawn
-        return largest_fitting(self.pool, self.population.facts(client).capacity, drawn)
+        return largest_fitting(self.pool, self.capacities[client], drawn)
 
     def _units(self, place: int) -> Units:
         return {name: np.arange(count) for name, count in self.pool[place].counts.items()}

@@ -25,10 +25,14 @@ class FedDropStrategy(SubModelStrategy):
 
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
         """Return the units that were drawn, ascending."""
-        who = client if self.hyper.per_client else ""
-        drawn = {}
-        for group, count in counts.items():
-            stream = generator(turn.seed, who, turn.round, f"units of {group}")
-            order = torch.randperm(self.sizes[group], generator=stream)
-            drawn[group] = np.sort(order[:count].numpy())
-        return drawn
+        return drawn(counts, self.sizes, turn, client if self.hyper.per_client else "")
+
+
+def drawn(counts: Mapping[str, int], sizes: Mapping[str, int], turn: Turn, who: str) -> Units:
+    """Return so many units of each group of `sizes`, drawn for the round and for `who`."""
+    found = {}
+    for group, count in counts.items():
+        stream = generator(turn.seed, who, turn.round, f"units of {group}")
+        order = torch.randperm(sizes[group], generator=stream)
+        found[group] = np.sort(order[:count].numpy())
+    return found

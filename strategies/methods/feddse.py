@@ -49,7 +49,7 @@ class FedDSEStrategy(SliceStrategy):
         """Return how many units of each group a client trains."""
         if client not in self.narrow:
             return self.sizes
-        share = self.population.facts(client).capacity
+        share = self.capacities[client]
         return {name: units_at(share, size) for name, size in self.sizes.items()}
 
     def check(self, state: State, sender: Sender, upload: Bundle) -> None:

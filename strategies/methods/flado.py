@@ -16,7 +16,7 @@ from fedsub_core.models.units import UnitGroup, Units
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.parts.elements import multiplications
+from strategies.parts.coverage import multiplications
 from strategies.parts.slices import SliceStrategy
 from strategies.rounds.server_half import State
 
@@ -34,7 +34,7 @@ class FladoStrategy(SliceStrategy):
         names = list(self.sizes)
         if client not in self.narrow:
             return {name: np.arange(self.sizes[name]) for name in names}
-        capacity = self.population.facts(client).capacity
+        capacity = self.capacities[client]
         stream = generator(turn.seed, client, turn.round, "units kept")
         scores = [state.get(f"{_SCORE}{client}/{name}") for name in names]
         known = [one.numpy() for one in scores if one is not None]
@@ -67,7 +67,7 @@ class FladoStrategy(SliceStrategy):
     ) -> Units:
         """Return drawn units without those of smallest chance, until the rest fits the client."""
         chain = require_chain(self.model)
-        budget = self.population.facts(client).capacity ** 2 * multiplications(chain)
+        budget = self.capacities[client] ** 2 * multiplications(chain)
         first = {name: int(own.argmax()) for name, own in chances.items()}
         spare = [
             (chances[name][unit], name, unit)

@@ -45,7 +45,7 @@ class FlexFLStrategy(SliceStrategy):
         """Return which share of the numbers a client is sent: all before zeros are known."""
         if APOZ not in state or client not in self.narrow:
             return 1.0
-        return share_of(self.hyper.shares(), self.population.facts(client).capacity)
+        return share_of(self.hyper.shares(), self.capacities[client])
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send everybody its units, and the zeros that the pool follows from."""

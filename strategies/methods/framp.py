@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import cos, radians, sin, sqrt
 
 import torch
 from torch import Tensor
@@ -96,6 +97,11 @@ class FRAMPStrategy(ElementStrategy):
         left = {CLIENTS: roster.without(client).tensor(), DESCRIPTORS: state[DESCRIPTORS][kept]}
         return state | left
 
+    def of_nobody(self, state: State) -> State:
+        """Return the state in which everybody's model is the mean descriptor's."""
+        blind = f"{_NETWORK}hidden.weight"
+        return state | {blind: torch.zeros_like(state[blind])}
+
     def vectors(self, state: State, clients: Sequence[str]) -> Tensor:
         """Return what each client's model is made of, [n, size]; 0 where nothing is known."""
         found = torch.zeros(len(clients), self.hyper.size)
@@ -109,6 +115,10 @@ class FRAMPStrategy(ElementStrategy):
                 if client in place:
                     away = state[DESCRIPTORS][place[client]] - state[CENTRE]
                     found[i] = (away / spread).where(spread > 0, 0).clamp(-FARTHEST, FARTHEST)
+        blur, turned = self.hyper.descriptor_noise, radians(self.hyper.descriptor_rotation)
+        for i, client in enumerate(clients) if blur or turned else ():
+            stream = generator(self.settings.rounds.seed, client, 0, "descriptor noise")
+            found[i] = disturbed(found[i], blur, turned, stream)
         return found
 
     def models(self, state: State, clients: Sequence[str]) -> Iterator[State]:
@@ -156,6 +166,22 @@ class FRAMPStrategy(ElementStrategy):
             state |= {CENTRE: centre, SPREAD: (known - centre).abs().quantile(0.5, dim=0) * NORMAL}
         spread = float(known.std(0, correction=0).norm() / known.mean(0).norm().clamp(min=1e-12))
         return state, [MetricRow(round, "", None, "descriptor_spread", spread)]
+
+
+def disturbed(vector: Tensor, blur: float, angle: float, stream: torch.Generator) -> Tensor:
+    """Return a vector turned by an angle in radians, towards what is drawn, and blurred.
+
+    What is added is of `blur` times its length, in the mean of squares.
+    """
+    length: Tensor = vector.norm()
+    if not length > 0:
+        return vector
+    aside, noise = torch.randn(2, len(vector), generator=stream)
+    aside = aside - vector * (aside @ vector) / length.square()
+    aside *= length / aside.norm().clamp(min=1e-12)
+    turned: Tensor = vector * cos(angle) + aside * sin(angle)
+    turned += noise * length * (blur / sqrt(len(vector)))
+    return turned
 
 
 def _network(state: State) -> State:

@@ -12,12 +12,14 @@ from torch import Tensor
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import require_chain
-from fedsub_core.models.units import Units
+from fedsub_core.models.units import Units, placements, units_of
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.feddrop import drawn
+from strategies.methods.fedmp import norms
 from strategies.parts.alignment import aligned, check_plan
 from strategies.parts.averaging import robust_mean
-from strategies.parts.sub_models import SubModelStrategy
+from strategies.parts.sub_models import SubModelStrategy, best
 from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import RoundCallback
@@ -53,17 +55,38 @@ class SubFLOTStrategy(SubModelStrategy):
         new = [client for client in clients if keys[client] not in made]
         plain = super().downloads(globals_of(state), new, turn)
         for client, prefix in zip(new, plain, strict=True):
-            made[keys[client]] = self._transported(state, client) or prefix
+            made[keys[client]] = self._transported(state, client, turn) or prefix
         return [made[keys[client]] for client in clients]
 
-    def _transported(self, state: State, client: str) -> Bundle | None:
+    def _transported(self, state: State, client: str, turn: Turn) -> Bundle | None:
         """Return the client's sub-model, eq. 3 to 6; None if it has no history of this size."""
-        last, held = history(state, client), self.held_by(client)
+        last, held = self._proxy(state, client, turn), self.held_by(client)
         shapes = {name: tuple(tensor.shape) for name, tensor in last.items()}
         if not self.hyper.otp or shapes != dict(held.parameter_shapes):
             return None
         near, share = self._aligned(state, last), self.hyper.alpha
         return Bundle(tensors=parts({n: share * near[n] + (1 - share) * last[n] for n in near}))
+
+    def _proxy(self, state: State, client: str, turn: Turn) -> State:
+        """Return what the global model is brought to: what the client sent last, or a part of it.
+
+        {} where it sent nothing yet.
+        """
+        if self.hyper.proxy == "history":
+            return history(state, client)
+        whole, groups = globals_of(state), self.model.unit_groups
+        counts = {
+            name: len(own)
+            for name, own in units_of(groups, self.held_by(client).tensor_shapes).items()
+        }
+        chosen: Units = {name: np.arange(count) for name, count in counts.items()}
+        if self.hyper.proxy == "magnitude":
+            by_name = {group.name: group for group in groups}
+            chosen = {n: best(norms(by_name[n], whole), count) for n, count in counts.items()}
+        elif self.hyper.proxy == "random":
+            chosen = drawn(counts, self.sizes, turn, client)
+        places = placements(groups, self.model.parameter_shapes, chosen)
+        return {name: places[name].take(tensor) for name, tensor in whole.items()}
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn
@@ -84,12 +107,16 @@ class SubFLOTStrategy(SubModelStrategy):
         for client, tensors in own.items():
             after = self.without(after, client)
             after |= {f"{HISTORY}{client}/{name}": tensor for name, tensor in tensors.items()}
-        return after, []
+        return after, self.counted(uploads, placed, turn.round)
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what the client sent last."""
         prefix = f"{HISTORY}{client}/"
         return {name: tensor for name, tensor in state.items() if not name.startswith(prefix)}
+
+    def of_nobody(self, state: State) -> State:
+        """Return the state in which nobody sent anything: all are sent the first units."""
+        return globals_of(state)
 
     def _aligned(
         self, source: Mapping[str, Tensor], target: Mapping[str, Tensor]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import cached_property
-from math import prod
 
 import torch
 from torch import Tensor
@@ -13,13 +12,12 @@ from torch import Tensor
 from fedsub_core.errors import cut
 from fedsub_core.masks import highest, share_of
 from fedsub_core.methods.elements import layer_of, scales
-from fedsub_core.methods.parts import is_weight
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.layers import Affine
 from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedavg import FedAvgStrategy
+from strategies.parts.coverage import covered, multiplied_share
 from strategies.parts.sparse import Masks, packed
 from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
@@ -67,35 +65,14 @@ class ElementStrategy(FedAvgStrategy):
 
         Counted are those with numbers that it holds; ordinary hardware really makes all.
         """
-        positions = positions_of(self.model)
-        every = multiplications(self.model)
         rows = []
         for client, upload in uploads.items():
-            held = sum(upload.part(name).values.size * p for name, p in positions.items())
-            for what, share in (("counted", held / every), ("real", 1.0)):
+            numbers = {n: upload.part(n).values.size for n in self.model.trained}
+            held = multiplied_share(self.model, numbers)
+            for what, share in (("counted", held), ("real", 1.0)):
                 rows.append(MetricRow(round, client, None, f"multiplications_{what}", share))
-        return rows
-
-
-def positions_of(model: Model) -> dict[str, int]:
-    """Return by how many places of a sample each weight is multiplied, by its name.
-
-    A convolution's at every place of its output; a module's, of which these are not known, at one.
-    """
-    if not isinstance(model, Chain):
-        return {n: 1 for n, s in model.parameter_shapes.items() if is_weight(s)}
-    shape, found = model.input_shape, dict[str, int]()
-    for layer in model.layers:
-        shape = layer.output_shape(shape)
-        if isinstance(layer, Affine):
-            found[f"{layer.name}.weight"] = prod(shape[1:])
-    return found
-
-
-def multiplications(model: Model) -> int:
-    """Return by how many multiplications a model's weights answer for one sample."""
-    shapes = model.parameter_shapes
-    return sum(prod(shapes[name]) * places for name, places in positions_of(model).items())
+        shapes = {n: self.model.parameter_shapes[n] for n in self.model.trained}
+        return rows + (covered(shapes, uploads, round) if self.narrow else [])
 
 
 def best_elements(

@@ -21,6 +21,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.parts.averaging import Rule, robust_mean
+from strategies.parts.coverage import covered, multiplied_share
 from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
 
@@ -84,7 +85,25 @@ class SubModelStrategy(FedAvgStrategy):
         placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
         if self.hyper.weights == "clients":
             placed = {client: replace(upload, examples=1) for client, upload in placed.items()}
-        return robust_mean(placed, state, self.settings.robust, rule=self.rule), []
+        rows = self.counted(uploads, placed, turn.round)
+        return robust_mean(placed, state, self.settings.robust, rule=self.rule), rows
+
+    def counted(
+        self, uploads: Mapping[str, Bundle], placed: Mapping[str, Bundle], round: int
+    ) -> list[MetricRow]:
+        """Return what of the model's multiplications each client makes, and who holds what.
+
+        Nothing where all hold all. Of a smaller model all that are counted are real.
+        """
+        if not self.narrow:
+            return []
+        rows = []
+        for client in uploads:
+            shapes = self.held_by(client).parameter_shapes
+            share = multiplied_share(self.model, {name: prod(s) for name, s in shapes.items()})
+            for what in ("counted", "real"):
+                rows.append(MetricRow(round, client, None, f"multiplications_{what}", share))
+        return rows + covered(self.model.parameter_shapes, placed, round)
 
     def places(self, state: State, client: str, turn: Turn) -> Places:
         """Return where the numbers stand that a client holds in a round."""
@@ -118,7 +137,7 @@ def over_budget(
     for client, upload in uploads.items():
         if client not in strategy.narrow:
             continue
-        budget = strategy.population.facts(client).capacity ** 2 * full
+        budget = strategy.capacities[client] ** 2 * full
         held = sum(p.values.size for n, p in upload.tensors.items() if n in shapes)
         if held > budget:
             rows.append(MetricRow(round, client, None, "over_budget", held / budget))

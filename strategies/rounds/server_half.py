@@ -89,6 +89,13 @@ class ServerHalf(ABC):
         """Return the state without what it keeps of one client; here it keeps of nobody."""
         return state
 
+    def of_nobody(self, state: State) -> State:
+        """Return the state in which nobody is known: by it all are sent what is common to all.
+
+        Here that is the state as it is.
+        """
+        return state
+
     def gone_back(self, state: State, left: State) -> State:
         """Return an earlier state that the run goes back to, with what of `left` cannot be undone.
 

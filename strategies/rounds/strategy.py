@@ -7,7 +7,8 @@ What a round asks and takes is in :mod:`strategies.rounds.verbs`, what a method 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 
@@ -21,7 +22,7 @@ from flwr.app import (
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
-from fedsub_core.capacity import WHOLE, held_in
+from fedsub_core.capacity import WHOLE, Capacity, held_in
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.names import resolve_encoder
@@ -214,6 +215,32 @@ class PersonalizedStrategy(Verbs):
                 self.card.name,
                 cut(", ".join(sorted(new))),
             )
+
+    @contextmanager
+    def holding(self, capacity: float) -> Iterator[None]:
+        """Let everybody hold as much, whatever its device said, and have the model of no person.
+
+        What is sent then tells how a size does that few or none trained.
+        """
+        registry, references, state = (
+            self.population.registry,
+            self.transport.references,
+            self.state,
+        )
+        said, kept = registry.introductions, dict(references)
+        assert state is not None
+        registry.introductions = {
+            client: replace(one, facts=replace(one.facts, capacity=Capacity(capacity)))
+            for client, one in said.items()
+        }
+        self.state = self.of_nobody(state)
+        self._note_capacities(self.finished_rounds)
+        try:
+            yield
+        finally:
+            registry.introductions, self.state = said, state
+            self._note_capacities(self.finished_rounds)
+            references.update(kept)
 
     def _capacities(self, round: int) -> list[MetricRow]:
         """Return everybody's capacity, where some cannot always hold the whole model."""

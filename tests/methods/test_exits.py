@@ -54,10 +54,8 @@ def server(name: str, weak: Mapping[str, float], **hyper: Any) -> ExitStrategy:
     strategy.narrow = {c: of_share[share] for c, share in weak.items() if share < 1}
     transport = strategy.transport
     transport.sends = card.sends(strategy.model, given)
-    facts = {c: SimpleNamespace(capacity=share) for c, share in weak.items()}
-    strategy.population = SimpleNamespace(  # type: ignore[assignment]
-        facts=facts.__getitem__, clients=sorted(weak)
-    )
+    strategy.capacities = dict(weak)
+    strategy.population = SimpleNamespace(clients=sorted(weak))  # type: ignore[assignment]
     return strategy
 
 
@@ -180,7 +178,7 @@ def test_weak_devices_of_their_own_train_as_in_one_process(
     """Their files predict what was measured, in other runtimes, too."""
     federation = people()
     write_federation(tmp_path / "data", federation)
-    keys: dict[str, Any] = {"capacity": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
+    keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
     keys |= {"lr": 0.05, "batch_size": 16, **DEEP}
     stacked = run_method(name, federation, **keys)
     config = RunConfig(method=name, beside="", device="cpu", threads=1, **keys)
@@ -216,7 +214,7 @@ def test_who_comes_back_with_less_depth_sends_whole_tensors_again(tmp_path: Path
     first = build_strategy(replace(config, rounds=2), "depthfl")
     first.start(grid)
     for context in grid.contexts.values():
-        context.run_config["capacity"] = "p2=0.3"
+        context.run_config["capacities"] = "p2=0.3"
     second = build_strategy(config, "depthfl")
     second.resume(2, dict(first.lasting_state()))
     second.start(grid)

@@ -27,7 +27,8 @@ from fedsub_core.models.layers import Linear
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fiarse import FIARSEStrategy
-from strategies.parts.elements import best_elements, paths, positions_of
+from strategies.parts.coverage import positions_of
+from strategies.parts.elements import best_elements, paths
 from strategies.rounds.context import Sender
 
 SHARES = "p2=0.5,p3=0.25"

@@ -45,7 +45,7 @@ from fedsub_core.training.objectives import Forward
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.adaptivefl import draw, learnt, rewards
 from strategies.methods.flado import keep, of_units
-from strategies.parts.elements import multiplications
+from strategies.parts.coverage import multiplications
 from strategies.parts.slices import SliceStrategy
 from strategies.rounds.context import Sender
 
@@ -61,14 +61,14 @@ def server(name: str, model: Chain, weak: Mapping[str, float], **hyper: Any) -> 
     given = replace(card.hyperparameters(), **hyper)
     strategy = build_strategy(RunConfig(method=name, beside="", hyper={name: given}), name)
     assert isinstance(strategy, SliceStrategy)
-    strategy.model = model
+    strategy.model, strategy.capacities = model, dict(weak)
     strategy.narrow = {c: card.load_holds()(model, given, s) for c, s in weak.items() if s < 1}
     transport = strategy.transport
     transport.sends, transport.receives = card.sends(model, given), card.receives(model, given)
     transport.narrow = {
         c: (card.sends(m, given), card.receives(m, given)) for c, m in strategy.narrow.items()
     }
-    facts = {client: SimpleNamespace(capacity=share, examples=10) for client, share in weak.items()}
+    facts = {client: SimpleNamespace(examples=10) for client in weak}
     strategy.population = SimpleNamespace(  # type: ignore[assignment]
         facts=facts.__getitem__, taking_part=lambda round: sorted(weak)
     )
@@ -393,7 +393,7 @@ def test_weak_devices_of_their_own_train_as_in_one_process(
     """They send their share alone, and are tested with it."""
     federation = people()
     write_federation(tmp_path / "data", federation)
-    keys: dict[str, Any] = {"capacity": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
+    keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
     keys |= {"lr": 0.05, "batch_size": 16}
     stacked = run_method(name, federation, **keys)
     config = RunConfig(method=name, beside="", device="cpu", threads=1, **keys)
@@ -414,7 +414,7 @@ def test_weak_devices_of_their_own_train_as_in_one_process(
 
 
 def test_a_weak_device_of_adaptivefl_has_room_for_its_models_alone(run_method: RunMethod) -> None:
-    run = run_method("adaptivefl", capacity="1,0.5", rounds=1)
+    run = run_method("adaptivefl", capacities="1,0.5", rounds=1)
     kept = {n: t for n, t in run.client_state("p2").items() if n.startswith("model.")}
     whole = sum(prod(shape) for shape in run.strategy.model.parameter_shapes.values())
     assert sum(t.numel() for t in kept.values()) / whole == pytest.approx(0.177, abs=0.01)

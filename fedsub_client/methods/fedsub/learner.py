@@ -25,7 +25,13 @@ from fedsub_client.methods.fedsub.prototypes import (
 from fedsub_client.methods.fedsub.relevance import representatives, unit_relevance
 from fedsub_client.methods.fedsub.relevance_pass import RULES
 from fedsub_client.methods.fedsub.scores import class_scores
-from fedsub_client.methods.fedsub.subnetworks import Masks, integrate, union_rows, unit_masks
+from fedsub_client.methods.fedsub.subnetworks import (
+    Masks,
+    first_units_of,
+    integrate,
+    union_rows,
+    unit_masks,
+)
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
@@ -74,6 +80,16 @@ class FedSubLearner(Learner):
     def init(self, clients: int, seed: int) -> State:
         """Return one shared model, and an empty ledger where prototypes get noise."""
         return super().init(clients, seed) | (noise_ledger(clients) if self.noise else {})
+
+    def first_model(self, clients: int, seed: int) -> Params:
+        """Return the run's first model, of a weak device the units that it has.
+
+        Nobody is sent a model before the first round: rows are fused place by place, and what is to
+        be fused must have begun alike.
+        """
+        if self.whole is None:
+            return super().first_model(clients, seed)
+        return first_units_of(self.whole, self.model, clients, seed)
 
     def own_secrets(self) -> State:
         """Return what makes the noise a device's own: the server must not know it."""

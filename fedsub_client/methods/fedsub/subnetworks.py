@@ -14,11 +14,23 @@ from torch import Tensor
 
 from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.model import Model, Params
+from fedsub_core.models.units import units_of
 from fedsub_core.wire.bundles import Bundle, Floats
 
 Masks = dict[str, Tensor]
 #: Of a layer that a download does not name.
 NO_ROWS = Floats.rows(np.zeros(0, np.bool_), np.zeros((0, 0), np.float32))
+
+
+def first_units_of(whole: Model, part: Model, clients: int, seed: int) -> Params:
+    """Return the first model of a `whole` one's first units, which are a `part`, of all clients."""
+    units = units_of(whole.unit_groups, part.tensor_shapes)
+    _, places = whole.narrow(units)
+    start = whole.init(1, seed)
+    return {
+        name: places[name].take(tensor, 1).expand(clients, *shape).clone()
+        for (name, tensor), shape in zip(start.items(), part.tensor_shapes.values(), strict=True)
+    }
 
 
 def unit_masks(relevance: Mapping[str, Tensor], held: Tensor, depth: int) -> Masks:

@@ -8,8 +8,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedsub.cache import Cache
+from strategies.methods.fedsub.holdings import Holdings
 
 #: In a state: of each layer the length by which the last round's rows were bounded, float32.
 LONGEST = "longest"
@@ -21,25 +23,33 @@ LONGEST_ROW = 2.0
 LONGER = 1.003
 
 
-def begun(cache: Cache, sent: Mapping[str, Bundle]) -> Tensor:
+def begun(cache: Cache, sent: Mapping[str, Bundle], holdings: Holdings | None = None) -> Tensor:
     """Return the longest row that everybody began a round with, float32 [n, layers]; 0: none.
 
-    `cache` is what was known before the round, `sent` what some clients were sent at its beginning.
+    `cache` is what was known before the round, `sent` what some clients were sent at its beginning,
+    in the places of the whole model; `holdings` what of it each holds: rows of a part are as much
+    longer as whole ones have more numbers. None: everybody all.
     """
     longest = []
     for name, rows in _layers(cache).items():
-        lengths = torch.linalg.vector_norm(rows, dim=-1)
+        lengths = _lengths(name, rows, holdings)
         for client, i in cache.roster.place.items():
             part = sent[client].tensors.get(name) if client in sent else None
             if isinstance(part, Floats):
                 values = torch.from_numpy(part.values)
-                part.at.put(lengths[i], torch.linalg.vector_norm(values, dim=-1))
+                stretch = (rows.shape[-1] / values.shape[-1]) ** 0.5
+                at = Placement(part.at.rows)
+                at.put(lengths[i], torch.linalg.vector_norm(values, dim=-1) * stretch)
         longest.append(lengths.amax(-1))
     return torch.stack(longest, dim=1)
 
 
 def bounded(
-    cache: Cache, most_examples: float, before: Tensor | None = None, start: Tensor | None = None
+    cache: Cache,
+    most_examples: float,
+    before: Tensor | None = None,
+    start: Tensor | None = None,
+    holdings: Holdings | None = None,
 ) -> tuple[Cache, Tensor]:
     """Return the cache with rows that are too long as long as is usual, and great scores cut.
 
@@ -50,6 +60,7 @@ def bounded(
     ----------
     before : float32 [layers], the lengths that were usual in the last round; none in the first.
     start : float32 [n, layers], see :func:`begun`, 0 for who is new.
+    holdings : see :func:`begun`.
 
     Returns
     -------
@@ -60,7 +71,7 @@ def bounded(
     """
     tensors, found = dict(cache.tensors), []
     for layer, (name, rows) in enumerate(_layers(cache).items()):
-        lengths = torch.linalg.vector_norm(rows, dim=-1)
+        lengths = _lengths(name, rows, holdings)
         longest = lengths.amax(-1)
         usual = _median(longest)
         if before is not None and start is not None and before[layer] > 0:
@@ -77,6 +88,12 @@ def bounded(
     if most_examples and (tensors["omega"] > most).any():
         tensors["omega"] = torch.minimum(tensors["omega"], most.expand_as(tensors["omega"]))
     return replace(cache, tensors=tensors), torch.stack(found)
+
+
+def _lengths(name: str, rows: Tensor, holdings: Holdings | None) -> Tensor:
+    """Return the length of each row of a layer [n, units], of a part as if it were whole."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return lengths * holdings.stretch(name, rows.shape[-1])[:, None] if holdings else lengths
 
 
 def _layers(cache: Cache) -> dict[str, Tensor]:

@@ -37,7 +37,8 @@ class Cache:
         ``holds`` bool [n, classes], classes whose subnetwork the client contributes;
         ``omega`` float32 [n, classes];
         ``prototypes`` float32 [n, classes, d];
-        ``versions`` int64 [n], content the prototypes were computed from, 0 if unknown.
+        ``versions`` int64 [n], content the prototypes were computed from, 0 if unknown;
+        ``capacity`` float64 [n], share of each layer's units that the client's device holds.
     """
 
     roster: Roster
@@ -54,6 +55,7 @@ class Cache:
             "omega": torch.zeros(n, classes),
             "prototypes": torch.zeros(n, classes, prototype_size),
             "versions": torch.zeros(n, dtype=torch.int64),
+            "capacity": torch.ones(n, dtype=torch.float64),
         }
         for layer in model.affine:
             for rows in layer.rows:
@@ -82,11 +84,22 @@ class Cache:
         clients = tuple(self.roster.clients[i] for i in places.tolist())
         return Cache(Roster(clients), {name: t[places] for name, t in self.tensors.items()})
 
-    def updated(self, uploads: Mapping[str, Bundle], model: Model, prototype_size: int) -> Cache:
+    def updated(
+        self,
+        uploads: Mapping[str, Bundle],
+        model: Model,
+        prototype_size: int,
+        capacities: Mapping[str, float] | None = None,
+    ) -> Cache:
         """Return the cache after `uploads`; the entries of clients that sent none stay.
 
         Where nobody is new it is this very cache, changed: of a large federation's there is no room
         for two.
+
+        Parameters
+        ----------
+        uploads : in the places of the whole model.
+        capacities : of those who hold less than all.
         """
         roster = self.roster.joined(uploads)
         if roster == self.roster:
@@ -97,7 +110,9 @@ class Cache:
             for name, tensor in new.tensors.items():
                 self.roster.moved(self.tensors[name], tensor, roster)
         for client, upload in uploads.items():
-            new._put(new.roster.place[client], upload)
+            place = new.roster.place[client]
+            new._put(place, upload)
+            new.tensors["capacity"][place] = (capacities or {}).get(client, 1.0)
         return new
 
     def _put(self, i: int, upload: Bundle) -> None:
@@ -107,11 +122,15 @@ class Cache:
         if PROTOTYPES in upload.tensors:
             sent = upload.part(PROTOTYPES)
             own["versions"][()] = upload.version
+            own["prototypes"].fill(0)
             sent.at.put(own["prototypes"], sent.values)
         for name in [n.removesuffix(MASKS) for n in upload.tensors if n.endswith(MASKS)]:
             own[f"masks.{name}"][:] = upload.bits(name + MASKS)
             if f"shares.{name}" in own:
-                own[f"shares.{name}"][:] = upload.floats(name + SHARES)
+                shares = upload.part(name + SHARES)
+                own[f"shares.{name}"][:] = shares.at.spread(
+                    shares.values, own[f"shares.{name}"].shape
+                )
         for name in [n for n in own if n.startswith("rows.")]:
             if (part := upload.tensors.get(name.removeprefix("rows."))) is not None:
                 assert isinstance(part, Floats)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,11 +11,13 @@ from torch import Tensor
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle, Floats, Part
+from fedsub_core.wire.bundles import Bundle, Part
+from strategies.methods.fedsub.among import Among
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.fusion import changed, fuse
-from strategies.methods.fedsub.membership import cluster_weights, leaves_alone
-from strategies.methods.fedsub.robust import row_mean, without_outliers
+from strategies.methods.fedsub.holdings import Block, by_block
+from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights, leaves_alone
+from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkStrategy
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import RoundCallback
@@ -47,29 +50,38 @@ class FedSubStrategy(SubnetworkStrategy):
         self, cache: Cache, clusters: Tensor, clients: Sequence[str]
     ) -> dict[str, dict[str, Part]]:
         """Return the rows that differ from a client's own, of those in the cache, by layer."""
-        places = {c: cache.roster.place[c] for c in clients if c in cache.roster.place}
+        at = {client: self.place(cache, client) for client in clients}
+        places = {client: i for client, i in at.items() if i is not None}
         found: dict[str, dict[str, Part]] = {client: {} for client in places}
         if not found:
             return found
-        weights = cluster_weights(
-            self.hyper.fusion,
-            clusters.numpy(),
-            cache.tensors["holds"].numpy(),
-            cache.tensors["omega"].numpy(),
-            self.hyper.fusion_reading,
-        )
-        layers = self.model.affine[: self.hyper.depth or None]
-        names = [(rows.name, layer.name) for layer in layers for rows in layer.rows]
-        everybodys = [cache.tensors[f"rows.{name}"] for name, _ in names]
-        weights = without_outliers(weights, everybodys, self.settings.robust)
-        mean = row_mean(self.settings.robust)
-        for (name, layer), rows in zip(names, everybodys, strict=True):
-            fused, replaced = fuse(weights, rows, cache.tensors[f"masks.{layer}"], mean)
+
+        def weigh(people: Tensor) -> ClusterWeights:
+            return cluster_weights(
+                self.hyper.fusion,
+                clusters[people].numpy(),
+                cache.tensors["holds"][people].numpy(),
+                cache.tensors["omega"][people].numpy(),
+                self.hyper.fusion_reading,
+            )
+
+        robust, names = self.settings.robust, self.shared_rows
+        among = Among(cache, self.holdings(cache), list(names), robust, weigh)
+        mean = row_mean(robust)
+
+        def fuse_block(rows: Tensor, masks: Tensor, block: Block) -> tuple[Tensor, Tensor]:
+            return fuse(among.weights(block), block.rows(rows), block.masks(masks), mean)
+
+        for name, layer in names.items():
+            rows, masks = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
+            fuse_rows = partial(fuse_block, rows, masks)
+            fused, replaced = by_block(among.blocks(name), rows, masks, fuse_rows)
             replaced = changed(fused, rows, replaced)
             for client, i in places.items():
                 units = replaced[i]
                 if units.any():
-                    found[client][name] = Floats.rows(units.numpy(), fused[i, units].numpy())
+                    part = self.part_of(self.capacity(client))
+                    found[client][name] = part.sent(name, units.numpy(), fused[i].numpy())
         return found
 
 

@@ -5,7 +5,7 @@ What is fused of them is a method's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from torch import Tensor
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.architecture import LayerWithUnits
+from fedsub_core.models.architecture import Architecture
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub.bounds import LONGEST, begun, bounded
 from strategies.methods.fedsub.cache import CLIENTS, Cache
 from strategies.methods.fedsub.clustering import cluster_classes
+from strategies.methods.fedsub.holdings import HeldPart, Holdings
 from strategies.methods.fedsub.imputation import impute
 from strategies.methods.fedsub.indices import quality
 from strategies.parts.roster import Roster, RosterMemory
@@ -43,6 +44,7 @@ class SubnetworkStrategy(PersonalizedStrategy):
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
         super().__init__(settings, on_round)
         self._roster = RosterMemory()
+        self._parts: dict[float, HeldPart] = {}
 
     def init(self, start: Start) -> State:
         """Return an empty cache."""
@@ -82,13 +84,18 @@ class SubnetworkStrategy(PersonalizedStrategy):
         model, size = self.model, prototype_size(self.model, self.hyper)
         before, robust = Cache.of(_cached(state)), self.settings.robust
         # Before the cache changes: where nobody is new it is the same one.
-        start = begun(before, self.delivered) if robust.clip else None
-        cache = before.updated(uploads, model, size)
+        start = (
+            begun(before, self._sent(state, turn), self.holdings(before)) if robust.clip else None
+        )
+        placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
+        capacities = {client: self.capacity(client) for client in uploads}
+        cache = before.updated(placed, model, size, capacities)
         usual: State = {}
         if start is not None:
             known = torch.zeros(len(cache.roster.clients), start.shape[1])
             start = before.roster.moved(start, known, cache.roster)
-            cache, longest = bounded(cache, robust.most_examples, state.get(LONGEST), start)
+            last, held = state.get(LONGEST), self.holdings(cache)
+            cache, longest = bounded(cache, robust.most_examples, last, start, held)
             usual[LONGEST] = longest
         prototypes, present = self._prototypes(cache)
         old = _aligned(state, before.roster, cache.roster, model.classes, size)
@@ -112,15 +119,52 @@ class SubnetworkStrategy(PersonalizedStrategy):
                 for name, value in quality(points[y], labels).items():
                     apart.append(MetricRow(turn.round, "", y, name, value))
         new = cache.state() | usual | {"clusters": clusters, "clustered": prototypes}
-        layers = model.affine[: self.hyper.depth or None]
         rows = [
-            *_size_rows(layers, uploads, turn.round),
+            *_size_rows(self.held_by, self.hyper.depth, uploads, turn.round),
             *_cluster_rows(clusters, turn.round),
             *apart,
         ]
         if self.settings.rounds.evaluated(turn.round):
             rows += _member_rows(cache.roster, clusters, turn.round)
         return new, rows
+
+    def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
+        """Return what a client sent or was sent, in the places of the whole model's rows."""
+        if client not in self.narrow:
+            return bundle
+        embeddings = self.hyper.prototype == "embedding"
+        return self.part_of(self.capacity(client)).placed(bundle, self.model, embeddings)
+
+    @property
+    def shared_rows(self) -> dict[str, str]:
+        """Names of the rows that are collaborated on, each with its layer's."""
+        layers = self.model.affine[: self.hyper.depth or None]
+        return {rows.name: layer.name for layer in layers for rows in layer.rows}
+
+    def capacity(self, client: str) -> float:
+        """Return the share of each layer's units that a client's device holds."""
+        return self.capacities[client] if client in self.narrow else 1.0
+
+    def place(self, cache: Cache, client: str) -> int | None:
+        """Return a client's place in the cache; None where it is not there as it is now.
+
+        Who came back with another capacity begins anew, and what was heard of it fits no more.
+        """
+        i = cache.roster.place.get(client)
+        if i is None or float(cache.tensors["capacity"][i]) != self.capacity(client):
+            return None
+        return i
+
+    def part_of(self, capacity: float) -> HeldPart:
+        """Return what a device of a capacity holds."""
+        if capacity not in self._parts:
+            self._parts[capacity] = HeldPart.of(self.model, capacity)
+        return self._parts[capacity]
+
+    def holdings(self, cache: Cache) -> Holdings:
+        """Return what everybody in the cache holds."""
+        said, of = torch.unique(cache.tensors["capacity"], return_inverse=True)
+        return Holdings([self.part_of(one) for one in said.tolist() or [1.0]], of)
 
     def cached(self, state: State) -> tuple[Cache, Tensor]:
         """Return what the server last heard of every client, and everybody's clusters."""
@@ -137,10 +181,17 @@ class SubnetworkStrategy(PersonalizedStrategy):
     def _prototypes(self, cache: Cache) -> tuple[Tensor, Tensor]:
         """Return prototypes [n, classes, d] to cluster and which of them there are."""
         prototypes, present = cache.tensors["prototypes"].double(), cache.tensors["holds"]
+        if self.hyper.prototype == "embedding":
+            # People are compared by the units that all have.
+            prototypes = prototypes * self.holdings(cache).embedding(prototypes.shape[2])
         if not self.hyper.impute:
             return prototypes, present
         filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)
         return torch.from_numpy(filled), present | torch.from_numpy(imputed)
+
+    def _sent(self, state: State, turn: Turn) -> dict[str, Bundle]:
+        """Return what the round's clients were sent, in the places of the whole model's rows."""
+        return {c: self.placed(state, c, sent, turn) for c, sent in self.delivered.items()}
 
     def _holds(self, state: State, client: str, upload: Bundle) -> bool:
         """Whether the cache holds the version of a client's prototypes that `upload` names."""
@@ -151,7 +202,7 @@ class SubnetworkStrategy(PersonalizedStrategy):
 
 
 def _size_rows(
-    layers: Sequence[LayerWithUnits], uploads: Mapping[str, Bundle], round: int
+    held_by: Callable[[str], Architecture], depth: int, uploads: Mapping[str, Bundle], round: int
 ) -> Iterator[MetricRow]:
     """Yield what plain float32 would take: the papers' encoding, and the union of the rows.
 
@@ -159,7 +210,7 @@ def _size_rows(
     """
     for client, upload in uploads.items():
         papers = union = 0
-        for layer in layers:
+        for layer in held_by(client).affine[: depth or None]:
             chosen = int(upload.bits(layer.name + MASKS).sum())
             papers += 4 * chosen * sum(rows.width for rows in layer.rows)
             union += 4 * sum(upload.floats(rows.name).size for rows in layer.rows)

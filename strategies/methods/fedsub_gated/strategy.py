@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,9 +13,11 @@ from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, MOST, TEMPERAT
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
+from strategies.methods.fedsub.among import Among
 from strategies.methods.fedsub.cache import CLIENTS, Cache
-from strategies.methods.fedsub.membership import cluster_weights
-from strategies.methods.fedsub.robust import row_mean, without_outliers
+from strategies.methods.fedsub.holdings import Block, by_block
+from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights
+from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkStrategy, no_clusters
 from strategies.methods.fedsub_gated.fusion import annealed, everybodys, fuse_layer
 from strategies.methods.fedsub_gated.gate import GATES, WEIGHTS, Gate
@@ -96,31 +99,42 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         self, cache: Cache, clusters: Tensor, clients: Sequence[str], turn: Turn
     ) -> Iterator[tuple[str, str, Floats]]:
         """Yield by layer and client the rows that differ from its own, where there are some."""
-        omega = cache.tensors["omega"]
-        weights = cluster_weights(
-            "overlapping-any", clusters.numpy(), cache.tensors["holds"].numpy(), omega.numpy()
-        )
-        layers = self.model.affine[: self.hyper.depth or None]
-        of = [(rows.name, layer.name) for layer in layers for rows in layer.rows]
-        sent = [cache.tensors[f"rows.{name}"] for name, _ in of]
-        weights = without_outliers(weights, sent, self.settings.robust)
-        mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
-        mean = row_mean(self.settings.robust)
-        for (name, layer), rows in zip(of, sent, strict=True):
-            masks = cache.tensors[f"masks.{layer}"]
-            shares = cache.tensors.get(f"shares.{layer}")
-            common = everybodys(weights, rows, masks, omega, mean)
-            fused, replaced = fuse_layer(weights, rows, masks, shares, common, mix, mean)
+        omega, holds = cache.tensors["omega"], cache.tensors["holds"]
+
+        def weigh(people: Tensor) -> ClusterWeights:
+            of = clusters[people].numpy(), holds[people].numpy(), omega[people].numpy()
+            return cluster_weights("overlapping-any", *of)
+
+        robust, names = self.settings.robust, self.shared_rows
+        among = Among(cache, self.holdings(cache), list(names), robust, weigh)
+        mix, mean = annealed(turn.round, turn.rounds, self.hyper.anneal), row_mean(robust)
+
+        def fuse_block(
+            layer: str, rows: Tensor, everybody: Tensor, known: Tensor, block: Block
+        ) -> tuple[Tensor, Tensor]:
+            weights, shares = among.weights(block), cache.tensors.get(f"shares.{layer}")
+            of = block.rows(rows), block.masks(cache.tensors[f"masks.{layer}"])
+            common = everybodys(weights, *of, omega[block.holders], mean)
+            block.put(everybody, common[0])
+            block.put(known, common[1][:, None])
+            share = None if shares is None else block.masks(shares)
+            return fuse_layer(weights, *of, share, common, mix, mean)
+
+        places = {client: self.place(cache, client) for client in clients}
+        for name, layer in names.items():
+            rows, masks = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
+            everybody = torch.zeros_like(rows[0])
+            known = torch.zeros(rows.shape[1:], dtype=torch.bool)
+            fuse_rows = partial(fuse_block, layer, rows, everybody, known)
+            fused, replaced = by_block(among.blocks(name), rows, masks, fuse_rows)
             replaced &= (fused != rows).any(-1)
-            everybody, anybody = common
-            start = Floats.rows(anybody.numpy(), everybody[anybody].numpy())
             for client in clients:
-                i = cache.roster.place.get(client)
+                i, part = places[client], self.part_of(self.capacity(client))
                 if i is not None and replaced[i].any():
-                    units = replaced[i]
-                    yield name, client, Floats.rows(units.numpy(), fused[i, units].numpy())
+                    yield name, client, part.sent(name, replaced[i].numpy(), fused[i].numpy())
                 elif i is None:  # who joins late starts from everybody's mean
-                    yield name, client, start
+                    units = part.complete(name, known.numpy())
+                    yield name, client, part.sent(name, units, everybody.numpy())
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; what the gate learnt stays."""

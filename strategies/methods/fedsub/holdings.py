@@ -1,0 +1,233 @@
+"""What weak devices hold of everybody's rows, and the numbers that the same people hold.
+
+A device of capacity c has the first units of each hidden layer, and of each row the numbers that
+read units which it has. Numbers that the same people hold are fused among these people as if there
+were nobody else: to the others they are unknown, not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedsub_core.methods.fedsub import MASKS, PROTOTYPES, SHARES
+from fedsub_core.models.architecture import Architecture, UnitRows
+from fedsub_core.models.model import Model
+from fedsub_core.models.units import first_units
+from fedsub_core.placement import EVERYWHERE, Placement
+from fedsub_core.wire.bundles import Bits, BoolArray, Bundle, Floats, Part
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class HeldPart:
+    """Where a device's tensors stand in those of who holds the whole model.
+
+    Parameters
+    ----------
+    rows : of each layer's rows, by their name.
+    embedding : int64, which numbers of an embedding it has; None: all.
+    """
+
+    rows: Mapping[str, Placement]
+    embedding: Indices | None = None
+
+    @classmethod
+    def of(cls, model: Model, capacity: float) -> HeldPart:
+        """Return what a device of a capacity holds of a model."""
+        every = [rows for layer in model.affine for rows in layer.rows]
+        if capacity == 1:
+            return cls({rows.name: EVERYWHERE for rows in every})
+        _, places = model.narrow(first_units(model, capacity))
+        found = {rows.name: _place_of(rows, model, places) for rows in every}
+        # The last layer reads the embedding.
+        return cls(found, places[model.affine[-1].rows[0].tensors[0]].columns)
+
+    def placed(self, bundle: Bundle, model: Architecture, embeddings: bool) -> Bundle:
+        """Return a device's bundle in the whole model's places; of units that it lacks nothing.
+
+        `embeddings` : whether its prototypes are means of embeddings.
+        """
+        tensors: dict[str, Part] = dict(bundle.tensors)
+        for layer in model.affine:
+            first = layer.rows[0].name
+            units = self.rows[first].rows
+            for rows in layer.rows:
+                if isinstance(part := tensors.get(rows.name), Floats):
+                    tensors[rows.name] = Floats(part.values, self.rows[rows.name].of(part.at))
+            if units is None:
+                continue
+            if isinstance(masks := tensors.get(layer.name + MASKS), Bits):
+                whole = np.zeros((len(masks.values), layer.units), np.bool_)
+                whole[:, units] = masks.values
+                tensors[layer.name + MASKS] = Bits(whole)
+            if isinstance(shares := tensors.get(layer.name + SHARES), Floats):
+                tensors[layer.name + SHARES] = Floats(shares.values, Placement(columns=units))
+        if embeddings and isinstance(part := tensors.get(PROTOTYPES), Floats):
+            at = Placement(columns=self.embedding).of(part.at)
+            tensors[PROTOTYPES] = Floats(part.values, at)
+        return replace(bundle, tensors=tensors)
+
+    def sent(self, name: str, units: BoolArray, rows: NDArray[np.float32]) -> Floats:
+        """Return some units' rows as the device knows them.
+
+        `units` bool [units of the whole layer], of those that it has; `rows` [units, width], whole.
+        """
+        at = self.rows[name]
+        own = units if at.rows is None else units[at.rows]
+        values = rows[units]
+        return Floats.rows(own, values if at.columns is None else values[:, at.columns])
+
+    def complete(self, name: str, known: BoolArray) -> BoolArray:
+        """Return which units of a layer it has all of whose numbers are `known` [units, width]."""
+        at = self.rows[name]
+        found = np.asarray((known if at.columns is None else known[:, at.columns]).all(axis=1))
+        return found if at.rows is None else found & np.isin(np.arange(len(known)), at.rows)
+
+
+def _place_of(rows: UnitRows, model: Architecture, places: Mapping[str, Placement]) -> Placement:
+    """Return where a device's rows stand in the whole ones, of where its tensors do."""
+    columns, before = [], 0
+    for name in rows.tensors:
+        each = model.parameter_shapes[name][1:]
+        numbers = np.arange(before, before + rows.gates * prod(each)).reshape(rows.gates, *each)
+        kept = places[name].columns
+        columns.append((numbers if kept is None else numbers[:, kept]).ravel())
+        before += numbers.size
+    together = np.concatenate(columns)
+    units = places[rows.tensors[0]].rows
+    if units is not None:  # of several gates the first says it
+        units = units[units < model.parameter_shapes[rows.tensors[0]][0] // rows.gates]
+    return Placement(units, None if len(together) == rows.width else together)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Numbers of a layer's rows that the same people hold.
+
+    Parameters
+    ----------
+    holders : int64, the places of these people in the cache, ascending.
+    units, columns : int64, of which units, and which numbers of their rows.
+    whole : whether these are all, and everybody's.
+    """
+
+    holders: Tensor
+    units: Tensor
+    columns: Tensor
+    whole: bool = False
+
+    def rows(self, rows: Tensor) -> Tensor:
+        """Return the block's numbers of rows [n, units, width]; the very same of all."""
+        return rows if self.whole else rows[self._index]
+
+    def masks(self, masks: Tensor) -> Tensor:
+        """Return the block's units of masks or shares [n, classes, units]."""
+        return masks if self.whole else masks[self.holders][:, :, self.units]
+
+    def put(self, whole: Tensor, values: Tensor) -> None:
+        """Write the block's `values` [units, columns] into a whole layer's [units, width]."""
+        whole[self.units[:, None], self.columns] = values
+
+    @property
+    def _index(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.holders[:, None, None], self.units[:, None], self.columns
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Who holds what.
+
+    Parameters
+    ----------
+    parts : the different ones.
+    of : int64 [n], which of them each client holds.
+    """
+
+    parts: Sequence[HeldPart]
+    of: Tensor
+
+    def blocks(self, name: str, shape: tuple[int, int]) -> list[Block]:
+        """Return the blocks of a layer's rows of `shape` [units, width]; nobody's are left out."""
+        everybody = torch.arange(len(self.of))
+        if all(part.rows[name].everywhere for part in self.parts):
+            return [Block(everybody, torch.arange(shape[0]), torch.arange(shape[1]), True)]
+        units, columns = self._patterns(name, shape)
+        found = []
+        for u, own_units in _alike(units):
+            for c, own_columns in _alike(columns):
+                holders = everybody[(u & c)[self.of]]
+                if len(holders):
+                    found.append(Block(holders, own_units, own_columns))
+        return found
+
+    def shared(self, name: str, shape: tuple[int, int], clients: Tensor) -> Block:
+        """Return the numbers of a layer's rows that all of some clients hold."""
+        if all(part.rows[name].everywhere for part in self.parts):
+            whole = len(clients) == len(self.of)
+            return Block(clients, torch.arange(shape[0]), torch.arange(shape[1]), whole)
+        each = torch.unique(self.of[clients])
+        units, columns = (one[each].all(0) for one in self._patterns(name, shape))
+        return Block(clients, units.nonzero().flatten(), columns.nonzero().flatten())
+
+    def stretch(self, name: str, width: int) -> Tensor:
+        """Return by what a row's length is to be multiplied, to be told from whole ones' [n]."""
+        kept = [part.rows[name].columns for part in self.parts]
+        each = [1.0 if one is None else (width / len(one)) ** 0.5 for one in kept]
+        return torch.tensor(each)[self.of]
+
+    def embedding(self, size: int) -> Tensor:
+        """Return which numbers of an embedding all have, bool [size]."""
+        found = torch.ones(size, dtype=torch.bool)
+        for i in torch.unique(self.of).tolist():
+            if (kept := self.parts[i].embedding) is not None:
+                found &= torch.isin(torch.arange(size), torch.from_numpy(kept))
+        return found
+
+    def _patterns(self, name: str, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """Return which units [parts, units] and which numbers of rows [parts, width] each has."""
+        held = [torch.from_numpy(part.rows[name].held(shape)) for part in self.parts]
+        return torch.stack([h.any(1) for h in held]), torch.stack([h.any(0) for h in held])
+
+
+def _alike(patterns: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return the different columns of `patterns` [parts, k], and which entries have each."""
+    different, of = torch.unique(patterns, dim=1, return_inverse=True)
+    return [(one, (of == i).nonzero().flatten()) for i, one in enumerate(different.T)]
+
+
+def by_block(
+    blocks: Sequence[Block],
+    rows: Tensor,
+    masks: Tensor,
+    fuse: Callable[[Block], tuple[Tensor, Tensor]],
+) -> tuple[Tensor, Tensor]:
+    """Return one layer's new rows [n, units, width], and which are replaced [n, units].
+
+    A row travels as a whole. Where of some of its numbers nothing is known, they stay the client's
+    own; the server knows these if the client selected the unit, else the row is not replaced.
+
+    Parameters
+    ----------
+    rows : float32 [n, units, width].
+    masks : bool [n, classes, units].
+    fuse : of a block, the same for its numbers.
+    """
+    if len(blocks) == 1 and blocks[0].whole:
+        return fuse(blocks[0])
+    fused, known = rows.clone(), masks.any(1)
+    replaced, complete = torch.zeros_like(known), torch.ones_like(known)
+    for block in blocks:
+        new, given = fuse(block)
+        here = block.holders[:, None], block.units
+        fused[block._index] = torch.where(given[:, :, None], new, block.rows(rows))
+        replaced[here] |= given
+        complete[here] &= given | known[here]
+    return fused, replaced & complete

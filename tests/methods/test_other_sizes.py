@@ -1,0 +1,136 @@
+"""What papers' tables ask of weak devices: other sizes' tests, multiplications, coverage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub.engines.simulation import train_method
+from fedsub.testing.runs import RunMethod, people
+from fedsub_core.config.capacities import sizes
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.errors import ConfigError
+from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_server.results import DATABASE_FILE
+from fedsub_server.rundb import RunDatabase
+from strategies.methods.framp import disturbed
+from strategies.parts.coverage import covered, multiplied_share
+
+FEDERATION = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)))
+
+
+def measured(name: str, folder: Path, **keys: Any) -> dict[str, dict[str, float]]:
+    """Return every metric of a run's last round, by name and client."""
+    few: dict[str, Any] = {"rounds": 2, "device": "cpu", "threads": 1, "lr": 0.05} | keys
+    config = RunConfig(method=name, beside="", **few)
+    train_method(config, name, FEDERATION, folder / name, lambda round: None)
+    found: dict[str, dict[str, float]] = {}
+    with RunDatabase(folder / name / DATABASE_FILE) as database:
+        for row in database.metrics():
+            if row.round == config.rounds and row.label is None:
+                found.setdefault(row.metric, {})[row.client] = row.value
+    return found
+
+
+@pytest.mark.parametrize("name", ["heterofl", "fiarse", "fedrolex"])
+def test_ones_own_size_is_tested_as_ever_and_others_beside_it(name: str, tmp_path: Path) -> None:
+    found = measured(name, tmp_path, capacities="1,0.5,0.25", sizes="1,1/2,0.25,3/8")
+    for client, own in zip(("p1", "p2", "p3", "p4"), ("1", "0.5", "0.25", "1"), strict=True):
+        assert found["macro_f1"][client] == found[f"macro_f1_of_{own}"][client]
+        each = [found[f"loss_of_{size}"][client] for size in ("1", "0.5", "0.25", "0.375")]
+        assert found["loss_union"][client] == pytest.approx(np.mean(each))
+    plain = measured(name, tmp_path / "plain", capacities="1,0.5,0.25")
+    assert plain["loss"] == found["loss"] and "macro_f1_union" not in plain
+
+
+def test_of_framp_the_common_model_is_the_mean_descriptors(tmp_path: Path) -> None:
+    """Each of a size has the very same: the same samples would be answered alike."""
+    found = measured("framp", tmp_path, capacities="1,0.5", sizes="0.5")
+    assert found["loss_of_0.5"].keys() == {"p1", "p2", "p3", "p4"}
+    assert found["loss_of_0.5"]["p2"] != found["loss"]["p2"], "p2 has a model of its own"
+
+
+@pytest.mark.parametrize("name", ["local", "fedsub"])
+def test_who_has_only_models_of_single_people_has_no_other_sizes(name: str, tmp_path: Path) -> None:
+    assert "macro_f1_union" not in measured(name, tmp_path, capacities="1,0.5", sizes="1,0.5")
+
+
+@pytest.mark.parametrize("text", ["0", "1,2", "1/2,0.5", "1,,1/2", "a"])
+def test_a_size_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        sizes(text)
+
+
+def test_a_part_of_a_convolution_is_multiplied_at_each_place() -> None:
+    model = mlp(2, 2, (4,))
+    assert multiplied_share(model, {"linear1.weight": 4, "linear2.weight": 4}) == 0.5
+    whole = cnn1d(9, 128, 6)
+    numbers = {f"{layer.name}.weight": int(np.prod(layer.weight_shape)) for layer in whole.affine}
+    assert multiplied_share(whole, numbers) == 1.0
+
+
+def test_how_evenly_a_model_is_covered() -> None:
+    """Of four rows the first is held by all of three, two by one, the last by nobody."""
+    values = [np.ones((n, 2), np.float32) for n in (1, 1, 3)]
+    masks = [np.arange(4) < len(one) for one in values]
+    uploads = {
+        str(i): Bundle(1, tensors={"w": Floats.rows(mask, one)})
+        for i, (mask, one) in enumerate(zip(masks, values, strict=True))
+    }
+    found = {row.metric: row.value for row in covered({"w": (4, 2)}, uploads, 1)}
+    assert found["held_by_none"] == 0.25
+    assert found["held_by_median"] == pytest.approx(1 / 3)
+    assert found["held_by_p90"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["heterofl", "fiarse", "subflot"])
+def test_what_a_device_computes_is_counted_beside_what_it_really_does(
+    name: str, run_method: RunMethod
+) -> None:
+    run = run_method(name, FEDERATION, capacities="1,0.5,0.25", rounds=1)
+    counted, real = (run.metric(f"multiplications_{what}") for what in ("counted", "real"))
+    assert counted[1, "p1"] == pytest.approx(1.0, abs=1e-3)
+    assert counted[1, "p3"] < counted[1, "p2"] < 0.5
+    assert real == (counted if name != "fiarse" else dict.fromkeys(counted, 1.0))
+    assert run.metric("held_by_p90")[1, ""] <= 1
+    assert not run_method(name, FEDERATION, rounds=1).metric("held_by_p90")
+
+
+def test_a_descriptor_is_turned_and_blurred_as_far_as_was_asked() -> None:
+    vector = torch.randn(400, generator=torch.Generator().manual_seed(0))
+
+    def made(blur: float, angle: float) -> torch.Tensor:
+        return disturbed(vector, blur, angle, torch.Generator().manual_seed(1))
+
+    turned = made(0.0, np.pi / 3)
+    torch.testing.assert_close(turned.norm(), vector.norm())
+    assert float(turned @ vector / vector.norm() ** 2) == pytest.approx(0.5, abs=1e-4)
+    away = (made(0.3, 0.0) - vector).norm() / vector.norm()
+    assert float(away) == pytest.approx(0.3, rel=0.1)
+    nothing = torch.zeros(4)
+    assert disturbed(nothing, 1.0, 1.0, torch.Generator()) is nothing
+
+
+@pytest.mark.parametrize("disturbance", [{"descriptor_noise": 0.5}, {"descriptor_rotation": 90.0}])
+def test_with_disturbed_descriptors_people_get_other_models(
+    disturbance: dict[str, float], run_method: RunMethod
+) -> None:
+    plain = run_method("framp", FEDERATION, rounds=2)
+    other = run_method("framp", FEDERATION, hyper=disturbance, rounds=2)
+    assert plain.metric("loss") != other.metric("loss")
+
+
+@pytest.mark.parametrize("proxy", ["prefix", "magnitude", "random"])
+def test_subflot_brings_the_global_model_to_another_proxy(
+    proxy: str, run_method: RunMethod
+) -> None:
+    run = run_method("subflot", hyper={"proxy": proxy}, capacities="1,0.5,0.25", rounds=2)
+    assert [len(run.models()[f"p{i}"]["linear1.bias"]) for i in (1, 2, 3)] == [128, 64, 32]
+    assert not run.metric("refused_replies")
+    history = run_method("subflot", capacities="1,0.5,0.25", rounds=2)
+    assert run.metric("loss") != history.metric("loss")
