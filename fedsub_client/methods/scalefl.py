@@ -26,8 +26,9 @@ class ScaleFLLearner(Learner):
         hyper: Any,
         sends: Declaration,
         predictor: type[Predictor] = Predictor,
+        whole: Model | None = None,
     ) -> None:
-        super().__init__(model, settings, hyper, sends, predictor)
+        super().__init__(model, settings, hyper, sends, predictor, whole)
         self.predictor = predictor.of(path_of(require_chain(model)), hyper)
 
     def personal(self, state: State) -> Params:

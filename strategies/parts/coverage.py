@@ -43,9 +43,10 @@ def multiplications(model: Model) -> int:
 def multiplied_share(model: Model, numbers: Mapping[str, int]) -> float:
     """Return the share of a model's multiplications that are with so many numbers of each weight.
 
-    `numbers` by the name of the weight, of one sample's forward pass.
+    `numbers` by the name of the weight, of one sample's forward pass; layers that a device lacks
+    altogether may be left out.
     """
-    made = sum(numbers[name] * places for name, places in positions_of(model).items())
+    made = sum(numbers.get(name, 0) * places for name, places in positions_of(model).items())
     return made / multiplications(model)
 
 

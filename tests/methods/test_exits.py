@@ -36,7 +36,7 @@ from strategies.parts.exits import ExitStrategy
 EXITS = ("depthfl", "scalefl")
 #: Hidden layers of which each is worth an exit.
 DEEP: dict[str, Any] = {"model": "mlp", "hidden": "16,24,32"}
-SHARES = "1,0.75,0.3"
+SHARES = "p2=0.75,p3=0.3"
 
 
 def server(name: str, weak: Mapping[str, float], **hyper: Any) -> ExitStrategy:

@@ -39,25 +39,25 @@ def measured(name: str, folder: Path, **keys: Any) -> dict[str, dict[str, float]
 
 @pytest.mark.parametrize("name", ["heterofl", "fiarse", "fedrolex"])
 def test_ones_own_size_is_tested_as_ever_and_others_beside_it(name: str, tmp_path: Path) -> None:
-    found = measured(name, tmp_path, capacities="1,0.5,0.25", sizes="1,1/2,0.25,3/8")
+    found = measured(name, tmp_path, capacities="p2=0.5,p3=0.25", sizes="1,1/2,0.25,3/8")
     for client, own in zip(("p1", "p2", "p3", "p4"), ("1", "0.5", "0.25", "1"), strict=True):
         assert found["macro_f1"][client] == found[f"macro_f1_of_{own}"][client]
         each = [found[f"loss_of_{size}"][client] for size in ("1", "0.5", "0.25", "0.375")]
         assert found["loss_union"][client] == pytest.approx(np.mean(each))
-    plain = measured(name, tmp_path / "plain", capacities="1,0.5,0.25")
+    plain = measured(name, tmp_path / "plain", capacities="p2=0.5,p3=0.25")
     assert plain["loss"] == found["loss"] and "macro_f1_union" not in plain
 
 
 def test_of_framp_the_common_model_is_the_mean_descriptors(tmp_path: Path) -> None:
     """Each of a size has the very same: the same samples would be answered alike."""
-    found = measured("framp", tmp_path, capacities="1,0.5", sizes="0.5")
+    found = measured("framp", tmp_path, capacities="p2=0.5,p4=0.5", sizes="0.5")
     assert found["loss_of_0.5"].keys() == {"p1", "p2", "p3", "p4"}
     assert found["loss_of_0.5"]["p2"] != found["loss"]["p2"], "p2 has a model of its own"
 
 
 @pytest.mark.parametrize("name", ["local", "fedsub"])
 def test_who_has_only_models_of_single_people_has_no_other_sizes(name: str, tmp_path: Path) -> None:
-    assert "macro_f1_union" not in measured(name, tmp_path, capacities="1,0.5", sizes="1,0.5")
+    assert "macro_f1_union" not in measured(name, tmp_path, capacities="p2=0.5,p4=0.5", sizes="1,0.5")
 
 
 @pytest.mark.parametrize("text", ["0", "1,2", "1/2,0.5", "1,,1/2", "a"])
@@ -92,7 +92,7 @@ def test_how_evenly_a_model_is_covered() -> None:
 def test_what_a_device_computes_is_counted_beside_what_it_really_does(
     name: str, run_method: RunMethod
 ) -> None:
-    run = run_method(name, FEDERATION, capacities="1,0.5,0.25", rounds=1)
+    run = run_method(name, FEDERATION, capacities="p2=0.5,p3=0.25", rounds=1)
     counted, real = (run.metric(f"multiplications_{what}") for what in ("counted", "real"))
     assert counted[1, "p1"] == pytest.approx(1.0, abs=1e-3)
     assert counted[1, "p3"] < counted[1, "p2"] < 0.5
@@ -129,8 +129,8 @@ def test_with_disturbed_descriptors_people_get_other_models(
 def test_subflot_brings_the_global_model_to_another_proxy(
     proxy: str, run_method: RunMethod
 ) -> None:
-    run = run_method("subflot", hyper={"proxy": proxy}, capacities="1,0.5,0.25", rounds=2)
+    run = run_method("subflot", hyper={"proxy": proxy}, capacities="p2=0.5,p3=0.25", rounds=2)
     assert [len(run.models()[f"p{i}"]["linear1.bias"]) for i in (1, 2, 3)] == [128, 64, 32]
     assert not run.metric("refused_replies")
-    history = run_method("subflot", capacities="1,0.5,0.25", rounds=2)
+    history = run_method("subflot", capacities="p2=0.5,p3=0.25", rounds=2)
     assert run.metric("loss") != history.metric("loss")

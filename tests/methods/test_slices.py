@@ -50,7 +50,7 @@ from strategies.parts.slices import SliceStrategy
 from strategies.rounds.context import Sender
 
 SLICES = ("adaptivefl", "feddse", "flado", "flexfl")
-SHARES = "1,0.5,0.25"
+SHARES = "p2=0.5,p3=0.25"
 POOL, STARTS = (0.4, 0.66), (1, 2, 3)
 SEVEN = pool_of(cnn1d(9, 128, 6), POOL, STARTS)
 
@@ -414,7 +414,7 @@ def test_weak_devices_of_their_own_train_as_in_one_process(
 
 
 def test_a_weak_device_of_adaptivefl_has_room_for_its_models_alone(run_method: RunMethod) -> None:
-    run = run_method("adaptivefl", capacities="1,0.5", rounds=1)
+    run = run_method("adaptivefl", capacities="p2=0.5,p4=0.5", rounds=1)
     kept = {n: t for n, t in run.client_state("p2").items() if n.startswith("model.")}
     whole = sum(prod(shape) for shape in run.strategy.model.parameter_shapes.values())
     assert sum(t.numel() for t in kept.values()) / whole == pytest.approx(0.177, abs=0.01)

@@ -34,7 +34,7 @@ from strategies.methods.fedsub.strategy import FedSubStrategy
 
 from ..fedsub_core.models.modules import MODULES
 
-SHARES = "1,0.5,0.25"
+SHARES = "p2=0.5,p3=0.25"
 LACKING = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)))
 BOTH = ("fedsub", "fedsub-gated")
 #: Layers linear1 [4, 2 + 1] and linear2 [3, 4 + 1]; of half of it [2, 2 + 1] and [3, 2 + 1].
