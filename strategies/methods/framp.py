@@ -179,8 +179,9 @@ def disturbed(vector: Tensor, blur: float, angle: float, stream: torch.Generator
     aside, noise = torch.randn(2, len(vector), generator=stream)
     aside = aside - vector * (aside @ vector) / length.square()
     aside = aside / aside.norm().clamp(min=1e-12) * length
-    turned: Tensor = vector * cos(angle) + aside * sin(angle)
-    return turned + noise * length * (blur / sqrt(len(vector)))
+    turned = vector * cos(angle) + aside * sin(angle)
+    blurred: Tensor = turned + noise * length * (blur / sqrt(len(vector)))
+    return blurred
 
 
 def _network(state: State) -> State:
