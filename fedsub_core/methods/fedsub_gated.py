@@ -260,8 +260,9 @@ CARD = MethodCard(
         "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "
         "export its samples.",
         *WEAK_DEVICES,
-        "All experts of a weak device are as small as it can hold. Everybody's mean of a number, "
-        "too, is one over those who hold it. The gate's weights and temperatures are one for "
-        "people of all capacities.",
+        "All experts of a weak device are as small as it can hold; `local`, with which nothing is "
+        "fused, begins as a model of that size does, the others as units of the whole. "
+        "Everybody's mean of a number, too, is one over those who hold it. The gate's weights and "
+        "temperatures are one for people of all capacities.",
     ),
 )

@@ -178,10 +178,10 @@ def disturbed(vector: Tensor, blur: float, angle: float, stream: torch.Generator
         return vector
     aside, noise = torch.randn(2, len(vector), generator=stream)
     aside = aside - vector * (aside @ vector) / length.square()
-    aside *= length / aside.norm().clamp(min=1e-12)
-    turned: Tensor = vector * cos(angle) + aside * sin(angle)
-    turned += noise * length * (blur / sqrt(len(vector)))
-    return turned
+    aside = aside / aside.norm().clamp(min=1e-12) * length
+    turned = vector * cos(angle) + aside * sin(angle)
+    blurred: Tensor = turned + noise * length * (blur / sqrt(len(vector)))
+    return blurred
 
 
 def _network(state: State) -> State:

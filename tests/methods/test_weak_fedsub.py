@@ -217,6 +217,20 @@ def test_a_weak_device_holds_trains_and_sends_its_part_alone(
     assert torch.equal(begun["linear2.weight"], whole["linear2.weight"][:, :units, :inputs])
 
 
+def test_the_expert_that_nothing_is_fused_with_begins_as_local_does(run_method: RunMethod) -> None:
+    gated, alone = (run_method(n, LACKING, capacity=SHARES, rounds=1) for n in (*BOTH[1:], "local"))
+    name = "linear2.weight"
+    for run, key in ((gated, f"local.{name}"), (alone, f"model.{name}")):
+        learner = run.grid.cohorts[-1].learner
+        start = learner.init(1, 0)[key]
+        assert torch.equal(start, learner.model.init(1, 0)[name])
+    learner = gated.grid.cohorts[-1].learner
+    assert learner.whole is not None
+    begun = learner.init(1, 0)
+    assert torch.equal(begun[f"fused.{name}"], begun[f"model.{name}"])
+    assert not torch.equal(begun[f"fused.{name}"], begun[f"local.{name}"])
+
+
 @pytest.mark.parametrize("name", BOTH)
 def test_with_all_capacities_1_nothing_changes(name: str, run_method: RunMethod) -> None:
     ours = run_method(name, LACKING, capacities="1,1", rounds=2)

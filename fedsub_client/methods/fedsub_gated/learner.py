@@ -91,6 +91,9 @@ class FedSubGatedLearner(ExpertsLearner):
     def init(self, clients: int, seed: int) -> State:
         """Return one start for all models, and a gate that was told nothing: all weights are 0."""
         state = super().init(clients, seed)
+        if self.whole is not None and LOCAL in names(self.hyper):
+            # Nothing is fused with it: it begins as wide as its own size asks for, as `local` does.
+            state |= self.put(self.model.init(clients, seed), LOCAL)
         shapes, experts = self.predictor.tensor_shapes, len(names(self.hyper))
         for name in (HELD, OPEN, MEANS, SPREAD):
             state[name] = torch.zeros(clients, *shapes[name])
