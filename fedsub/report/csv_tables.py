@@ -11,10 +11,11 @@ from dataclasses import asdict, astuple, fields
 import numpy as np
 
 from fedsub.report.comparing import Pair, gains
-from fedsub.report.frame import Frame, Trace
+from fedsub.report.frame import Frame, Grid, Trace
 from fedsub.report.maps import class_means, last_f1, people_scores, shares
 from fedsub.report.recovery import Recovery
 from fedsub_core.data.findings import SplitNote
+from fedsub_core.metrics import CAPACITY
 
 
 def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) -> dict[str, str]:
@@ -54,6 +55,8 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     if weak:
         head = ("seed", "method", "capacity", "people", "macro_f1", "accuracy", "loss")
         files["capacities.csv"] = _csv(head, weak)
+        head = ("seed", "method", "round", "person", "capacity")
+        files["people_capacities.csv"] = _csv(head, _people_capacities(frame))
     if frame.notes.splits:
         head = ("person", *(f.name for f in fields(SplitNote)))
         split = ((name, *astuple(note)) for name, note in frame.notes.splits.items())
@@ -69,6 +72,17 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     if found:
         files["recovery.csv"] = _csv([f.name for f in fields(Recovery)], map(astuple, found))
     return files
+
+
+def _people_capacities(frame: Frame) -> Iterator[tuple[object, ...]]:
+    """Yield who held which share from which round on: of one that stays, the first round."""
+    for trace in frame.traces:
+        grid, held = trace.people.get(CAPACITY, Grid.of({})), dict[str, float]()
+        for round in grid.rounds:
+            for person, share in grid.at(round).items():
+                if held.get(person) != share:
+                    held[person] = share
+                    yield trace.seed, trace.method, round, person, share
 
 
 def _methods(

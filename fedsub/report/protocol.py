@@ -34,7 +34,7 @@ _SPLITS = {
 def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
     """Return name and value of what decided the run; without run.toml, of what its database has."""
     flat: dict[str, Any] = dict(frame.traces[0].config) | (to_flat(config) if config else {})
-    return [
+    facts = [
         ("data", _data(frame, flat)),
         ("split", _split(flat) + _got(frame)),
         ("tested", _tested(frame)),
@@ -53,6 +53,9 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
          f"paired percentile bootstrap of {RESAMPLES:,} resamples, over people"),
         ("versions", _versions(frame)),
     ]  # fmt: skip
+    if any(trace.summary.by_capacity for trace in frame.traces):
+        facts.insert(1, ("devices", _capacities(flat)))
+    return facts
 
 
 def _data(frame: Frame, flat: dict[str, Any]) -> str:
@@ -103,6 +106,16 @@ def _rounds(frame: Frame) -> str:
     if len(set(each.values())) == 1:
         return str(frame.traces[0].wanted)
     return ", ".join(f"{method} {rounds}" for method, rounds in each.items())
+
+
+def _capacities(flat: Mapping[str, Any]) -> str:
+    """Return how devices got the shares of the model that they hold."""
+    anew = flat.get("capacity-mode") == "dynamic"
+    when = "anew in each round" if anew else "once, in equal parts"
+    return (
+        "hold the share of the model that they say, or the data's card; else by capacities = "
+        f"{flat.get('capacities')}, drawn from the seed {when}; everybody's: people_capacities.csv"
+    )
 
 
 def _work(flat: Mapping[str, Any]) -> str:

@@ -298,6 +298,10 @@ def test_results_say_what_people_of_each_capacity_reached(tmp_path: Path) -> Non
     assert "capacity" in (folder / "report.html").read_text()
     lines = (folder / "tables" / "capacities.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 3
+    held = (folder / "tables" / "people_capacities.csv").read_text().splitlines()
+    shares = {"p1": 1.0, "p2": 0.5, "p3": 0.25, "p4": 1.0}
+    assert held[1:5] == [f"0,heterofl,1,{who},{share}" for who, share in shares.items()]
+    assert "drawn from the seed once" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("text", ["1/0", "2/1", "0/4", "1/", "a/4", "1/-4"])

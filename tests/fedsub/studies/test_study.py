@@ -266,6 +266,9 @@ def test_equal_compute_gives_costly_methods_fewer_rounds(place: Path) -> None:
         config = task_of(study, entry, study.cells[0], 0, study.candidates(entry)[0]).config
         rounds[entry.label] = config.rounds
     assert rounds == {"local": 40, "fedavg": 40, "ditto 0.5": 20, "ditto": 20}
+    counted = replace(study, run={**study.run, "steps": 5})
+    with pytest.raises(ConfigError, match=r"budget = compute: got steps = 5, expected 0"):
+        task_of(counted, study.entries[0], study.cells[0], 0, {})
     file.write_text(file.read_text() + "epochs = [1, 5]\n")
     with pytest.raises(ConfigError, match=r"tune: epochs: got .* equal in compute"):
         read_study(file)

@@ -64,6 +64,8 @@ def test_messages_carry_the_records_in_the_table() -> None:
     }
 
 
+#: What not every device has to say.
+OPTIONAL = ("feature_sum", "split", "capacities")
 SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
 #: Who sends keys of kinds of samples, and such samples.
 OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
@@ -74,7 +76,7 @@ OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
 
 def introduction(simulated: bool, kind: str = "") -> handshake.Introduction:
     shape, x = OF_KINDS.get(kind, ((2,), np.ones((3, 2), np.float32)))
-    facts, nodes = handshake.Facts(3, Capacity(0.5)), 4 if simulated else 0
+    facts, nodes = handshake.Facts(3, Capacity(0.5, (1.0, 0.5))), 4 if simulated else 0
     features = moments(np.ones((3, 2), np.float32))
     return handshake.Introduction(
         "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT
@@ -84,7 +86,8 @@ def introduction(simulated: bool, kind: str = "") -> handshake.Introduction:
 def test_the_handshake_has_the_keys_in_the_table() -> None:
     stated = keys("handshake")
     sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
-    others = {"device that encodes", "device that says it", "simulated node", *OF_KINDS}
+    others = {"device that encodes", "device that says it", "device that draws"}
+    others |= {"simulated node", *OF_KINDS}
     assert set(sides.values()) == {"both", "device", *others}
     plain = {key: stated[key] for key, side in sides.items() if side not in OF_KINDS}
     person = [key for key in plain if sides[key] != "simulated node"]
@@ -106,7 +109,7 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
     for row in stated:
         (key,) = code(row[0])
         less = ConfigRecord({k: v for k, v in record.items() if k != key})
-        if row[2] in ("simulated node", *OF_KINDS) or key in ("feature_sum", "split"):
+        if row[2] in ("simulated node", *OF_KINDS) or key in OPTIONAL:
             handshake.read_introduction(less)
         elif key != "schema":  # compared, not read
             with pytest.raises(MessageRefused, match=f"{key}|client id"):
