@@ -27,6 +27,21 @@ def numbers(model: Architecture) -> int:
     return sum(prod(shape) for shape in model.parameter_shapes.values())
 
 
+def sizes_at(model: Chain, counts: Counts) -> list[tuple[int, int]]:
+    """Return units and weights of a unit of each layer, in a chain with so many of each group."""
+    found, share, of = [], 1, 1
+    for layer in model.affine:
+        units = counts.get(layer.name, layer.units)
+        found.append((units, layer.fan_in * share // of))
+        share, of = units, layer.units
+    return found
+
+
+def numbers_at(model: Chain, counts: Counts) -> int:
+    """Return how many numbers a chain has with so many units of each group."""
+    return sum(units * (fan_in + 1) for units, fan_in in sizes_at(model, counts))
+
+
 def with_counts(model: Chain, counts: Counts) -> Chain:
     """Return the chain with the first units alone, so many of each group."""
     return model.narrow({name: np.arange(count) for name, count in counts.items()})[0]
@@ -73,7 +88,7 @@ def pool_of(model: Chain, widths: Sequence[float], starts: Sequence[int]) -> tup
             }
             known = [level.counts for level in found + some]
             if counts != whole and counts not in known:
-                some.append(Level(kind, counts, numbers(with_counts(model, counts)) / full))
+                some.append(Level(kind, counts, numbers_at(model, counts) / full))
         found += sorted(some, key=lambda level: level.share)
     return (*found, Level(len(widths), whole, 1.0))
 
@@ -135,7 +150,7 @@ def widths_for(model: Chain, apoz: Sequence[float], share: float) -> dict[str, i
     least, most = 1, 10**6  # sizes fall as k grows
     while least < most:
         k = (least + most) // 2
-        if numbers(with_counts(model, counts(k))) <= share * full + 1e-6:
+        if numbers_at(model, counts(k)) <= share * full + 1e-6:
             most = k
         else:
             least = k + 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -10,13 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import require_chain
-from fedsub_core.models.pools import units_at, with_counts
+from fedsub_core.models.chain import Chain, require_chain
+from fedsub_core.models.pools import Counts, sizes_at, units_at
 from fedsub_core.models.units import UnitGroup, Units
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.parts.coverage import multiplications
+from strategies.parts.coverage import multiplications, positions_of
 from strategies.parts.slices import SliceStrategy
 from strategies.rounds.server_half import State
 
@@ -53,11 +55,8 @@ class FladoStrategy(SliceStrategy):
     def _costs(self) -> dict[str, float]:
         """Return by how many multiplications each group's unit adds to a pass, all others there."""
         chain = require_chain(self.model)
-        every = multiplications(chain)
-        return {
-            name: every - multiplications(with_counts(chain, {name: size - 1})) if size > 1 else 1.0
-            for name, size in self.sizes.items()
-        }
+        every, without = multiplications(chain), partial(multiplications_at, chain)
+        return {name: float(every - without({name: size - 1})) for name, size in self.sizes.items()}
 
     def _trimmed(
         self,
@@ -83,11 +82,14 @@ class FladoStrategy(SliceStrategy):
                 kept[name].append(unit)
             return {name: np.sort(np.array(own, np.int64)) for name, own in kept.items()}
 
+        def counts(count: int) -> dict[str, int]:
+            more = Counter(name for _, name, _ in spare[:count])
+            return {name: 1 + more[name] for name in first}
+
         least, most = 0, len(spare)  # what is kept costs more and more
         while least < most:
             count = (least + most + 1) // 2
-            small = with_counts(chain, {n: len(own) for n, own in units(count).items()})
-            if multiplications(small) <= budget:
+            if multiplications_at(chain, counts(count)) <= budget:
                 least = count
             else:
                 most = count - 1
@@ -117,6 +119,12 @@ class FladoStrategy(SliceStrategy):
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's scores."""
         return {n: t for n, t in state.items() if not n.startswith(f"{_SCORE}{client}/")}
+
+
+def multiplications_at(model: Chain, counts: Counts) -> int:
+    """Return by how many multiplications a chain answers that has so many units of each group."""
+    each = zip(sizes_at(model, counts), positions_of(model).values(), strict=True)
+    return sum(units * fan_in * places for (units, fan_in), places in each)
 
 
 def of_units(group: UnitGroup, tensors: Mapping[str, Tensor]) -> Tensor:

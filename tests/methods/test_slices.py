@@ -32,6 +32,7 @@ from fedsub_core.models.model import Model
 from fedsub_core.models.pools import (
     largest_fitting,
     numbers,
+    numbers_at,
     pool_of,
     room_for,
     sparse_widths,
@@ -44,7 +45,7 @@ from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import Forward
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.adaptivefl import draw, learnt, rewards
-from strategies.methods.flado import keep, of_units
+from strategies.methods.flado import keep, multiplications_at, of_units
 from strategies.parts.coverage import multiplications
 from strategies.parts.slices import SliceStrategy
 from strategies.rounds.context import Sender
@@ -200,6 +201,15 @@ def test_flexfls_models_keep_to_their_budget_at_small_shares_too(share: float) -
     inside = [widths_for(model, (0.3, 0.5, 0.7), one) for one in shares]
     assert all(a[n] <= b[n] for a, b in pairwise(inside) for n in a)
     assert inside[-1] == {"conv1": 32, "conv2": 64, "linear1": 128}
+
+
+@pytest.mark.parametrize("model", [mlp(3, 6), cnn1d(9, 128, 6)], ids=["mlp", "cnn1d"])
+def test_numbers_are_counted_without_the_model(model: Chain) -> None:
+    for share in (1.0, 0.7, 0.3):
+        counts = {g.name: int(g.size * share) for g in model.unit_groups}
+        small = with_counts(model, counts)
+        assert numbers_at(model, counts) == numbers(small)
+        assert multiplications_at(model, counts) == multiplications(small)
 
 
 def test_flexfl_sends_the_largest_of_the_pool_or_less() -> None:
