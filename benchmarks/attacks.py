@@ -1,7 +1,7 @@
 """What hostile devices cost the others: points of macro F1 lost, by method, attack and defence.
 
     python benchmarks/attacks.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 30]
-        [--malicious 1] [--methods fedavg ditto ...] [--attacks ...] [--seeds 0 1 2]
+        [--skip 0] [--malicious 1] [--methods fedavg ditto ...] [--attacks ...] [--seeds 0 1 2]
         [--defences clip clip,median clip,multi-krum] [--lr 0.05] [--out attacks.csv]
     python benchmarks/attacks.py --table benchmarks/attacks.csv [more.csv ...]
 
@@ -186,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=f"{REAL}/wisdm")
     parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--skip", type=int, default=0, help="people before the first one")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--malicious", type=int, default=1)
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
@@ -206,7 +207,7 @@ def main() -> None:
         return
     logging.getLogger("fedsub").setLevel(logging.ERROR)  # each refused upload is a line
     people = load_federation(given.data)
-    names = list(people.clients)[: given.clients]
+    names = list(people.clients)[given.skip :][: given.clients]
     people = Federation(people.card, {name: people.clients[name] for name in names})
     print(
         f"{given.data}: {len(names)} people, {given.malicious} malicious, {given.rounds} rounds, "

@@ -19,7 +19,7 @@ from fedsub_core.wire.bundles import Bundle, Floats, Part
 MANY, EVIL = 2**48 - 1, "p1"
 SIX = people(((0, 1, 2),) * 6, samples=15)
 #: What is no model: sums and places that are checked by themselves.
-OTHERS = ("prototypes", "score", "counts", "gate", "gate.curves", "gains", "shifts")
+OTHERS = ("prototypes", "score", "counts", "gate", "gate.curves", "gains", "shifts", "descriptor")
 
 
 def reversed_by(factor: float) -> Callable[[Bundle, Bundle], Bundle]:

@@ -14,7 +14,7 @@ from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.elements import ElementStrategy
-from strategies.parts.hypernetwork import filtered, generated, network, stepped
+from strategies.parts.hypernetwork import generated, learnt, network
 from strategies.parts.prototype_means import (
     check_prototypes,
     known_prototypes,
@@ -82,9 +82,9 @@ class FRAMPStrategy(ElementStrategy):
         if not uploads:
             return state, []
         phi, vectors = _network(state), self.vectors(state, list(uploads))
-        moves, kept = filtered(*self._moves(state, uploads), self.settings.robust)
-        phi = stepped(phi, vectors[kept], moves, self.hyper.beta)
-        state = state | {f"{_NETWORK}{name}": tensor for name, tensor in phi.items()}
+        moves, held = self._moves(state, uploads)
+        after = learnt(phi, vectors, moves, held, self.hyper.beta, self.settings.robust)
+        state = state | {f"{_NETWORK}{name}": tensor for name, tensor in after.items()}
         state |= self.mean(uploads, self._statistics(state))
         state |= mean_prototypes(state, uploads, self.settings.robust)
         state, rows = self._described(state, uploads, turn.round)

@@ -22,8 +22,10 @@ from fedsub_core.wire.bundles import Bundle
 Rule = Literal["holders", "residual"]
 #: Most that an upload may add to a mean, its weight times the length of its update, over what the
 #: median upload of the round adds. Weight and length have one bound together: a device says itself
-#: how many samples it has.
+#: how many samples it has. Of few uploads it is less: see :func:`most_added`.
 MOST_ADDED = 3.0
+#: Of fewer nobody can say which is the odd one, and the shortest alone would be the bound.
+FEWEST = 3
 
 
 def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
@@ -42,13 +44,26 @@ def shares(examples: Sequence[float], most: float) -> list[float]:
     return [count / sum(counts) for count in counts]
 
 
-def scales(added: Sequence[float]) -> list[float]:
+def most_added(uploads: int) -> float:
+    """Return how many medians one of so many `uploads` may add to a mean.
+
+    A third of how many others there are, from 1 to :data:`MOST_ADDED`: where the others add the
+    median, nobody adds more than a third of what they do together (of three people half). Three
+    medians are more than the other two of three add.
+    """
+    return MOST_ADDED if uploads < FEWEST else max(1.0, min(MOST_ADDED, (uploads - 1) / 3))
+
+
+def scales(added: Sequence[float], most: float = 0.0) -> list[float]:
     """Return what shortens each update to the longest that ``clip`` allows; 1 where it is shorter.
 
-    `added` is each one's weight times its length.
+    Parameters
+    ----------
+    added : each one's weight times its length.
+    most : how many medians are allowed; 0: as many as of so many uploads (:func:`most_added`).
     """
-    most = MOST_ADDED * statistics.median_low(added)
-    return [min(1.0, most / one) if one > 0 else 1.0 for one in added]
+    longest = (most or most_added(len(added))) * statistics.median_low(added)
+    return [min(1.0, longest / one) if one > 0 else 1.0 for one in added]
 
 
 def weighted_mean(
@@ -105,6 +120,7 @@ def robust_mean(
     settings: RobustSettings,
     longest: float = inf,
     rule: Rule = "holders",
+    most: float = 0.0,
 ) -> dict[str, Tensor]:
     """Return the mean of tensors over uploads, filtered.
 
@@ -116,11 +132,12 @@ def robust_mean(
         what is usual is known from others.
     rule : see :func:`weighted_mean`. In a trimmed mean and a median a number counts as it was for
         who does not hold it.
+    most : see :func:`scales`.
 
     Notes
     -----
     ``clip``: an update that adds more to the mean, its weight times its length, than
-    :data:`MOST_ADDED` times what the round's median adds is shortened to that (norm clipping as in
+    :func:`most_added` times what the round's median adds is shortened to that (norm clipping as in
     Sun et al., Can You Really Backdoor Federated Learning?, 2019, with a bound that follows the
     round, on weight and length together; of who holds few numbers the length counts as if it were
     as great in all). ``multi-krum``: of n uploads, f of them malicious,
@@ -135,7 +152,8 @@ def robust_mean(
     shortened = [1.0] * len(uploads)
     if settings.clip:
         lengths = moved(uploads, start)
-        bounds = scales([share * length for share, length in zip(counted, lengths, strict=True)])
+        added = [share * length for share, length in zip(counted, lengths, strict=True)]
+        bounds = scales(added, most)
         by_others = (longest / length if length > longest else 1.0 for length in lengths)
         shortened = [min(both) for both in zip(bounds, by_others, strict=True)]
     if not settings.multi_krum and settings.mean == "mean" and min(shortened) == 1.0:

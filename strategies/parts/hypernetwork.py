@@ -6,7 +6,9 @@ Personalized Federated Learning using Hypernetworks, ICML 2021).
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -24,6 +26,8 @@ HIDDEN_SQUARED = 24.0
 #: How far a person's first model is from the plain start, in standard deviations of it. Farther
 #: apart, people of few numbers learn less from others.
 APART = 0.1
+#: By how much more than needed too long a step is shortened: it is no straight line.
+SHORTER = 0.95
 _WEIGHT, _BIAS = "weight.", "bias."
 
 
@@ -76,12 +80,63 @@ def stepped(
     with torch.enable_grad():
         leaves = {name: tensor.detach().requires_grad_() for name, tensor in phi.items()}
         made = generate(leaves, vectors)
-        along = (torch.cat([tensor.flatten(1) for tensor in made.values()], 1) * moves).sum()
+        along = (_in_a_row(made) * moves).sum()
         found = torch.autograd.grad(along / len(vectors), list(leaves.values()))
     return {n: t + rate * g for (n, t), g in zip(phi.items(), found, strict=True)}
 
 
-def filtered(moves: Tensor, held: Tensor, robust: RobustSettings) -> tuple[Tensor, Tensor]:
+def added(phi: Mapping[str, Tensor], vectors: Tensor, moves: Tensor) -> Tensor:
+    """Return the length of what each client's move adds to a network, ``J_n^T move_n``, [n].
+
+    Two moves of one length may add very different amounts: what is made of a long vector, or of one
+    that others pushed far, has a great Jacobian.
+    """
+    before = vectors @ phi["hidden.weight"].T + phi["hidden.bias"]
+    weights = torch.cat([t.flatten(0, -2) for n, t in phi.items() if n.startswith(_WEIGHT)])
+    back = (moves @ weights) * (before > 0)
+    last = moves.square().sum(1) * (1 + before.relu().square().sum(1))
+    return (last + back.square().sum(1) * (1 + vectors.square().sum(1))).sqrt()
+
+
+def no_farther(phi: Mapping[str, Tensor], after: Tensors, vectors: Tensor, most: float) -> Tensors:
+    """Return `after`, or a network on the way to it that moves the median model by at most `most`.
+
+    A step's length follows the Jacobian's square, which steps make larger: without a bound a few
+    large moves make models that run away from everybody, faster in every round. It is the median's,
+    as one device with an unusual vector would else shorten everybody's steps. A step to where no
+    numbers are is not made.
+    """
+    begun = _in_a_row(generated(phi, vectors))
+    while True:
+        ways = (_in_a_row(generated(after, vectors)) - begun).norm(dim=1)
+        if (far := statistics.median_low(ways.tolist())) <= most:
+            return after
+        if not isfinite(far):
+            return dict(phi)
+        share = SHORTER * most / far
+        after = {name: t + share * (after[name] - t) for name, t in phi.items()}
+
+
+def learnt(
+    phi: Tensors, vectors: Tensor, moves: Tensor, held: Tensor, rate: float, robust: RobustSettings
+) -> Tensors:
+    """Return a network after a round: :func:`stepped`, by what :func:`filtered` leaves of moves.
+
+    With ``clip`` the median model that is made goes no farther in a round than the median client
+    moved its own: what each moved by is bounded, but not yet what all lead to.
+    """
+    lengths = added(phi, vectors, moves)
+    moves, kept = filtered(moves, held, lengths, robust)
+    after = stepped(phi, vectors[kept], moves, rate)
+    if not robust.clip:
+        return after
+    ways = moves.norm(dim=1) / _share(held[kept])
+    return no_farther(phi, after, vectors[kept], statistics.median_low(ways.tolist()))
+
+
+def filtered(
+    moves: Tensor, held: Tensor, lengths: Tensor, robust: RobustSettings
+) -> tuple[Tensor, Tensor]:
     """Return moves [n, d] that a few cannot decide, and which clients they are of.
 
     ``clip`` and ``multi-krum`` as in :func:`~strategies.parts.averaging.robust_mean`. Here is no
@@ -91,11 +146,11 @@ def filtered(moves: Tensor, held: Tensor, robust: RobustSettings) -> tuple[Tenso
     Parameters
     ----------
     held : bool [n, d], the numbers that each client has; its move is 0 in others.
+    lengths : of what each move adds, [n], by which ``clip`` compares: see :func:`added`.
     """
     kept, f = torch.arange(len(moves)), malicious(robust, len(moves))
     if robust.clip:
-        share = held.float().mean(1).clamp(min=1e-12).sqrt()
-        moves = moves * torch.tensor(scales((moves.norm(dim=1) / share).tolist())).unsqueeze(1)
+        moves = moves * torch.tensor(scales((lengths / _share(held)).tolist())).unsqueeze(1)
     if robust.multi_krum:
         kept = krum(torch.cdist(moves, moves), f)
         moves, held = moves[kept], held[kept]
@@ -106,3 +161,12 @@ def filtered(moves: Tensor, held: Tensor, robust: RobustSettings) -> tuple[Tenso
         top = out if robust.mean == "median" else last - out
         moves = torch.minimum(torch.maximum(moves, values[out]), values[top]) * held
     return moves, kept
+
+
+def _share(held: Tensor) -> Tensor:
+    """Return of a move's length which share a client's numbers `held` [n, d] make, [n]."""
+    return held.float().mean(1).clamp(min=1e-12).sqrt()
+
+
+def _in_a_row(made: Mapping[str, Tensor]) -> Tensor:
+    return torch.cat([tensor.flatten(1) for tensor in made.values()], 1)

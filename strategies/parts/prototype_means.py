@@ -11,7 +11,7 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.prototypes import COUNTS, PROTOTYPES
 from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.parts.averaging import robust_mean
+from strategies.parts.averaging import MOST_ADDED, robust_mean
 from strategies.rounds.server_half import State
 
 HELD = "held"
@@ -39,7 +39,8 @@ def mean_prototypes(state: State, uploads: Mapping[str, Bundle], robust: RobustS
     with weights that sum to 1.
 
     A prototype is a place, not a way from the last mean: ``clip`` bounds its own length. Around the
-    last mean it would keep out whoever comes late, or is of a minority.
+    last mean it would keep out whoever comes late, or is of a minority. However few send one, it
+    may be three times as long as the median: shorter ones are other places.
     """
     prototypes, held = state[PROTOTYPES].clone(), state[HELD].clone()
     origin = {PROTOTYPES: torch.zeros(prototypes.shape[1])}
@@ -51,7 +52,7 @@ def mean_prototypes(state: State, uploads: Mapping[str, Bundle], robust: RobustS
                 n = int(upload.floats(COUNTS)[y]) if COUNTS in upload.tensors else 1
                 sent[client] = Bundle(n, tensors={PROTOTYPES: Floats(row)})
         if sent:
-            prototypes[y] = robust_mean(sent, origin, robust)[PROTOTYPES]
+            prototypes[y] = robust_mean(sent, origin, robust, most=MOST_ADDED)[PROTOTYPES]
             held[y] = True
     return {PROTOTYPES: prototypes, HELD: held}
 

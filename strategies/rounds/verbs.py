@@ -104,6 +104,11 @@ class Verbs(ServerHalf, Strategy):
         self.transport.forget_silent()
         self._answered = dict.fromkeys(self.transport.asked, False) | dict.fromkeys(uploads, True)
         self._slow = self.transport.delivery.pace.slow
+        # Who was sent what no device takes has no say: the state is to blame, as when most uploads
+        # that came of it cannot be used.
+        silent = [client for client in self.transport.asked if client not in uploads]
+        largest = self.settings.wire.largest
+        refused |= {client for client in silent if not self.delivered[client].within(largest)}
         if self._undoing.broken(refused, self.transport.asked) and self._undo(server_round):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             self._answered = {}

@@ -26,7 +26,15 @@ from fedsub_core.training.batches import Batch
 from fedsub_core.training.gradients import batch_gradient
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.framp import FRAMPStrategy
-from strategies.parts.hypernetwork import filtered, generated, network, stepped
+from strategies.parts.hypernetwork import (
+    added,
+    filtered,
+    generated,
+    learnt,
+    network,
+    no_farther,
+    stepped,
+)
 from strategies.parts.prototype_means import mean_prototypes
 from strategies.rounds.context import Sender
 
@@ -234,16 +242,61 @@ def test_a_descriptor_that_nobody_asked_for_is_refused(run_method: RunMethod) ->
 def test_a_few_cannot_decide_the_networks_step() -> None:
     honest = torch.tensor([[1.0, 2.0], [1.1, 2.1], [0.9, 1.9], [1.0, 2.2]])
     moves = torch.cat([honest, torch.tensor([[-500.0, 900.0]])])
-    held = torch.ones_like(moves, dtype=torch.bool)
-    plain, kept = filtered(moves, held, RobustSettings(clip=False))
+    held, lengths = torch.ones_like(moves, dtype=torch.bool), moves.norm(dim=1)
+    plain, kept = filtered(moves, held, lengths, RobustSettings(clip=False))
     assert torch.equal(plain, moves) and kept.tolist() == [0, 1, 2, 3, 4]
-    clipped, _ = filtered(moves, held, RobustSettings())
+    clipped, _ = filtered(moves, held, lengths, RobustSettings())
     assert float(clipped[4].norm()) < 7.5 and torch.equal(clipped[:4], honest)
-    _, kept = filtered(moves, held, RobustSettings(clip=False, multi_krum=True))
+    _, kept = filtered(moves, held, lengths, RobustSettings(clip=False, multi_krum=True))
     assert kept.tolist() == [0, 1, 2, 3]
-    trimmed, _ = filtered(moves, held, RobustSettings(clip=False, mean="trimmed-mean"))
+    trimmed, _ = filtered(moves, held, lengths, RobustSettings(clip=False, mean="trimmed-mean"))
     assert trimmed[4].tolist() == pytest.approx([0.9, 2.2])
     held[0, 0] = False
-    middle, _ = filtered(moves * held, held, RobustSettings(clip=False, mean="median"))
+    middle, _ = filtered(moves * held, held, lengths, RobustSettings(clip=False, mean="median"))
     assert middle[0].tolist() == pytest.approx([0.0, 2.1])
     assert middle[1:].tolist() == [pytest.approx([0.9, 2.1])] * 4
+
+
+def test_what_a_move_adds_is_the_length_of_its_transposed_jacobian() -> None:
+    stream = torch.Generator().manual_seed(2)
+    phi = network({"w": torch.randn(2, 3), "b": torch.randn(2)}, 4, 5, stream)
+    v, moves = torch.randn(3, 4), torch.randn(3, 8)
+    found = added(phi, v, moves)
+    for i in range(3):
+        after = stepped(phi, v[i : i + 1], moves[i : i + 1], 1.0)
+        way = torch.cat([(after[name] - tensor).flatten() for name, tensor in phi.items()])
+        assert float(found[i]) == pytest.approx(float(way.norm()), rel=1e-4)
+
+
+@pytest.mark.parametrize("most", [0.0, 0.1, 1.0])
+def test_no_step_moves_the_median_model_farther_than_it_may(most: float) -> None:
+    stream = torch.Generator().manual_seed(3)
+    phi = network({"w": torch.randn(6, 3, generator=stream)}, 4, 5, stream)
+    v, moves = torch.randn(5, 4, generator=stream), torch.randn(5, 18, generator=stream)
+    after = stepped(phi, v, moves, 5.0)
+    held = no_farther(phi, after, v, most)
+    far = (generated(held, v)["w"] - generated(phi, v)["w"]).flatten(1).norm(dim=1).median()
+    assert 0.8 * most <= far <= most
+    assert no_farther(phi, after, v, 1e6) is after, "a short step is as it was"
+    lost = {name: tensor * float("inf") for name, tensor in after.items()}
+    assert_equal(no_farther(phi, lost, v, most), phi)
+
+
+@pytest.mark.parametrize("attack", ["away", "one way"])
+def test_who_has_an_unusual_descriptor_makes_no_model_run_away(attack: str) -> None:
+    """Others move by 3 to where they want to be; unbounded, models left all bounds in 20 rounds."""
+    stream = torch.Generator().manual_seed(4)
+    start = {"w": torch.randn(20, 10, generator=stream)}
+    v = torch.randn(10, 16, generator=stream)
+    v[0] *= 3
+    wanted = start["w"].flatten() + torch.randn(10, 200, generator=stream)
+    fixed = 100 * torch.randn(200, generator=stream)
+    phi, held = network(start, 16, 30, stream), torch.ones(10, 200, dtype=torch.bool)
+    left = [float(torch.inf)]
+    for _ in range(60):
+        away = wanted - generated(phi, v)["w"].flatten(1)
+        left.append(float(away[1:].norm(dim=1).max()))
+        moves = away * (3 / away.norm(dim=1, keepdim=True)).clamp(max=0.5)
+        moves[0] = fixed if attack == "one way" else -30 * moves[0]
+        phi = learnt(phi, v, moves, held, 0.12, RobustSettings())
+    assert max(left[1:]) < 1.5 * left[1] and left[-1] < 0.8 * left[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -17,7 +17,10 @@ from fedsub.testing.runs import RunMethod
 from fedsub_core.data.federation import Federation
 from fedsub_core.methods.fedsub import PROTOTYPES
 from fedsub_core.methods.table import METHODS
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedavg import FedAvgStrategy
+from strategies.rounds.server_half import State
 
 from .test_groups import two_types
 
@@ -87,6 +90,30 @@ def test_where_nothing_bounds_it_the_round_is_undone(run_method: RunMethod) -> N
     left = {client for (_, client) in run.metric("left_out")}
     assert left == {EVIL} and len(run.metric("undone")) == 1
     assert others_f1(run) > others_f1(run_method("fedavg", SIX, **UNBOUND)) - 0.1
+
+
+def test_a_round_after_which_devices_take_no_model_is_undone(
+    run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a method makes of uploads within all bounds may be beyond them."""
+    plain = FedAvgStrategy.aggregate
+
+    def astray(
+        self: FedAvgStrategy, state: State, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> Any:
+        mean, rows = plain(self, state, uploads, turn)
+        far = 1e9 if EVIL in uploads else 1.0
+        return {name: tensor * far for name, tensor in mean.items()}, rows
+
+    monkeypatch.setattr(FedAvgStrategy, "aggregate", astray)
+    keys: dict[str, Any] = {"rounds": 4, "robust": "none"}
+    run = run_method("fedavg", SIX, prepare=infect(reversed_by(1e3)), **keys)
+    assert run.strategy.memory.left_out == {EVIL}
+    assert run.metric("undone") == {(2, ""): 1}
+    refused = {(r, c) for (r, c), n in run.metric("refused_replies").items() if n}
+    assert {c for r, c in refused if r == 2} == set(SIX.clients), "no device takes the model"
+    assert max(r for r, _ in refused) == 2
+    assert others_f1(run) > 0.2
 
 
 def test_who_was_left_out_stays_so_when_the_run_goes_on(run_method: RunMethod) -> None:

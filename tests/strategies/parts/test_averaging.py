@@ -13,7 +13,7 @@ from fedsub_core.config.settings import RobustSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.averaging import Rule, robust_mean, weighted_mean, weights
+from strategies.parts.averaging import Rule, most_added, robust_mean, weighted_mean, weights
 
 
 def upload(examples: int, **tensors: list[float]) -> Bundle:
@@ -80,11 +80,35 @@ def mean_of(uploads: dict[str, Bundle], filters: str, share: float = 0.2) -> flo
 
 
 def test_an_update_that_is_too_long_is_shortened_to_three_medians() -> None:
-    """Lengths 1, 1, 1, 100: the last becomes 3, the mean (1 + 1 + 1 + 3) / 4."""
-    assert mean_of(moved(1, 1, 1, 100), "clip") == 1.5
-    assert mean_of(moved(1, 1, 1, -100), "clip") == 0.0
-    assert mean_of(moved(1, 1, 1, 100), "none") == 25.75
-    assert mean_of(moved(1, 2, 3, 2), "clip") == 2.0
+    """Nine of length 1 and one of 100: the last becomes 3, the mean (9 + 3) / 10."""
+    ones = [1.0] * 9
+    assert mean_of(moved(*ones, 100), "clip") == pytest.approx(1.2)
+    assert mean_of(moved(*ones, -100), "clip") == pytest.approx(0.6)
+    assert mean_of(moved(*ones, 100), "none") == pytest.approx(10.9)
+    assert mean_of(moved(1, 2, 3, 2, 2, 2), "clip") == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("people", "most"), [(2, 3), (3, 1), (4, 1), (5, 4 / 3), (7, 2), (10, 3), (40, 3)]
+)
+def test_of_few_nobody_adds_more_than_a_third_of_what_the_others_do(
+    people: int, most: float
+) -> None:
+    """Three medians would be three fifths of three people's mean."""
+    ones = [1.0] * (people - 1)
+    assert most_added(people) == pytest.approx(most)
+    for far in (100.0, -100.0):
+        expected = (people - 1 + np.sign(far) * most) / people
+        assert mean_of(moved(*ones, far), "clip") == pytest.approx(expected)
+    if people > 3:
+        assert most <= (people - 1) / 3
+
+
+def test_who_has_more_samples_of_few_still_counts_in_full() -> None:
+    """Of three, who adds twice the median goes half the way, but nobody's weight is changed."""
+    uploads = moved(1, 1) | {"big": upload(2, body=[1.0])}
+    assert mean_of(uploads, "clip") == pytest.approx((1 + 1 + 1) / 4)
+    assert mean_of(moved(1, 1) | {"big": upload(2, body=[0.5])}, "clip") == pytest.approx(3 / 4)
 
 
 def test_two_that_are_longer_than_others_know_are_shortened_both() -> None:
@@ -97,14 +121,15 @@ def test_two_that_are_longer_than_others_know_are_shortened_both() -> None:
 
 
 def test_weight_and_length_have_one_bound_together() -> None:
-    """Of 1, 1, 1 and an update of `far` with n samples: weight times length is 3 at most."""
+    """Of nine 1 and an update of `far` with n samples: weight times length is 3 at most."""
+    ones = [1.0] * 9
     for n, far, adds in ((1, 2, 2), (1, 20, 3), (2, 1, 2), (2, 20, 3), (50, 1, 3), (50, 100, 3)):
-        uploads = moved(1, 1, 1) | {"far": upload(n, body=[float(far)])}
-        assert mean_of(uploads, "clip") == pytest.approx((3 + adds) / (3 + min(n, 3))), (n, far)
+        uploads = moved(*ones) | {"far": upload(n, body=[float(far)])}
+        assert mean_of(uploads, "clip") == pytest.approx((9 + adds) / (9 + min(n, 3))), (n, far)
     # Who has fewer may go as much farther: it adds as much.
-    uploads = {f"c{i}": upload(10, body=[1.0]) for i in range(3)}
+    uploads = {f"c{i}": upload(10, body=[1.0]) for i in range(9)}
     uploads["far"] = upload(1, body=[100.0])
-    assert mean_of(uploads, "clip") == pytest.approx((30 + 30) / 31)
+    assert mean_of(uploads, "clip") == pytest.approx((90 + 30) / 91)
 
 
 @pytest.mark.parametrize("examples", [1, 10, 2**48 - 1])
@@ -135,8 +160,8 @@ def test_a_method_that_sends_nothing_has_nothing_to_filter(filters: str) -> None
 
 def test_lengths_are_those_of_the_way_from_the_start() -> None:
     start = {"body": torch.tensor([10.0])}
-    found = robust_mean(moved(11, 11, 11, 20), start, RobustSettings.parse("clip", 0.2))
-    assert found["body"].item() == 11.5
+    found = robust_mean(moved(*[11.0] * 9, 20), start, RobustSettings.parse("clip", 0.2))
+    assert found["body"].item() == pytest.approx(11.2)
 
 
 def test_what_is_not_clipped_is_mcmahans_mean_to_the_bit() -> None:
@@ -257,9 +282,10 @@ def test_one_placement_for_all_is_the_mean_of_the_values_bit_for_bit(seed: int) 
 def test_the_others_are_clipped_and_the_holders_mean_stays_theirs() -> None:
     """Ways of anna's length -4 in all, ben's -6 in two: as if in all; dora's 96 is shortened."""
     uploads = two_sizes((1, 1))
-    uploads |= {"cleo": uploads["anna"], "dora": two_sizes(large=103.0)["anna"]}
+    uploads |= {f"cleo{i}": uploads["anna"] for i in range(7)}
+    uploads["dora"] = two_sizes(large=103.0)["anna"]
     uploads["dora"] = replace(uploads["dora"], examples=1)
     found = robust_mean(uploads, OLD, RobustSettings.parse("clip", 0.2))["weight"]
-    # The lower median of ways 4, 4, 6 and 96 is 4: dora may go 12.
-    torch.testing.assert_close(found[~SHARED], torch.full((6,), 7 + (-4 - 4 + 12) / 3))
-    torch.testing.assert_close(found[SHARED], torch.full((2,), 7 + (-4 - 4 - 6 + 12) / 4))
+    # The lower median of eight ways of 4, one of 6 and one of 96 is 4: dora may go 12.
+    torch.testing.assert_close(found[~SHARED], torch.full((6,), 7 + (-8 * 4 + 12) / 9))
+    torch.testing.assert_close(found[SHARED], torch.full((2,), 7 + (-8 * 4 - 6 + 12) / 10))

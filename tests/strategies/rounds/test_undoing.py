@@ -48,12 +48,14 @@ def test_parts_are_projections_on_the_weighted_mean() -> None:
     """Of (1, 0), (1, 0) and (0, 2) it is (2, 2) / 3: parts 2 / 9, 2 / 9 and 4 / 9 of 8 / 9."""
     moves = {"a": [1, 0], "b": [1, 0], "c": [0, 2]}
     arrays = {client: np.array(move, np.float32) for client, move in moves.items()}
-    even, clip = dict.fromkeys(moves, 5.0), RobustSettings.parse("clip", 0.2)
-    assert parts_of_move(arrays, even, clip) == pytest.approx({"a": 2 / 9, "b": 2 / 9, "c": 4 / 9})
-    # As in a mean the weight is three times the median's at most, and so is what it adds: (0, 3).
+    even = dict.fromkeys(moves, 5.0)
+    clip, none = (RobustSettings.parse(one, 0.2) for one in ("clip", "none"))
+    assert parts_of_move(arrays, even, none) == pytest.approx({"a": 2 / 9, "b": 2 / 9, "c": 4 / 9})
+    # As in a mean the weight is three times the median's at most, and of three people nobody adds
+    # more than the median: (0, 1).
     heavy = parts_of_move(arrays, even | {"c": 1e12}, clip)
-    assert heavy == pytest.approx({"a": 2 / 25, "b": 2 / 25, "c": 9 / 25})
-    free = parts_of_move(arrays, even | {"c": 1e12}, RobustSettings.parse("none", 0.2))
+    assert heavy == pytest.approx({"a": 2 / 25, "b": 2 / 25, "c": 1 / 25})
+    free = parts_of_move(arrays, even | {"c": 1e12}, none)
     assert free == pytest.approx({"a": 2 / 25, "b": 2 / 25, "c": 36 / 25})
     assert parts_of_move({}, {}, clip) == {}
 
