@@ -22,6 +22,7 @@ from fedsub.commands.nearest import Group
 from fedsub.commands.new import new
 from fedsub.commands.report import report
 from fedsub.commands.run import run
+from fedsub.commands.status import status
 from fedsub_core.errors import FedSubError, cut
 from fedsub_core.extras import EXTRAS, lacking
 from fedsub_core.version import VERSION
@@ -44,7 +45,10 @@ def cli() -> None:
     )
 
 
-for command in (run, compare, report, methods, models, new, data, deploy, forget, predict, export):
+COMMANDS = (
+    run, compare, status, report, methods, models, new, data, deploy, forget, predict, export,
+)  # fmt: skip
+for command in COMMANDS:
     cli.add_command(command)
 
 

@@ -16,6 +16,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.packages import package_build
 from fedsub_server.data_notes import note_devices, read_notes, said_of
 from fedsub_server.driver import drive
+from fedsub_server.live import Live
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
@@ -91,7 +92,8 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
             elif round:
                 log.warning("%s: going on after round %d", folder, round)
 
-        drive(strategy, grid, database, progress=progress)
+        with Live(folder.parent, strategy):
+            drive(strategy, grid, database, progress=progress)
         export_csv(database, folder / METRICS_FILE)
     if strategy.finished_rounds > before:
         most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes
