@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ import click
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fedsub.status.facts import Status
 
 #: Seconds between two looks of --watch.
@@ -26,7 +29,20 @@ EVERY = 2.0
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="the server's certificate, where it does not lie in the deployment's folder",
 )
-def status(folder: Path, as_json: bool, watch: bool, certificate: Path | None) -> None:
+@click.option(
+    "--serve",
+    metavar="[HOST:]PORT",
+    help="answer /metrics (OpenMetrics), /health and /ready, on loopback unless HOST is given",
+)
+@click.option("--names", is_flag=True, help="with --serve: name people in the metrics")
+def status(
+    folder: Path,
+    as_json: bool,
+    watch: bool,
+    certificate: Path | None,
+    serve: str | None,
+    names: bool,
+) -> None:
     r"""Show how what lies in FOLDER is doing: a run's folder, a deployment's, or a study's.
 
     Which round, how long it still takes, who takes part and who is waited for, what was refused and
@@ -47,13 +63,16 @@ def status(folder: Path, as_json: bool, watch: bool, certificate: Path | None) -
     def look() -> Status:
         return read_status(folder, certificate)
 
+    if serve is not None:
+        _serve(serve, look, names)
+        return
     console = Console()
     found = look()
     if as_json:
         click.echo(to_json(found))
     else:
         show(console, found)
-    try:
+    with suppress(KeyboardInterrupt):
         while watch and found.state in ("going on", "elsewhere", "not begun"):
             time.sleep(EVERY)
             found = look()
@@ -62,6 +81,17 @@ def status(folder: Path, as_json: bool, watch: bool, certificate: Path | None) -
                 continue
             console.clear()
             show(console, found)
-    except KeyboardInterrupt:
-        pass
     sys.exit(found.verdict.value)
+
+
+def _serve(where: str, look: Callable[[], Status], names: bool) -> None:
+    """Answer questions until Ctrl-C or SIGTERM; a folder that is none is refused before."""
+    from fedsub.status.endpoint import Endpoint, address
+
+    at = address(where)
+    look()
+    with Endpoint(at, look, names) as endpoint:
+        host, port = endpoint.server_address[:2]
+        click.echo(f"http://{host!s}:{port}/metrics, /health and /ready; Ctrl-C ends it")
+        with suppress(KeyboardInterrupt):
+            endpoint.serve_forever()

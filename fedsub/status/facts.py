@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -13,6 +13,19 @@ class Verdict(IntEnum):
     WELL = 0
     TROUBLE = 1
     STOPPED = 3
+
+
+#: What can be wrong, by the name that scripts and alerts know it by.
+KINDS = ("stopped", "silent", "refused", "resting", "away", "left out", "turned away", "quorum",
+         "long round", "devices", "disk", "certificate")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What somebody should look at: one of :data:`KINDS`, and a sentence that says what it is."""
+
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ class Status:
     people : by id.
     turned_away : by node, and why.
     parts : of a study: a line for each run that is not finished.
-    troubles : in sentences; empty where all is well.
+    troubles : empty where all is well.
     """
 
     path: str
@@ -103,7 +116,7 @@ class Status:
     people: Sequence[Person] = ()
     turned_away: Sequence[tuple[str, str]] = ()
     parts: Sequence[str] = ()
-    troubles: Sequence[str] = field(default_factory=tuple)
+    troubles: Sequence[Trouble] = ()
 
     @property
     def verdict(self) -> Verdict:

@@ -48,7 +48,7 @@ def show(console: Console, status: Status) -> None:
     for part in status.parts:
         console.print(Text(f"  {plain(part)}"), soft_wrap=True)
     for said in status.troubles:
-        console.print(Text(f"{_MARK}{plain(said)}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"{_MARK}{plain(said.text)}", style="yellow"), soft_wrap=True)
     style = "green" if status.verdict is Verdict.WELL else "yellow"
     console.print(Text(f"{_WORDS[status.verdict]} ({status.verdict.value})", style=style))
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fedsub.status.facts import Status
+from fedsub.status.facts import Status, Trouble
 from fedsub.status.machine import free_bytes, holder, memory_of
 from fedsub.studies.engine import SECONDS_FILE
 from fedsub.studies.runner import RUNS
@@ -59,4 +59,4 @@ def study_status(folder: Path) -> Status:
     if status.state != "stopped":
         return status
     said = f"stopped after {ended} of {wanted} runs. Start it again, and it goes on"
-    return replace(status, troubles=(said,))
+    return replace(status, troubles=(Trouble("stopped", said),))

@@ -67,7 +67,7 @@ def test_who_is_waited_for_silent_refused_resting_and_away(tmp_path: Path) -> No
     assert who["bob"].why == "round 3: tensor head: got\nnan" and who["bob"].refused == 1
     assert who["cyd"].rests_until == 7 and who["cyd"].failed == 1 and who["cyd"].usable == 3
     assert found.waited_for == ("ann",) and found.verdict is Verdict.TROUBLE
-    text = "\n".join(found.troubles)
+    text = "\n".join(one.text for one in found.troubles)
     for words in ("cyd: did not answer", "bob: sent what cannot be used", "is not connected",
                   "node 9 was turned away: fedsub 0.0.9", "quorum in danger: 2 of 4",
                   "3 devices are connected, 3 are needed"):  # fmt: skip
@@ -81,7 +81,7 @@ def test_quorum_is_in_danger_once_one_fewer_ends_the_run(
 ) -> None:
     with make_deployment(tmp_path / "run", missing=("cyd",), live={}, quorum=quorum):
         found = read_status(tmp_path / "run")
-    assert any("quorum in danger: 3 of 4" in text for text in found.troubles) == danger
+    assert any("quorum in danger: 3 of 4" in one.text for one in found.troubles) == danger
 
 
 @pytest.mark.usefixtures("held")
@@ -92,7 +92,7 @@ def test_a_round_longer_than_usual_a_full_disk_and_a_certificates_end(
     monkeypatch.setattr(reading, "certificate_days", lambda path: 12.0)
     with make_deployment(tmp_path / "run", live={"since": time.time() - 400}):
         found = read_status(tmp_path / "run", tmp_path / "server.pem")
-    text = "\n".join(found.troubles)
+    text = "\n".join(one.text for one in found.troubles)
     assert "round 4 takes long: training for 40" in text
     assert "MB of disk are left" in text and "certificate ends in 12 days" in text
 
@@ -119,15 +119,15 @@ def test_a_run_goes_on_while_its_process_lives(tmp_path: Path) -> None:
         assert read_status(tmp_path / "run").state == "going on"
     found = read_status(tmp_path / "run")
     assert (found.state, found.verdict) == ("stopped", Verdict.STOPPED)
-    assert "stopped after round 3 of 10. Start it with the same folder" in found.troubles[0]
+    assert "stopped after round 3 of 10. Start it with the same folder" in found.troubles[0].text
     assert people(found)["ann"].since is None and found.waited_for == ()
 
 
 def test_why_it_ended_is_said(tmp_path: Path) -> None:
     make_deployment(tmp_path / "run", live={"ended": "round 4: 1 of 4 clients sent"}).close()
-    assert (
-        "round 3 of 10: round 4: 1 of 4 clients sent" in read_status(tmp_path / "run").troubles[0]
-    )
+    (said,) = read_status(tmp_path / "run").troubles
+    assert said.kind == "stopped"
+    assert "after round 3 of 10: round 4: 1 of 4 clients sent. Start it" in said.text
 
 
 def test_a_finished_run_and_one_that_has_not_begun(tmp_path: Path) -> None:
@@ -222,7 +222,8 @@ def test_a_study(tmp_path: Path) -> None:
     (folder / "runs" / "local-seed0" / "seconds").write_text("3.5\n")
     found = read_status(folder)
     assert (found.state, found.finished, found.seconds) == ("stopped", 1, 3.5)
-    assert found.verdict is Verdict.STOPPED and "stopped after 1 of 2 runs" in found.troubles[0]
+    assert found.verdict is Verdict.STOPPED
+    assert "stopped after 1 of 2 runs" in found.troubles[0].text
 
 
 def test_it_is_one_json_object(tmp_path: Path) -> None:

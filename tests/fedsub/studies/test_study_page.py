@@ -301,7 +301,8 @@ def test_people_of_some_seeds_count_with_those(study: Study, tmp_path: Path) -> 
     study = replace(study, cells=study.cells[:1], papers=())
     made(study, tmp_path)
     runs = finished(study, tmp_path, nothing_tuned(study))
-    one, other = {"a": 0.9, "b": 0.8, "c": 0.1}, {"a": 0.9, "b": 0.8, "d": 0.1}
+    both = {"a": 0.9, "b": 0.8, "e": 0.475}
+    one, other = both | {"c": 0.1}, both | {"d": 0.1}
     runs = [replace(run, people=other if run.task.config.seed else one) for run in runs]
     ((_, rows),) = tables(study, runs)
     for row in rows:

@@ -46,7 +46,7 @@ def test_a_run_that_fails_says_why(
     assert live is not None and live["ended"] == "Killed()" and live["finished"] == 1
     assert live["round"] == 2 and live["phase"] == "training"
     found = read_status(tmp_path / "run")
-    assert found.state == "stopped" and "after round 1 of 2: Killed()." in found.troubles[0]
+    assert found.state == "stopped" and "after round 1 of 2: Killed()." in found.troubles[0].text
 
 
 def test_who_is_forgotten_is_not_named(served: Path) -> None:
