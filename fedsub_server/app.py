@@ -12,6 +12,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
 from fedsub_core.data.sources import card_here
 from fedsub_core.files import make_folder, stamped_folder, write_whole
+from fedsub_core.logs import set_up_logs
 from fedsub_core.methods.table import method
 from fedsub_core.packages import package_build
 from fedsub_server.data_notes import note_devices, read_notes, said_of
@@ -53,6 +54,7 @@ def main(grid: Grid, context: Context) -> None:
     in one transaction a round), ``metrics.csv`` and, of simulated people, ``models/``; and
     ``report.html``, where what it takes is installed.
     """
+    set_up_logs()
     config = from_flat(context.run_config)
     folder = run_folder(config)
     for name in config.methods:

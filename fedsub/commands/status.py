@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks of --watch.
 EVERY = 2.0
+#: Columns of a table that is printed to no terminal.
+WIDE = 220
 
 
 @click.command(short_help="Show how a run, a deployment or a study is doing.")
@@ -67,6 +69,8 @@ def status(
         _serve(serve, look, names)
         return
     console = Console()
+    if not console.is_terminal:  # a pipe has no width
+        console.width = WIDE
     found = look()
     if as_json:
         click.echo(to_json(found))

@@ -18,8 +18,6 @@ from fedsub_server.results import humanise_bytes
 _NONE = "-"
 #: What a line begins with that somebody should look at, whatever the terminal's colours.
 _MARK = "! "
-#: Columns of a table that is printed to no terminal.
-_WIDE = 220
 _WORDS = {Verdict.WELL: "well", Verdict.TROUBLE: "look at this", Verdict.STOPPED: "stopped"}
 
 
@@ -42,9 +40,7 @@ def show(console: Console, status: Status) -> None:
     for line in lines(status):
         console.print(Text(plain(line)), soft_wrap=True)
     if status.people:
-        # A pipe has no width; in a narrow terminal cells are folded, not cut.
-        width = None if console.is_terminal else _WIDE
-        console.print(_people(status), width=width)
+        console.print(_people(status))
     for part in status.parts:
         console.print(Text(f"  {plain(part)}"), soft_wrap=True)
     for said in status.troubles:

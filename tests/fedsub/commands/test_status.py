@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_exit_codes(fedsub: Call, tmp_path: Path) -> None:
     assert code == 3 and "! stopped after round 3 of 10" in out and "stopped (3)" in out
     (tmp_path / "empty").mkdir()
     assert_refused(fedsub("status", str(tmp_path / "empty")), "no run's, deployment's or study's")
+
+
+def test_a_port_that_is_taken_is_refused_in_a_line(fedsub: Call, tmp_path: Path) -> None:
+    make_deployment(tmp_path / "run").close()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = fedsub("status", tmp_path / "run", "--serve", port)
+    assert_refused(said, f"127.0.0.1:{port}: cannot listen there", "choose another port")
 
 
 def test_it_is_watched_until_it_ends(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from fedsub.status.facts import Status, Verdict
 from fedsub.status.reading import read_status
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.logs import LOG_FORMAT
 
 from .private_files import assert_private
 
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
-    town: Callable[..., Federation], tmp_path: Path
+    town: Callable[..., Federation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_federation(tmp_path / "data", town(3))
     keys: dict[str, str | int | float | bool] = {
@@ -34,6 +36,7 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
     }
     rehearsal = Rehearsal(read_config(None, keys), 3, print, print)
     looks: list[Status] = []
+    monkeypatch.setenv(LOG_FORMAT, "json")
     before = os.umask(0)
     try:
         with rehearsal.up():
@@ -65,3 +68,9 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
     gone = {person.client: person for person in last.people}["p2"]
     assert gone.usable is not None and gone.usable < 2 and gone.failed >= 1
     assert_private(rehearsal.place.folder)
+    for name in ("superlink", "supernode-p1", "supernode-p1-superexec"):
+        log = rehearsal.place.log(name).read_text()
+        # Flower's web server writes lines of its own.
+        ours = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+        assert {one["logger"] for one in ours} <= {"fedsub", "flwr"} and ours, name
+        assert "\x1b" not in log, name
