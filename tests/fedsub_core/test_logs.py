@@ -18,7 +18,8 @@ def _as_before() -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(logger, logger.handlers, logger.propagate, logger.level) for logger in loggers]
     yield
-    for logger, logger.handlers, logger.propagate, level in before:
+    for logger, handlers, propagate, level in before:
+        logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(level)
 
 

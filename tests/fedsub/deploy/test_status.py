@@ -68,7 +68,7 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
     gone = {person.client: person for person in last.people}["p2"]
     assert gone.usable is not None and gone.usable < 2 and gone.failed >= 1
     assert_private(rehearsal.place.folder)
-    for name in ("superlink", "supernode-p1", "supernode-p1-superexec"):
+    for name in ("superlink", "supernode-p1"):
         log = rehearsal.place.log(name).read_text()
         # Flower's web server writes lines of its own.
         ours = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
