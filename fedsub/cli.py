@@ -24,6 +24,7 @@ from fedsub.commands.nearest import Group
 from fedsub.commands.new import new
 from fedsub.commands.report import report
 from fedsub.commands.run import run
+from fedsub.commands.status import status
 from fedsub_core.errors import FedSubError, cut
 from fedsub_core.extras import EXTRAS, lacking
 from fedsub_core.version import VERSION
@@ -46,8 +47,11 @@ def cli() -> None:
     )
 
 
-for command in (run, compare, report, methods, models, new, data, deploy, forget, predict, export,
-                doctor):  # fmt: skip
+COMMANDS = (
+    run, compare, status, report, methods, models, new, data, deploy, forget, predict, export,
+    doctor,
+)  # fmt: skip
+for command in COMMANDS:
     cli.add_command(command)
 add_examples(cli, "fedsub")
 

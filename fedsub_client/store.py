@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_client.saved_state import Saved
 from fedsub_core.errors import RunError
-from fedsub_core.files import PRIVATE_FOLDER, lock, private, remove_drafts, replace_file
+from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
@@ -99,7 +99,7 @@ class FolderStore:
             Where the folder cannot be made or written.
         """
         try:
-            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_folder(self.folder)
             file = os.fdopen(private(self.folder / "lock", os.O_WRONLY | os.O_CREAT), "w")
         except OSError as error:
             raise RunError(
@@ -163,7 +163,7 @@ class FolderStore:
                     log.warning("client %s: new run; kept the last as %s", self.client, kept)
 
         try:
-            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_folder(self.folder)
             remove_drafts(self.folder)
             replace_file(self.path, saved.to_bytes(), keep_previous)
         except OSError as error:

@@ -12,10 +12,12 @@ from flwr.serverapp import Grid, ServerApp
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
 from fedsub_core.data.sources import card_here
 from fedsub_core.files import make_folder, stamped_folder, write_whole
+from fedsub_core.logs import set_up_logs
 from fedsub_core.methods.table import method
 from fedsub_core.packages import package_build
 from fedsub_server.data_notes import note_devices, read_notes, said_of
 from fedsub_server.driver import drive
+from fedsub_server.live import Live
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
@@ -52,6 +54,7 @@ def main(grid: Grid, context: Context) -> None:
     in one transaction a round), ``metrics.csv`` and, of simulated people, ``models/``; and
     ``report.html``, where what it takes is installed.
     """
+    set_up_logs()
     config = from_flat(context.run_config)
     folder = run_folder(config)
     for name in config.methods:
@@ -91,7 +94,8 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
             elif round:
                 log.warning("%s: going on after round %d", folder, round)
 
-        drive(strategy, grid, database, progress=progress)
+        with Live(folder.parent, strategy):
+            drive(strategy, grid, database, progress=progress)
         export_csv(database, folder / METRICS_FILE)
     if strategy.finished_rounds > before:
         most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes

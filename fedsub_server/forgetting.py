@@ -12,6 +12,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.options import suggestion
 from fedsub_server.data_notes import forget_notes
+from fedsub_server.live import forget_live
 from fedsub_server.results import (
     DATABASE_FILE,
     METRICS_FILE,
@@ -65,6 +66,7 @@ def forget(folder: Path, client: str) -> str:
         for database in databases.values():
             database.close()
     forget_notes(folder, client)
+    forget_live(folder)
     if (folder / SUMMARY_FILE).is_file():
         summarise_run(folder)
     return alias

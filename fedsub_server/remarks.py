@@ -68,6 +68,12 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
     """Return in sentences who is left out of methods' numbers, and whose loss is no number."""
     absent = _methods_by((s.left_out, s.method) for s in summaries)
     found = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
+    found += [
+        f"The numbers of {s.method} are of {s.clients} of {s.people} people, fewer than half: what "
+        "they are above or below those of other rounds or methods is no gain and no loss."
+        for s in summaries
+        if 0 < 2 * s.clients < s.people
+    ]
     wrong = _methods_by((s.diverged, s.method) for s in summaries)
     found += [
         f"The loss of {', '.join(m)} is not a number for {who}: training diverged, and scores of "

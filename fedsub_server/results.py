@@ -115,7 +115,9 @@ def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
 
 def _macro_f1(summary: MethodSummary) -> str:
     interval = "" if summary.macro_f1_ci95 is None else f" ± {summary.macro_f1_ci95:.3f}"
-    return _number("macro_f1", ".3f")(summary) + interval
+    # The column would be wide in every table; only where somebody is missing does it matter.
+    of = f" ({summary.clients} of {summary.people})" if summary.clients < summary.people else ""
+    return _number("macro_f1", ".3f")(summary) + interval + (of if summary.clients else "")
 
 
 def _tested(summary: MethodSummary) -> str:

@@ -20,7 +20,7 @@ SCHEMA_VERSION = 3
 #: Where in `meta` the package stands that offers the method, if it is none of FedSub's own.
 PACKAGE = "package"
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
-_APPLICATION_ID = 0x66737562
+APPLICATION_ID = 0x66737562
 
 # In `metrics` the class is -1 where a metric is not per class (a primary key holds no NULL), and
 # the value is NULL for nan, which SQLite cannot store.
@@ -84,7 +84,7 @@ def _open(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] 
     connection.execute("PRAGMA synchronous=FULL")
     if application == 0 and tables == 0 and wanted is not None:
         _create(connection, wanted)
-    elif application != _APPLICATION_ID:
+    elif application != APPLICATION_ID:
         raise RunError(f"{path}: got a file that is no run's database; choose another run folder")
     else:
         _check(connection, path, wanted)
@@ -97,7 +97,7 @@ def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
     with sealed(connection):
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
-        connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.executemany(
             "INSERT INTO meta VALUES (?, ?)",
             [

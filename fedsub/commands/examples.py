@@ -23,6 +23,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub report runs/people-ditto-20260101-120000 --watch",
         "fedsub report runs/quick --mlflow sqlite:///mlflow.db",
     ),
+    "fedsub status": (
+        "fedsub status runs/people-ditto-20260101-120000",
+        "fedsub status runs/people-ditto-20260101-120000 --watch",
+        "fedsub status /var/lib/fedsub/run --serve 9400",
+    ),
     "fedsub methods": (
         "fedsub methods",
         "fedsub methods fedsub-ridge",

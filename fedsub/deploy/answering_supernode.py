@@ -28,6 +28,7 @@ from flwr.supernode.nodestate.in_memory_nodestate import (
 from fedsub.deploy.flower_process import flower_module
 from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
 from fedsub_core.errors import ConfigError
+from fedsub_core.logs import set_up_logs
 
 #: As Flower's; and what a SuperLink with many devices still bears.
 _DEFAULT_SECONDS, _LEAST_SECONDS = 3.0, 0.1
@@ -80,6 +81,7 @@ def main() -> None:
     """Run Flower's SuperNode, with its own options."""
     try:
         seconds = read_seconds(LOOK_SECONDS, _DEFAULT_SECONDS, _LEAST_SECONDS, _DEFAULT_SECONDS)
+        set_up_logs()
     except ConfigError as error:
         sys.exit(f"fedsub-supernode: {error}")
     flower_module("flwr.supernode.start_client_internal", "time").time = no_longer_than(seconds)

@@ -17,6 +17,7 @@ its SuperExec ends and the run fails: a slow disk under load is enough. Here it 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -27,8 +28,9 @@ from flwr.common.constant import PUBLIC_KEY_HEADER
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
 from fedsub.deploy.flower_process import flower_module
-from fedsub_core.errors import RunError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import UMASK
+from fedsub_core.logs import set_up_logs
 
 #: Objects of one reply; a node may announce as many again only so fast, a second.
 MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
@@ -150,6 +152,10 @@ def guard_flower() -> Any:
 def main() -> None:
     """Run Flower's SuperLink, with its own options; its database is its owner's alone."""
     os.umask(UMASK)
+    try:
+        set_up_logs()
+    except ConfigError as error:
+        sys.exit(f"fedsub-superlink: {error}")
     flower = guard_flower()
     wait_for_locks()
     flower.flower_superlink()

@@ -24,6 +24,8 @@ from importlib import import_module
 import numpy as np
 import torch
 
+from fedsub_core.logs import set_up_logs
+
 #: The program that a fork becomes, and the app that it loads; they import all else.
 CLIENTAPP, APP = "flwr.supernode.cli.flwr_clientapp", "fedsub_client.app"
 
@@ -66,6 +68,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     clientapp = import_module(CLIENTAPP)
     import_module(APP)
+    set_up_logs()  # the SuperExec has refused what this would
     # It imports methods of others, too.
     if threading.active_count() > 1 or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         sys.exit("an import has started a thread or CUDA, which forks cannot have: no warm process")

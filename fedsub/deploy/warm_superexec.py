@@ -31,6 +31,7 @@ from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, Subpr
 from fedsub.deploy.flower_process import flower_module
 from fedsub.deploy.seconds import WARM_SECONDS, read_seconds
 from fedsub_core.errors import ConfigError
+from fedsub_core.logs import set_up_logs
 from fedsub_core.version import installed_version
 
 _DEFAULT_SECONDS = 600.0
@@ -191,6 +192,7 @@ def main() -> None:
     """Run Flower's SuperExec, with its own options."""
     try:
         seconds = read_seconds(WARM_SECONDS, _DEFAULT_SECONDS)
+        set_up_logs()
     except ConfigError as error:
         sys.exit(f"fedsub-superexec: {error}")
     flower = flower_module("flwr.supercore.superexec.run_superexec", "get_executor")

@@ -16,9 +16,10 @@ from scipy.special import stdtrit
 
 from fedsub.report.frame import Floats, Frame, Grid
 from fedsub_core.seeds import derive_seed
+from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
 
 RESAMPLES = 10_000
-#: People of whom an interval is believed at least: of fewer not even all can gain by chance in
+#: People of whom a verdict is believed at least: of fewer not even all can gain by chance in
 #: less than 5 % of cases (the sign test).
 FEWEST = 6
 LOCAL = "local"
@@ -63,12 +64,15 @@ class Pair:
         return "better" if self.better == method else "worse"
 
 
-def band(grid: Grid) -> tuple[Floats, Floats]:
-    """Return low and high [rounds] of the 95 % interval of the mean (Student t); nan without."""
+def band(grid: Grid, fewest: int = FEWEST_PEOPLE) -> tuple[Floats, Floats]:
+    """Return low and high [rounds] of the 95 % interval of the mean (Student t).
+
+    nan where fewer than `fewest` are there.
+    """
     n = grid.there.sum(1)
     away = np.where(grid.there, grid.values - grid.means[:, None], 0)
     spread = np.sqrt((away**2).sum(1) / np.maximum(n - 1, 1))
-    half = np.where(n > 1, stdtrit(np.maximum(n - 1, 1), 0.975), np.nan) * spread
+    half = np.where(n >= fewest, stdtrit(np.maximum(n - 1, 1), 0.975), np.nan) * spread
     half = half / np.sqrt(np.maximum(n, 1))
     return grid.means - half, grid.means + half
 
@@ -103,9 +107,12 @@ def differences(frame: Frame, first: str, second: str) -> tuple[str, dict[str, f
 
 
 def interval(values: Floats) -> tuple[float, float] | None:
-    """Return the 95 % percentile bootstrap interval of the mean of `values [n]`; None below two."""
+    """Return the 95 % percentile bootstrap interval of the mean of `values [n]`.
+
+    None of fewer than five, as in a summary: resamples of a few repeat them.
+    """
     n = len(values)
-    if n < 2 or not np.isfinite(values).all():
+    if n < FEWEST_PEOPLE or not np.isfinite(values).all():
         return None
     # A stream of the page's own, equal for equal people: all pairs are drawn alike.
     rng = np.random.default_rng(derive_seed(0, "", 0, "bootstrap of a report"))

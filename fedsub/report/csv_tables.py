@@ -10,6 +10,7 @@ from dataclasses import asdict, astuple, fields
 
 import numpy as np
 
+from fedsub.report.attendance import ABSENT, STATES, TESTED, UNKNOWN, Attendance
 from fedsub.report.comparing import Pair, gains
 from fedsub.report.frame import Frame, Grid, Trace
 from fedsub.report.maps import class_means, last_f1, people_scores, shares
@@ -31,7 +32,9 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     files = {
         "methods.csv": _csv(("seed", *heads), _methods(frame.traces, methods, heads)),
         "pairs.csv": _csv((*(f.name for f in fields(Pair)), "better"), compared),
-        "rounds.csv": _csv(("seed", "method", "round", "metric", "mean", "n"), _rounds(frame)),
+        "rounds.csv": _csv(
+            ("seed", "method", "round", "metric", "mean", "n", "people"), _rounds(frame)
+        ),
         "people_classes.csv": _csv(
             ("seed", "method", "person", "class", "f1"), _people_classes(frame)
         ),
@@ -61,6 +64,9 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
         head = ("person", *(f.name for f in fields(SplitNote)))
         split = ((name, *astuple(note)) for name, note in frame.notes.splits.items())
         files["splits.csv"] = _csv(head, split)
+    gone = list(_absent(frame))
+    if gone:
+        files["attendance.csv"] = _csv(("seed", "method", "round", "person", "was"), gone)
     owed = list(_shares(frame))
     if owed:
         files["shares.csv"] = _csv(("seed", "method", "person", "of", "share"), owed)
@@ -94,11 +100,23 @@ def _methods(
 
 def _rounds(frame: Frame) -> Iterator[Sequence[object]]:
     for trace in frame.traces:
+        there = Attendance.of(trace)
         for metric in ("macro_f1", "weighted_f1", "accuracy", "loss"):
             grid = trace.people[metric]
             counts = grid.there.sum(1).tolist()
             for round, mean, n in zip(grid.rounds, grid.means.tolist(), counts, strict=True):
-                yield trace.seed, trace.method, round, metric, mean, n
+                yield trace.seed, trace.method, round, metric, mean, n, there.count(round)[0]
+
+
+def _absent(frame: Frame) -> Iterator[Sequence[object]]:
+    """Yield who was not tested in a round that others were tested in, or was absent; and why."""
+    for trace in frame.traces:
+        found = Attendance.of(trace)
+        for (row, column), state in np.ndenumerate(found.states):
+            wanted = found.tested[column] > 0 and state != UNKNOWN
+            if state in ABSENT or (wanted and state != TESTED):
+                who = found.people[row]
+                yield trace.seed, trace.method, found.rounds[column], who, STATES[state]
 
 
 def _shares(frame: Frame) -> Iterator[Sequence[object]]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fedsub.report.attendance import Attendance
 from fedsub.report.comparing import LOCAL, band, gains
 from fedsub.report.frame import Floats, Frame
 from fedsub.report.svg import INK, LOOK, SOFT, WIDTH, Drawn, drawn
@@ -41,10 +42,26 @@ STRIP_EXPLAINED = (
 def curves_explained(frame: Frame, printed: bool = False) -> str:
     """Return in words what stands in curves; `printed`: with numbers that a paper prints."""
     theirs = " Thin lines that end in a triangle are what the paper prints." if printed else ""
+    few = ""
+    if _absences(frame):
+        few = (
+            " Hollow points off the line are rounds in which fewer than half of the people were "
+            "tested: what they are above or below others is no rise and no fall. Below stands how "
+            "many people each mean is of."
+        )
     return (
         "Lines are means; bands, or with many methods the bars at the right, are 95 % intervals "
-        f"over {frame.unit}. Where a line is broken, somebody's model gave no number.{theirs}"
+        f"over {frame.unit}, of {frame.fewest} or more. Where a line is broken, somebody's model "
+        f"gave no number.{few}{theirs}"
     )
+
+
+def _absences(frame: Frame) -> dict[str, Attendance]:
+    """Return who took part, by method, where that differs from round to round."""
+    if len(frame.seeds) > 1:  # there each point is a mean over runs
+        return {}
+    found = {name: Attendance.of(frame.of(name)[0]) for name in frame.methods}
+    return {} if all(one.complete for one in found.values()) else found
 
 
 def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None) -> Drawn | None:
@@ -57,16 +74,23 @@ def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None
     if not grids:
         return None
     with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(WIDTH, 3.1 + 0.17 * (len(grids) // 3)), layout="constrained")
-        axes = figure.add_subplot()
+        there = _absences(frame)
+        tall = 3.1 + 0.17 * (len(grids) // 3) + 0.8 * bool(there)
+        figure = Figure(figsize=(WIDTH, tall), layout="constrained")
+        axes, below = figure.add_subplot(), None
+        if there:
+            figure.clear()
+            axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         look = styles(frame.methods)
         last = max(grid.rounds[-1] for grid in grids.values())
         for place, (name, grid) in enumerate(grids.items()):
             colour, dashes = look[name]
             marker = "o" if len(grid.rounds) == 1 else None
+            thin = np.array([name in there and there[name].thin(round) for round in grid.rounds])
+            line = np.where(thin, np.nan, grid.means)
             axes.plot(
                 grid.rounds,
-                grid.means,
+                line,
                 color=colour,
                 linestyle=dashes,
                 linewidth=1.7,
@@ -74,7 +98,25 @@ def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None
                 markersize=4,
                 label=short_name(name, 16),
             )
-            low, high = band(grid)
+            axes.plot(
+                np.array(grid.rounds)[thin],
+                grid.means[thin],
+                linestyle="none",
+                marker="o",
+                markersize=4,
+                color=colour,
+                fillstyle="none",
+            )
+            if below is not None:
+                below.step(
+                    grid.rounds,
+                    grid.there.sum(1),
+                    where="mid",
+                    color=colour,
+                    linestyle=dashes,
+                    linewidth=1.2,
+                )
+            low, high = band(grid, frame.fewest)
             if len(grids) <= _MOST_BANDS and len(grid.rounds) > 1:
                 axes.fill_between(grid.rounds, low, high, color=colour, alpha=0.14, linewidth=0)
             elif np.isfinite(low[-1]):
@@ -89,7 +131,12 @@ def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None
         # None under the bars at the right, where there are no rounds.
         ticks = MaxNLocator(6, integer=True).tick_values(1, max(last, 2))
         axes.set_xticks([tick for tick in ticks if 1 <= tick <= last])
-        axes.set_xlabel("round")
+        (axes if below is None else below).set_xlabel("round")
+        if below is not None:
+            most = max(len(one.people) for one in there.values())
+            below.set_ylim(0, most * 1.1)
+            below.yaxis.set_major_locator(MaxNLocator(2, integer=True))
+            below.set_ylabel("people", fontsize=8)
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
@@ -112,14 +159,30 @@ def _scale(axes: Axes, metric: str, means: list[Floats]) -> None:
 
 
 def _said(frame: Frame, metric: str) -> str:
-    ends = []
+    ends, there = [], _absences(frame)
+
+    def of(name: str, round: int) -> str:
+        """Return of how many people the mean is; "" where that is the same in every round."""
+        if name not in there:
+            return ""
+        known, tested = there[name].count(round)
+        return f" (of {tested} of {known} people)"
+
     for name in frame.methods:
         grid = frame.units(name, metric)
         if grid.rounds:
-            begin, end = grid.means[0], grid.means[-1]
-            ends.append(f"{name} from {begin:.3f} in round {grid.rounds[0]} to {end:.3f} in "
-                        f"round {grid.rounds[-1]}")  # fmt: skip
-    return f"Mean over {frame.unit}: {'; '.join(ends)}."
+            first, last = grid.rounds[0], grid.rounds[-1]
+            ends.append(
+                f"{name} from {grid.means[0]:.3f} in round {first}{of(name, first)} to "
+                f"{grid.means[-1]:.3f} in round {last}{of(name, last)}"
+            )
+    thin = [
+        f"{name} {', '.join(map(str, rounds))}"
+        for name, one in there.items()
+        if (rounds := [round for round in one.rounds if one.thin(round)])
+    ]
+    said = f" Rounds with fewer than half of the people: {'; '.join(thin)}." if thin else ""
+    return f"Mean over {frame.unit}: {'; '.join(ends)}.{said}"
 
 
 def gain_strip(frame: Frame) -> Drawn | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.options import Value
 from fedsub_server.data_notes import DataNotes
-from fedsub_server.summaries import MethodSummary
+from fedsub_server.summaries import FEWEST, MethodSummary
 
 Floats = NDArray[np.float64]
 
@@ -142,6 +142,11 @@ class Frame:
     def unit(self) -> str:
         """What intervals are over."""
         return "people" if len(self.seeds) == 1 else "seeds"
+
+    @property
+    def fewest(self) -> int:
+        """Of how many of these an interval is given at least."""
+        return FEWEST if len(self.seeds) == 1 else 2
 
     @property
     def finished(self) -> bool:

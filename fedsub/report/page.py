@@ -15,6 +15,7 @@ from fedsub.report.rows import Rows
 from fedsub.report.svg import Drawn
 from fedsub_data.inspection.html import document, table
 from fedsub_server.remarks import remarks
+from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
 
 #: Folders beside the page.
 FIGURES, TABLES = "figures", "tables"
@@ -104,10 +105,14 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
     tested = [t for t in frame.traces if t.summary.macro_f1 is not None]
     if not tested:
         return [text for text in (state, "Nothing has been evaluated yet.") if text]
-    scores = ", ".join(f"{t.method} {t.summary.macro_f1:.3f}" for t in tested)
     people, all_there = (max(getattr(t.summary, n) for t in tested) for n in ("clients", "people"))
     who = "1 person" if all_there == 1 else f"{all_there} people"
     of = "" if people == all_there else f"{people} of "
+    scores = ", ".join(
+        f"{t.method} {t.summary.macro_f1:.3f}"
+        + (f" (of {t.summary.clients})" if t.summary.clients < people else "")
+        for t in tested
+    )
     said = [f"Macro F1, mean over {of}{who}: {scores}."]
     said += _differences(pairs)
     said += [*remarks([t.summary for t in tested]), *frame.notes.warnings]
@@ -155,8 +160,12 @@ def how_compared(pairs: Sequence[Pair]) -> list[str]:
             f"The intervals of these {len(pairs)} pairs are each for itself: among twenty pairs "
             "without any difference, one is expected to show one."
         )
-    if few < 2:
-        texts.append("With one person there is no interval.")
+    if few < FEWEST_PEOPLE:
+        who = "one person" if few == 1 else f"{few} people"
+        texts.append(
+            f"With {who} no method is called better: chance alone is as clear, and no interval is "
+            "given."
+        )
     elif few < FEWEST:
         texts.append(f"With {few} people no method is called better: chance alone is as clear.")
     elif few < 15:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedsub.report import rows
+from fedsub.report.attendance import ATTENDANCE_EXPLAINED, attendance_maps
 from fedsub.report.comparing import Pair, gains, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
@@ -104,6 +105,7 @@ def _sections(
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
     first = [pair for pair in compared if not fewer or fewer in (pair.first, pair.second)]
+    there = list(attendance_maps(frame))
     by_round = [one for one in (curves(frame, "macro_f1"), curves(frame, "loss")) if one]
     strip = gain_strip(frame)
     scores = {one.name: one for one in score_maps(frame)}
@@ -140,6 +142,13 @@ def _sections(
             "Round by round",
             text(by_round, curves_explained(frame)),
             figures=by_round,
+        ),
+        Section(
+            "attendance",
+            "Who took part",
+            text(there, ATTENDANCE_EXPLAINED),
+            figures=there,
+            folded=[rows.absent(frame)] if there else [],
         ),
         Section(
             "people",

@@ -6,6 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from fedsub.report.attendance import (
+    ABSENT,
+    NOT_ASKED,
+    STATES,
+    TESTED,
+    UNKNOWN,
+    Attendance,
+)
 from fedsub.report.comparing import LOCAL, Pair, differences
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.maps import class_means, people_scores
@@ -228,6 +238,25 @@ def splits(frame: Frame) -> Rows | None:
         "tested windows or were left out; repeated are the same as an earlier one"
     )
     return Rows(caption, head, rows, (1,)) if rows else None
+
+
+def absent(frame: Frame) -> Rows:
+    """Return in how many rounds each person was what, where it was not tested in all of them."""
+    rows = []
+    for name in frame.methods:
+        found = Attendance.of(frame.of(name)[0])
+        for person, states in zip(found.people, found.states, strict=True):
+            here = states[states != UNKNOWN]
+            if (here == TESTED).all():
+                continue
+            counts = (str(int((here == number).sum())) for number in (TESTED, *ABSENT, NOT_ASKED))
+            tested = np.flatnonzero(states == TESTED)
+            last = str(found.rounds[tested[-1]]) if len(tested) else _NONE
+            rows.append((name, person, *counts, last))
+    head = ("method", "person", STATES[TESTED], *(STATES[number] for number in ABSENT),
+            STATES[NOT_ASKED], "last tested in round")  # fmt: skip
+    caption = "In how many rounds people were so, of those who were not tested in every one"
+    return Rows(caption + frame.of_seed, head, rows, (1,))
 
 
 def classes(frame: Frame) -> Rows:

@@ -115,14 +115,14 @@ class Delivery:
         most: int,
     ) -> Iterator[Message]:
         self._clients, self._failed, self._lost = {}, Counter(), Counter()
-        self._newest, self._activated = {}, {}
+        self._newest, self._activated, self._took = {}, {}, {}
         awaited: dict[str, tuple[str, Message]] = {}
         stranded = dict(asked)
         yield from self._send(link, stranded, awaited, stranded, nodes)
         # From now on: an engine in this process works while messages are pushed.
         since = time.monotonic()
         next_look = next_check = since + PRESENCE_SECONDS
-        self._slowest, self._took = 0.0, {}
+        self._slowest = 0.0
         self.pace, busy = Pace(timeout, most), 0.0
         while True:
             looked = time.monotonic()
@@ -172,6 +172,11 @@ class Delivery:
         """Note that a client's reply of the last exchange can be used."""
         came, self.pace.took[client] = self._took.get(client, (0.0, 0.0))
         self._slowest = max(self._slowest, came)
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """Who has answered of those who were asked in the last exchange, usably or not."""
+        return frozenset(dict(self._took))
 
     def time_left(self, timeout: float) -> float:
         """Return how long another exchange of a round may last of whose `timeout` one has taken.

@@ -77,6 +77,10 @@ class NodeRegistry:
         """Whether all say that they are simulated; one among real ones is taken for real."""
         return all(said.people for said in self.introductions.values())
 
+    def since(self, client: str) -> str:
+        """Return when the node of a client was let in last, as Flower writes it; "" if unknown."""
+        return self._key(self.nodes.get(client, 0)).activated
+
     def refresh(self, link: Link) -> None:
         """Note who is connected, ask those who are new, and take the answers that have come."""
         self._keys, now = link.nodes(), time.monotonic()

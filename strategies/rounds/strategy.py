@@ -35,6 +35,7 @@ from fedsub_core.models.model import Model
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
 from strategies.rounds.pace import most_of
 from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
@@ -60,6 +61,8 @@ class PersonalizedStrategy(Verbs):
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
         super().__init__(settings)
         self.on_round = on_round
+        #: What is done now, and whom it is done with: read by who watches from another thread.
+        self.now, self.registry = Now(), NodeRegistry()
         #: Who was named as holding a whole model whatever its capacity.
         self._told_whole: set[str] = set()
         #: What devices of each capacity below 1 hold.
@@ -117,7 +120,7 @@ class PersonalizedStrategy(Verbs):
         self.link = Link(grid)
         memory, rounds = self.memory, self.settings.rounds
         bound = rounds.identity == "keys"
-        registry = NodeRegistry(
+        registry = self.registry = NodeRegistry(
             identities=memory.identities, bound=bound, version=self.settings.version
         )
         begun = memory.agreed is not None
@@ -150,6 +153,7 @@ class PersonalizedStrategy(Verbs):
         arrays, config = ArrayRecord(), ConfigRecord()
         self._metrics = RoundMetrics(round, self.model.classes) if evaluated else None
         self._rows = []
+        self.now = Now(round)
         self.population.gather(self.link)
         self._note_capacities(round)
         self._rows += [
@@ -158,6 +162,7 @@ class PersonalizedStrategy(Verbs):
         ]
         self._rows += self._capacities(round)
         messages = self.configure_train(round, arrays, config, grid)
+        self.now = Now(round, TRAINING, limit=timeout)
         self.aggregate_train(round, self._deliver(messages, timeout))
         metrics = None
         if self._metrics is not None:
@@ -167,11 +172,13 @@ class PersonalizedStrategy(Verbs):
             messages = iter(self.configure_evaluate(round, arrays, config, grid))
             if (first := next(messages, None)) is not None:
                 left = self.transport.delivery.time_left(timeout)
+                self.now = Now(round, EVALUATING, limit=left)
                 self.aggregate_evaluate(round, self._deliver(chain([first], messages), left))
                 # Who is silent there makes everybody wait, too, however well it trained.
                 self._answered |= dict.fromkeys(self.transport.delivery.silent, False)
                 self._slow |= self.transport.delivery.pace.slow
             metrics = self._metrics.mean()
+        self.now = Now(round, AGGREGATING)
         self.memory.patience.note(round, self._answered, self._slow)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self._rows

@@ -50,6 +50,9 @@ class Transport:
         self.delivery = Delivery()
         #: Messages refused so far, by client.
         self.refusals: Counter[str] = Counter()
+        #: By client, the round of its last upload that was used, and of its last refusal and why.
+        self.usable: dict[str, int] = {}
+        self.refused: dict[str, tuple[int, str]] = {}
         #: Who was written to last.
         self.asked: tuple[str, ...] = ()
         self._refused_now: Counter[str] = Counter()
@@ -207,6 +210,7 @@ class Transport:
     def accept(self, client: str, upload: Bundle, content: Content, round: int) -> None:
         """Count an upload that passed every check, and remember its numbers."""
         self.delivery.note_usable(client)
+        self.usable[client] = round
         sent = len(exchange.payload_of(content))
         self._count(client, "bytes_up_sent", sent)
         self._count(client, "bytes_up_flower", message_bytes(content, sent))
@@ -219,6 +223,7 @@ class Transport:
         """Count and log a message that is not used."""
         self.refusals[client] += 1
         self._refused_now[client] += 1
+        self.refused[client] = round, cut(why)
         log.warning("round %d, client %s: refused: %s", round, client, why)
 
     def forget_silent(self) -> None:

@@ -15,17 +15,20 @@ from fedsub.report.frame import Frame, Grid
 from fedsub.report.reading import read_run
 from fedsub_server.summaries import summarise
 
-from .made_runs import make_run
+from .made_runs import PEOPLE, make_run
 
 
 def test_a_band_is_the_summarys_interval() -> None:
-    values = {"a": 0.2, "b": 0.5, "c": 0.9}
-    low, high = band(Grid.of({(1, name): value for name, value in values.items()} | {(2, "a"): 1}))
+    values = {"a": 0.2, "b": 0.5, "c": 0.9, "d": 0.4, "e": 0.7}
+    four = {(2, name): value for name, value in values.items() if name != "e"}
+    low, high = band(Grid.of({(1, name): value for name, value in values.items()} | four))
     expected = summarise(list(values.values()))
     assert expected.ci95 is not None
     assert low[0] == pytest.approx(expected.mean - expected.ci95)
     assert high[0] == pytest.approx(expected.mean + expected.ci95)
-    assert np.isnan([low[1], high[1]]).all()  # one person has no interval
+    assert np.isnan([low[1], high[1]]).all()  # four people have no interval
+    assert summarise([0.2, 0.5, 0.9, 0.4]).ci95 is None
+    assert np.isfinite(band(Grid.of(four), fewest=2)).all()  # seeds are told by their own number
 
 
 def test_the_interval_is_scipys_percentile_bootstrap() -> None:
@@ -36,7 +39,7 @@ def test_the_interval_is_scipys_percentile_bootstrap() -> None:
     ).confidence_interval
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.004)
     assert ours == interval(values)
-    assert interval(values[:1]) is None and interval(np.array([0.1, math.nan])) is None
+    assert interval(values[:4]) is None and interval(np.array([0.1, math.nan])) is None
 
 
 def test_only_an_interval_without_0_makes_a_method_better(tmp_path: Path) -> None:
@@ -45,17 +48,18 @@ def test_only_an_interval_without_0_makes_a_method_better(tmp_path: Path) -> Non
             tmp_path,
             {
                 "fedavg": lambda r, i: 0.5 + 0.01 * i,
-                "local": lambda r, i: 0.4 + 0.02 * i,  # 0.10, 0.09, 0.08, 0.07 below
+                "local": lambda r, i: 0.4 + 0.02 * i,  # 0.10, 0.09, 0.08, 0.07, 0.06 below
                 "ditto": lambda r, i: 0.5 + (0.1 if i % 2 else -0.1),
             },
+            people=(*PEOPLE, "fay"),
         )
     )
     found = {(pair.first, pair.second): pair for pair in pairs(frame)}
     assert list(found) == [("fedavg", "local"), ("fedavg", "ditto"), ("local", "ditto")]
     clear, unclear = found["fedavg", "local"], found["fedavg", "ditto"]
-    assert clear.difference == pytest.approx(0.085) and clear.n == 4 and clear.round == "3"
-    assert clear.low is not None and 0.07 <= clear.low < 0.085
-    assert clear.better == "", "four people: chance alone is as clear in one case of five"
+    assert clear.difference == pytest.approx(0.08) and clear.n == 5 and clear.round == "3"
+    assert clear.low is not None and 0.06 <= clear.low < 0.08
+    assert clear.better == "", "five people: all gain by chance in one case of sixteen"
     assert replace(clear, n=6).better == "fedavg"
     assert unclear.better == ""
     assert gains(frame)["fedavg"]["eve"] == pytest.approx(0.07)

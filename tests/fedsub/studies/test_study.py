@@ -274,7 +274,10 @@ def test_equal_compute_gives_costly_methods_fewer_rounds(place: Path) -> None:
         read_study(file)
 
 
-def test_a_study_is_made_once_and_only_what_changed_is_made_anew(place: Path) -> None:
+def test_a_study_is_made_once_and_only_what_changed_is_made_anew(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsub.report.comparing.FEWEST_PEOPLE", 2)  # there are fewer than five
     study = shortened(read_study(place / "small.toml"), "0", 1)
     study = replace(study, cells=((),), tune={"lr": [0.01, 0.05]})
     out = place / "out"

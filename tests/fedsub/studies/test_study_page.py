@@ -84,6 +84,7 @@ def test_the_page_has_a_part_for_each_table(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comparing, "FEWEST", len(PEOPLE))
+    monkeypatch.setattr(comparing, "FEWEST_PEOPLE", len(PEOPLE))
     made(study, tmp_path)
     runs = finished(study, tmp_path, nothing_tuned(study))
     page = write_study_page(study, tmp_path, runs).read_text("utf-8")
@@ -271,6 +272,7 @@ def test_at_equal_compute_methods_are_compared_as_they_ended(
 ) -> None:
     """`fedsub` has fewer rounds than `local`, which is behind in the last one that both have."""
     monkeypatch.setattr(comparing, "FEWEST", len(PEOPLE))
+    monkeypatch.setattr(comparing, "FEWEST_PEOPLE", len(PEOPLE))
     study = replace(study, budget="compute", run={"rounds": 9}, cells=study.cells[:1], papers=())
     for task in final_tasks(study, nothing_tuned(study)):
         late = {"local": lambda r, i: 0.1 * r, "fedavg": lambda r, i: 0.6}
@@ -299,7 +301,8 @@ def test_people_of_some_seeds_count_with_those(study: Study, tmp_path: Path) -> 
     study = replace(study, cells=study.cells[:1], papers=())
     made(study, tmp_path)
     runs = finished(study, tmp_path, nothing_tuned(study))
-    one, other = {"a": 0.9, "b": 0.8, "c": 0.1}, {"a": 0.9, "b": 0.8, "d": 0.1}
+    both = {"a": 0.9, "b": 0.8, "e": 0.475}
+    one, other = both | {"c": 0.1}, both | {"d": 0.1}
     runs = [replace(run, people=other if run.task.config.seed else one) for run in runs]
     ((_, rows),) = tables(study, runs)
     for row in rows:

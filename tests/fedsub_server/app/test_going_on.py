@@ -155,6 +155,7 @@ def test_a_run_without_a_folder_makes_one(
     assert sorted(path.name for path in folder.iterdir()) == [
         "data.json",
         "fedsub",
+        "live.json",
         "run.toml",
         "summary.json",
     ]

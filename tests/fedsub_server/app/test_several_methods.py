@@ -37,7 +37,16 @@ def test_methods_run_one_after_another_into_one_folder(
     assert [method for _, method in order] == METHODS, "none begins before the last has ended"
     assert len({run for run, _ in order}) == 3, "devices tell them apart by a name for each"
     assert sorted(p.name for p in folder.iterdir()) == sorted(
-        [*METHODS, "run.toml", "data.json", "summary.json", "report.html", "figures", "tables"]
+        [
+            *METHODS,
+            "run.toml",
+            "data.json",
+            "live.json",
+            "summary.json",
+            "report.html",
+            "figures",
+            "tables",
+        ]
     )
     assert read_config(folder / "run.toml") == config
     for method in METHODS:

@@ -1,0 +1,101 @@
+"""``fedsub status``: how a run, a deployment or a study is doing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fedsub.status.facts import Status
+
+#: Seconds between two looks of --watch.
+EVERY = 2.0
+#: Columns of a table that is printed to no terminal.
+WIDE = 220
+
+
+@click.command(short_help="Show how a run, a deployment or a study is doing.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object, for scripts")
+@click.option("--watch", is_flag=True, help="show it anew until it is finished or has stopped")
+@click.option(
+    "--certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="the server's certificate, where it does not lie in the deployment's folder",
+)
+@click.option(
+    "--serve",
+    metavar="[HOST:]PORT",
+    help="answer /metrics (OpenMetrics), /health and /ready, on loopback unless HOST is given",
+)
+@click.option("--names", is_flag=True, help="with --serve: name people in the metrics")
+def status(
+    folder: Path,
+    as_json: bool,
+    watch: bool,
+    certificate: Path | None,
+    serve: str | None,
+    names: bool,
+) -> None:
+    r"""Show how what lies in FOLDER is doing: a run's folder, a deployment's, or a study's.
+
+    Which round, how long it still takes, who takes part and who is waited for, what was refused and
+    why, bytes, disk, and what somebody should look at. It reads and writes nothing there: the run
+    is not disturbed.
+
+    \b
+    The exit code says whether it is well:
+      0  going on or finished, and nothing to look at
+      1  going on or finished, and something to look at, which is said
+      2  it cannot be told: no such folder, none of a run's, damaged
+      3  stopped before its end, or not begun
+    """
+    from fedsub.status.reading import read_status
+    from fedsub.status.shown import as_json as to_json
+    from fedsub.status.shown import show
+
+    def look() -> Status:
+        return read_status(folder, certificate)
+
+    if serve is not None:
+        _serve(serve, look, names)
+        return
+    console = Console()
+    if not console.is_terminal:  # a pipe has no width
+        console.width = WIDE
+    found = look()
+    if as_json:
+        click.echo(to_json(found))
+    else:
+        show(console, found)
+    with suppress(KeyboardInterrupt):
+        while watch and found.state in ("going on", "elsewhere", "not begun"):
+            time.sleep(EVERY)
+            found = look()
+            if as_json:
+                click.echo(to_json(found))
+                continue
+            console.clear()
+            show(console, found)
+    sys.exit(found.verdict.value)
+
+
+def _serve(where: str, look: Callable[[], Status], names: bool) -> None:
+    """Answer questions until Ctrl-C or SIGTERM; a folder that is none is refused before."""
+    from fedsub.status.endpoint import Endpoint, address
+
+    at = address(where)
+    look()
+    with Endpoint(at, look, names) as endpoint:
+        host, port = endpoint.server_address[:2]
+        click.echo(f"http://{host!s}:{port}/metrics, /health and /ready; Ctrl-C ends it")
+        with suppress(KeyboardInterrupt):
+            endpoint.serve_forever()

@@ -1,0 +1,1 @@
+"""How a run, a deployment or a study is doing, read from its folder alone."""

@@ -1,0 +1,126 @@
+"""What is known of how a run is doing, and whether that is well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Verdict(IntEnum):
+    """What an exit code says; 2 is a command's that could not do what it was asked for."""
+
+    WELL = 0
+    TROUBLE = 1
+    STOPPED = 3
+
+
+#: What can be wrong, by the name that scripts and alerts know it by.
+KINDS = ("stopped", "silent", "refused", "resting", "away", "left out", "turned away", "quorum",
+         "long round", "devices", "disk", "certificate")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What somebody should look at: one of :data:`KINDS`, and a sentence that says what it is."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Person:
+    """What is known of one who takes part; None is what nobody knows.
+
+    Parameters
+    ----------
+    client, node : the person's id, and Flower's id of its node.
+    state : ``trained``, ``waited for``, ``silent``, ``refused``, ``resting``, ``away``,
+        ``left out``, or ``idle``.
+    since : when its node was let in last, as Flower writes it.
+    version, capacity : as the device said.
+    usable : the round of its last upload that was used.
+    failed, refused : of the rounds looked back at, how many it was asked in and did not answer,
+        and messages that could not be used.
+    why : of its last refusal, with the round.
+    rests_until : the round in which it is asked again.
+    seconds : its last usable answer took.
+    bytes_up, bytes_down : in the last round that it took part in.
+    macro_f1 : when it was tested last.
+    """
+
+    client: str
+    state: str
+    node: int | None = None
+    since: str | None = None
+    version: str | None = None
+    capacity: float | None = None
+    usable: int | None = None
+    failed: int = 0
+    refused: int = 0
+    why: str | None = None
+    rests_until: int | None = None
+    seconds: float | None = None
+    bytes_up: float | None = None
+    bytes_down: float | None = None
+    macro_f1: float | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run is doing.
+
+    Parameters
+    ----------
+    path : its folder.
+    kind : ``run``, ``deployment`` or ``study``.
+    state : ``going on``, ``finished``, ``stopped``, ``not begun``, or ``elsewhere``: on another
+        machine, whose server has spoken of late.
+    host : the machine whose process says so; "" where none has said it.
+    method, methods : whose rounds these are, and all of the run.
+    round, finished, rounds : the one it is in, the last committed one, how many there are.
+    phase, phase_seconds, limit : what it is doing, for how long, how long it waits at most.
+    seconds, seconds_left : of all rounds so far; estimated until the run's end.
+    asked, waited_for : in the exchange that goes on.
+    bytes_up, bytes_down : of all people, in the last round.
+    disk_free : bytes.
+    memory : bytes that the server's process holds; None where it cannot be seen.
+    certificate_days : until the server's certificate ends.
+    people : by id.
+    turned_away : by node, and why.
+    parts : of a study: a line for each run that is not finished.
+    troubles : empty where all is well.
+    """
+
+    path: str
+    kind: str
+    state: str
+    host: str = ""
+    method: str = ""
+    methods: Sequence[str] = ()
+    round: int = 0
+    finished: int = 0
+    rounds: int = 0
+    phase: str = ""
+    phase_seconds: float | None = None
+    limit: float | None = None
+    seconds: float = 0.0
+    seconds_left: float | None = None
+    asked: Sequence[str] = ()
+    waited_for: Sequence[str] = ()
+    bytes_up: float | None = None
+    bytes_down: float | None = None
+    disk_free: int | None = None
+    memory: int | None = None
+    certificate_days: float | None = None
+    people: Sequence[Person] = ()
+    turned_away: Sequence[tuple[str, str]] = ()
+    parts: Sequence[str] = ()
+    troubles: Sequence[Trouble] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it is well."""
+        if self.state in ("stopped", "not begun"):
+            return Verdict.STOPPED
+        return Verdict.TROUBLE if self.troubles else Verdict.WELL

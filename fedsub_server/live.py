@@ -1,0 +1,146 @@
+"""What a server knows of its devices while it runs, in a file beside the run's database.
+
+The database has what rounds left behind. Who is connected since when, who is waited for and why
+somebody was turned away is known to the process alone: it says so in ``live.json``, every few
+seconds and only where something changed, for `fedsub status` to read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fedsub_core.errors import FedSubError, cut
+from fedsub_core.files import write_whole
+from strategies.rounds.strategy import PersonalizedStrategy
+
+log = logging.getLogger("fedsub")
+
+LIVE_FILE = "live.json"
+#: Seconds between two looks at what changed, and after which it is written whatever changed: who
+#: reads it on another machine sees by this that the server is there.
+LOOK_SECONDS, BEAT_SECONDS = 2.0, 30.0
+
+
+class Live:
+    """Keeps ``live.json`` in a run's folder true for as long as a ``with`` block lasts.
+
+    A file that cannot be written is logged once, and ends no run.
+
+    Parameters
+    ----------
+    folder : the run's.
+    strategy : whose rounds the block drives; it is only read.
+    """
+
+    def __init__(self, folder: Path, strategy: PersonalizedStrategy) -> None:
+        self.path, self.strategy = folder / LIVE_FILE, strategy
+        self.began = time.time()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="live.json", daemon=True)
+        self._well = True
+
+    def __enter__(self) -> Live:
+        self._write(self._facts())
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        ended = "finished"
+        if error is not None:
+            ours = isinstance(error, FedSubError)
+            ended = cut(error if ours else repr(error))
+        self._write(self._facts() | {"ended": ended})
+
+    def _keep(self) -> None:
+        last: Mapping[str, Any] = {}
+        while not self._over.wait(LOOK_SECONDS):
+            facts = self._facts()
+            due = facts["written"] - last.get("written", 0.0) >= BEAT_SECONDS
+            if due or {**facts, "written": 0} != {**last, "written": 0}:
+                self._write(facts)
+                last = facts
+
+    def _write(self, facts: Mapping[str, Any]) -> None:
+        try:
+            write_whole(self.path, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode())
+        except FedSubError as error:
+            if self._well:
+                log.warning("%s", error)
+            self._well = False
+
+    def _facts(self) -> dict[str, Any]:
+        strategy, registry = self.strategy, self.strategy.registry
+        transport, now, settings = strategy.transport, strategy.now, strategy.settings.rounds
+        asked = set(transport.asked) if now.limit else set[str]()
+        # Each is copied before it is gone through: the rounds go on meanwhile.
+        said, again = dict(registry.introductions), dict(strategy.memory.patience.again)
+        usable, refused = dict(transport.usable), dict(transport.refused)
+        online, nodes = set(registry.online), dict(registry.nodes)
+        took, left_out = dict(strategy.transport.delivery.pace.took), strategy.memory.left_out
+        answered = transport.delivery.answered
+        people = {
+            client: {
+                "node": nodes.get(client),
+                "online": client in online,
+                "since": registry.since(client) if client in online else None,
+                "version": said[client].version if client in said else None,
+                "capacity": said[client].facts.capacity if client in said else None,
+                "examples": said[client].facts.examples if client in said else None,
+                "usable": usable.get(client),
+                "refused": refused.get(client),
+                "rests_until": again.get(client),
+                "seconds": took.get(client),
+                "left_out": client in left_out,
+            }
+            for client in sorted(said.keys() | nodes.keys() | again.keys() | left_out)
+        }
+        return {
+            "host": platform.node(),
+            "process": os.getpid(),
+            "method": strategy.card.name,
+            "rounds": settings.rounds,
+            "quorum": settings.quorum,
+            "min_clients": settings.min_clients,
+            "began": self.began,
+            "written": time.time(),
+            "round": now.round,
+            "finished": strategy.finished_rounds,
+            "phase": now.phase,
+            "since": now.since,
+            "limit": now.limit,
+            "asked": sorted(asked),
+            "waited_for": sorted(asked - answered),
+            "people": people,
+            "turned_away": {str(node): why for node, why in dict(registry.turned_away).items()},
+            "ended": None,
+        }
+
+
+def read_live(folder: Path) -> dict[str, Any] | None:
+    """Return what the server last said of itself; None where there is no such file or it is none.
+
+    It may have been written by another version: whoever reads it must expect keys to lack.
+    """
+    try:
+        found = json.loads((folder / LIVE_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def forget_live(folder: Path) -> None:
+    """Leave nothing of anybody in what the server last said: the next run writes it anew."""
+    (folder / LIVE_FILE).unlink(missing_ok=True)

@@ -1,0 +1,149 @@
+"""What machines ask over HTTP: metrics in OpenMetrics' own format, health, readiness."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from fedsub.status import reading
+from fedsub.status.endpoint import LOOPBACK, Endpoint, address
+from fedsub.status.facts import KINDS, Status
+from fedsub.status.openmetrics import CONTENT_TYPE, metrics_text
+from fedsub.status.reading import read_status
+from fedsub_core.errors import ConfigError, RunError
+
+from .made_deployments import EVIL, make_deployment
+
+#: A line of a sample: name, labels whose values end no line, value.
+SAMPLE = re.compile(
+    r'^(fedsub_[a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\.)*"(?:,[a-z]+="(?:[^"\\\n]|\\.)*")*\})? (\S+)$'
+)
+
+
+def samples(text: str) -> dict[str, float]:
+    """Return the samples by name and labels, after checking what the format demands of all."""
+    assert text.endswith("# EOF\n") and text.count("# EOF") == 1
+    found: dict[str, float] = {}
+    family = ""
+    for line in text.splitlines()[:-1]:
+        if line.startswith("# TYPE "):
+            _, _, family, kind = line.split(" ")
+            assert kind == "gauge" and family not in {name.split("{")[0] for name in found}
+        elif line.startswith("# UNIT "):
+            assert family.endswith(f"_{line.split(' ')[3]}")
+        elif not line.startswith("# HELP "):
+            matched = SAMPLE.match(line)
+            assert matched is not None and matched[1] == family, line
+            found[matched[1] + (matched[2] or "")] = float(matched[3])
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that goes on, in whose last round two failed, of whom one has a strange name."""
+    monkeypatch.setattr(reading, "holder", lambda files: 1)
+    make_deployment(tmp_path / "run", missing=(EVIL,), refused=("bob",), live={}).close()
+    return tmp_path / "run"
+
+
+@contextmanager
+def served(look: Callable[[], Status], names: bool = False) -> Iterator[str]:
+    with Endpoint((LOOPBACK, 0), look, names) as endpoint:
+        thread = threading.Thread(target=endpoint.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://{LOOPBACK}:{endpoint.server_address[1]}"
+        finally:
+            endpoint.shutdown()
+            thread.join()
+
+
+def test_the_same_facts_and_no_names(run: Path) -> None:
+    status = read_status(run)
+    text = metrics_text(status)
+    found = samples(text)
+    assert found["fedsub_up"] == 1 and found["fedsub_well"] == 0
+    assert (found["fedsub_rounds_done"], found["fedsub_rounds_wanted"]) == (3, 10)
+    assert found['fedsub_people{state="silent"}'] == 1
+    assert found['fedsub_people{state="trained"}'] == 2
+    assert found["fedsub_sent_bytes"] == 2 * 2048
+    wrong = {kind for kind in KINDS if found[f'fedsub_trouble{{kind="{kind}"}}']}
+    assert wrong == {"silent", "refused", "quorum"}
+    for person in status.people:
+        assert person.client not in text
+
+
+def test_the_alerts_ask_for_what_is_answered(run: Path) -> None:
+    root = Path(__file__).parents[3]
+    rules = (root / "docs" / "monitoring" / "alerts.yml").read_text("utf-8")
+    asked = re.findall(r"(fedsub_[a-z_]+)(?:\{([a-z]+)=~?\"([^\"]*)\"\})?", rules)
+    status = replace(read_status(run), certificate_days=3.0)
+    found = samples(metrics_text(status))
+    assert len(asked) >= 7
+    for name, key, values in asked:
+        for value in values.split("|"):
+            assert name + (f'{{{key}="{value}"}}' if key else "") in found
+
+
+def test_with_names_a_strange_one_ends_no_line(run: Path) -> None:
+    text = metrics_text(read_status(run), names=True)
+    found = samples(text)
+    assert found['fedsub_person_state{client="bob",state="refused"}'] == 1
+    assert found['fedsub_person_last_usable_round{client="bob"}'] == 3  # as the server says
+    strange = [name for name in found if "eve" in name]
+    assert len(strange) == 2 and "\x1b" not in text and all("eve\\n" in name for name in strange)
+
+
+def test_questions_and_answers(run: Path) -> None:
+    with served(lambda: read_status(run)) as url:
+        with urlopen(f"{url}/metrics", timeout=10) as answer:
+            assert answer.headers["Content-Type"] == CONTENT_TYPE
+            assert samples(answer.read().decode())["fedsub_round"] == 4
+        for path, said in (("/health", "ok\n"), ("/ready", "going on\n")):
+            with urlopen(url + path, timeout=10) as answer:
+                assert answer.read().decode() == said
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{url}/live.json", timeout=10)
+
+
+def test_a_run_that_has_stopped_is_alive_to_ask_and_not_ready(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "holder", lambda files: None)
+    with served(lambda: read_status(run)) as url:
+        with pytest.raises(HTTPError, match="503"):
+            urlopen(f"{url}/ready", timeout=10)
+        with urlopen(f"{url}/metrics", timeout=10) as answer:
+            assert samples(answer.read().decode())["fedsub_up"] == 0
+        (run / "run.toml").unlink()
+        with pytest.raises(HTTPError, match="503") as refused:
+            urlopen(f"{url}/metrics", timeout=10)
+        assert str(run) not in refused.value.read().decode()
+        with urlopen(f"{url}/health", timeout=10) as answer:
+            assert answer.status == 200
+
+
+def test_a_port_that_is_taken_is_refused_in_a_line(run: Path) -> None:
+    with socket.socket() as other:
+        other.bind((LOOPBACK, 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(RunError, match=rf"^127.0.0.1:{port}: cannot listen there"):
+            Endpoint((LOOPBACK, port), lambda: read_status(run), names=False)
+
+
+def test_loopback_unless_told() -> None:
+    assert address("9464") == (LOOPBACK, 9464)
+    assert address("0.0.0.0:9464") == ("0.0.0.0", 9464) and address("[::1]:1") == ("::1", 1)
+    for text in ("", "x", "host:", "70000", "-1"):
+        with pytest.raises(ConfigError, match="expected a port"):
+            address(text)

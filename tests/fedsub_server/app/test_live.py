@@ -1,0 +1,81 @@
+"""What the server says of itself while it runs, and that it says it of nobody who was forgotten."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsub.status.reading import read_status
+from fedsub_server.forgetting import forget
+from fedsub_server.live import LIVE_FILE, Live, read_live
+
+
+@pytest.fixture
+def served(data: str, tmp_path: Path, configuration: Any, serve: Any, devices: Any) -> Path:
+    """The folder of a run that has ended."""
+    config = configuration(data, tmp_path / "run", method="fedavg", rounds=2)
+    serve(devices(config, tmp_path / "devices"), config)
+    return tmp_path / "run"
+
+
+def test_what_is_known_at_the_end(served: Path) -> None:
+    live = read_live(served)
+    assert live is not None and live["ended"] == "finished"
+    assert (served / LIVE_FILE).stat().st_mode & 0o777 == 0o600
+    assert (live["method"], live["round"], live["finished"], live["rounds"]) == ("fedavg", 2, 2, 2)
+    assert set(live["people"]) == {"anna", "ben", "cleo"} and live["turned_away"] == {}
+    for place, anna in enumerate(live["people"].values()):
+        assert (anna["node"], anna["usable"], anna["refused"]) == (place + 1, 2, None)
+        assert anna["version"] and anna["online"] and math.isfinite(anna["seconds"])
+    found = read_status(served)
+    assert found.state == "finished" and found.troubles == ()
+    assert [person.node for person in found.people] == [1, 2, 3]
+
+
+def test_a_run_that_fails_says_why(
+    data: str, tmp_path: Path, configuration: Any, serve: Any, devices: Any, killed: Any
+) -> None:
+    config = configuration(data, tmp_path / "run", method="fedavg", rounds=2)
+    with pytest.raises(killed):
+        serve(devices(config, tmp_path / "devices", kill=8), config)
+    live = read_live(tmp_path / "run")
+    assert live is not None and live["ended"] == "Killed()" and live["finished"] == 1
+    assert live["round"] == 2 and live["phase"] == "training"
+    found = read_status(tmp_path / "run")
+    assert found.state == "stopped" and "after round 1 of 2: Killed()." in found.troubles[0].text
+
+
+def test_who_is_forgotten_is_not_named(served: Path) -> None:
+    assert "anna" in (served / LIVE_FILE).read_text()
+    forget(served, "anna")
+    assert not (served / LIVE_FILE).exists() and read_live(served) is None
+    assert "anna" not in {person.client for person in read_status(served).people}
+
+
+def test_it_is_written_where_something_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsub.engines.simulation import build_strategy
+    from fedsub_core.config.run_config import read_config
+    from fedsub_server import live
+
+    strategy = build_strategy(read_config(None, {"method": "fedavg"}), "fedavg")
+    written: list[dict[str, Any]] = []
+    monkeypatch.setattr(live, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(live, "write_whole", lambda path, data: written.append(json.loads(data)))
+    with Live(tmp_path, strategy) as kept:
+        while len(written) < 2:  # once at the start, once at the first look
+            kept._over.wait(0.01)
+        kept._over.wait(0.1)
+        assert len(written) == 2, "nothing has changed since"
+        strategy.transport.refused["ann"] = 3, "rubbish"
+        strategy.memory.patience.again["ann"] = 9
+        while len(written) < 3:
+            kept._over.wait(0.01)
+    assert written[2]["people"]["ann"]["refused"] == [3, "rubbish"]
+    assert written[2]["people"]["ann"]["rests_until"] == 9
+    assert [one["ended"] for one in written] == [None, None, None, "finished"]
