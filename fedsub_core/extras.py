@@ -19,6 +19,7 @@ EXTRAS: Mapping[str, str] = {
     "rich": "run",
     "seglearn": "run",
     "neurokit2": "data",
+    "duckdb": "import",
     "pandas": "data",
     "pooch": "data",
     "requests": "data",
