@@ -34,7 +34,7 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
         np.isinf(columns),
         Why.TEXT,
         options.not_numbers == "stop",
-        "expected a number. --not-numbers drop leaves such rows out",
+        "Expected numbers. --not-numbers drop leaves such rows out",
         source,
         dropped,
     )
@@ -50,7 +50,7 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
             np.isnan(_columns(rows.x)),
             Why.MISSING,
             options.missing == "stop",
-            "expected a number. --missing drop leaves such rows out, interpolate fills them",
+            "Expected numbers. --missing drop leaves such rows out, interpolate fills them",
             source,
             dropped,
         )
@@ -132,7 +132,7 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
             place = source.place(int(file), int(one.row[at]), source.time)
             raise stopped(
                 f"person {one.person!r}: time runs backwards, {float(one.t[at - 1]):.15g} stands "
-                f"before it; such places",
+                f"before it",
                 len(back),
                 place,
                 "--backwards sort puts rows in order of time, split begins a new recording there",

@@ -67,4 +67,4 @@ def stopped(what: str, count: int, place: str, do: str) -> DataError:
     place : where the first stands and what it is.
     do : the option.
     """
-    return DataError(f"{place}: {what}, {count:,} of this person. {do}")
+    return DataError(f"{place}: {what} ({count:,} of this person). {do}")

@@ -135,7 +135,7 @@ def test_rows_without_a_label_make_no_window(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", text)
     made = imported(path, tmp_path / "out")
     assert made.dropped.counts == {Why.UNLABELLED: {"01": 3}} and made.samples == 15
-    with pytest.raises(DataError, match=r"a.csv, line 62, person '01': rows without a label, 60"):
+    with pytest.raises(DataError, match=r"a.csv, line 62, person '01': rows without a label \(60"):
         imported(path, tmp_path / "other", unlabelled="stop")
     third = [line.replace("02,walk", "02,run") for line in text]
     made = imported(written(path, third), tmp_path / "third", no_label="walk")
