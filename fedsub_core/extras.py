@@ -20,7 +20,7 @@ EXTRAS: Mapping[str, str] = {
     "seglearn": "run",
     "neurokit2": "data",
     "duckdb": "import",
-    "pandas": "data",
+    "pandas": "tables",
     "pooch": "data",
     "requests": "data",
     "tqdm": "data",

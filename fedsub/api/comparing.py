@@ -183,7 +183,7 @@ def _here(
 
 @contextmanager
 def _lying(data: Any) -> Iterator[str]:
-    """Yield the folder in which the data lie, for processes to read; for now, if they lie in none."""
+    """Yield the folder in which the data lie, for processes to read; a passing one if none."""
     if isinstance(data, str | Path) and (str(data) == WATCH or Path(data).is_dir()):
         yield absolute_source(str(data))
         return

@@ -55,13 +55,12 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
             dropped,
         )
     none: Mask = rows.y < 0
-    if options.unlabelled == "stop" and none.any():
-        raise stopped(
-            "rows without a label",
-            int(none.sum()),
-            _place(rows, none, source, None),
-            "--unlabelled drop leaves them out",
-        )
+    if none.any() and (options.unlabelled == "stop" or Why.UNLABELLED not in dropped.first):
+        place = _place(rows, none, source, None)
+        if options.unlabelled == "stop":
+            do = "--unlabelled drop leaves them out"
+            raise stopped("rows without a label", int(none.sum()), place, do)
+        dropped.first[Why.UNLABELLED] = place
     return rows
 
 
@@ -102,12 +101,10 @@ def _place(rows: Rows, which: Mask, source: Source, column: str | None) -> str:
     return f"{where}, person {rows.person!r}"
 
 
-def without_labels(rows: Rows, source: Source, dropped: Dropped) -> Rows:
+def without_labels(rows: Rows, dropped: Dropped) -> Rows:
     """Return the rows that have a label: of features, each a sample."""
     none: Mask = rows.y < 0
-    if none.any():
-        place = "" if Why.UNLABELLED in dropped.first else _place(rows, none, source, None)
-        dropped.add(Why.UNLABELLED, rows.person, int(none.sum()), place)
+    dropped.add(Why.UNLABELLED, rows.person, int(none.sum()))
     return rows.part(~none)
 
 

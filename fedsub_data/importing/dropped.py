@@ -18,7 +18,7 @@ class Why(Enum):
     UNLABELLED = ("rows or windows without a label", "--unlabelled stop")
     MIXED = ("windows of several labels", "a lower --purity")
     LEFT_OVER = ("rows left over, shorter than a window", "a shorter --window")
-    FEW = ("samples of people with too few", "--fewest")
+    FEW = ("people with too few samples", "--fewest")
     NOBODY = ("rows of nobody", "--subject COLUMN")
     BAD_LINES = ("lines with too many or too few columns", "--bad-lines stop")
 
@@ -47,7 +47,7 @@ class Dropped:
         lines = []
         for why, by in self.counts.items():
             words, hint = why.value
-            of = f" of {len(by)} people" if set(by) != {""} else ""
+            of = f" of {len(by)} people" if set(by) != {""} and why != Why.FEW else ""
             first = f"; the first: {self.first[why]}" if why in self.first else ""
             lines.append(f"Dropped {self.total(why):,} {words}{of}{first}. Otherwise: {hint}.")
         return lines

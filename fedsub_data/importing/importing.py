@@ -137,7 +137,7 @@ def _clients(
     for done, rows in enumerate(source.rows(), start=1):
         data = _client(rows, source, options, planned, made.dropped)
         if len(data.y) < options.fewest:
-            made.dropped.add(Why.FEW, data.client, max(len(data.y), 1))
+            made.dropped.add(Why.FEW, data.client, 1)
         else:
             path = Path(planned.card.name, "clients", f"{data.client}.npz")
             yield check_client(path, data.client, data.arrays(), planned.card)
@@ -158,7 +158,7 @@ def _client(
         rows = rows.at(_counted(rows) / cut.rate)
     rows = cleaned(rows, source, options, dropped)
     if cut is None:
-        rows = repeated(without_labels(rows, source, dropped), source, options, dropped)
+        rows = repeated(without_labels(rows, dropped), source, options, dropped)
         t = None if rows.t is None else rows.t * planned.tick
         return ClientData(rows.person, rows.x, rows.y, t)
     recordings = []

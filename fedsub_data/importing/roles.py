@@ -91,11 +91,13 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
             notes.append(f"Guessed: --{key} {found}.")
         return found
 
+    # Axes are called x, y and z.
+    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
     taken = {options.label, options.time, options.subject, *options.named_features} - {""}
     subject = None
     if not options.subject_from_name:
         subject = guessed("subject", options.subject, SUBJECTS, taken)
-    label = guessed("label", options.label, LABELS, taken | {subject or ""})
+    label = guessed("label", options.label, labels, taken | {subject or ""})
     if label is None:
         raise DataError(
             f"{where}: got columns {', '.join(names)}, expected one of classes. Say which with "
@@ -109,12 +111,18 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     if not features:
         rest = [name for name in names if name not in used]
         counters = [name for name in rest if plain(name) in COUNTERS]
+        # A second name of the person or the class would give the answer away.
+        like = [n for n in rest if n not in counters and plain(n) in {*SUBJECTS, *labels, *TIMES}]
+        rest = [name for name in rest if name not in like]
         numbers = [n for n in rest if n not in counters and _mostly_numbers(columns[n])]
         features = tuple(numbers)
         if features:
             notes.append(f"Guessed: --features {','.join(features)}.")
         if counters:
             notes.append(f"Left out, as they number rows: {', '.join(map(repr, counters))}.")
+        if like:
+            said = ", ".join(map(repr, like))
+            notes.append(f"Left out, as they seem to say person, class or time: {said}.")
         if words := [name for name in rest if name not in (*counters, *numbers)]:
             notes.append(f"Left out, as they hold no numbers: {', '.join(map(repr, words))}.")
     if not features:

@@ -135,6 +135,7 @@ def test_rows_without_a_label_make_no_window(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", text)
     made = imported(path, tmp_path / "out")
     assert made.dropped.counts == {Why.UNLABELLED: {"01": 3}} and made.samples == 15
+    assert made.dropped.first[Why.UNLABELLED] == f"{path}, line 62, person '01'"
     with pytest.raises(DataError, match=r"a.csv, line 62, person '01': rows without a label \(60"):
         imported(path, tmp_path / "other", unlabelled="stop")
     third = [line.replace("02,walk", "02,run") for line in text]
@@ -234,6 +235,23 @@ def test_parquet_and_dates(tmp_path: Path) -> None:
     data = read_federation(tmp_path / "out").clients["1"]
     assert made.samples == 18 and data.t is not None
     assert data.t[:2].tolist() == [1767225600.0, 1767225602.0]
+
+
+def test_a_second_name_of_the_class_is_no_feature(tmp_path: Path) -> None:
+    """Nor is the person's number; and of axes x, y and z none is the class."""
+    text = ["x,y,z,activity,activity_id,user,id,seconds"]
+    text += [f"{i % 7},{i % 5},{i % 3},{'ab'[i % 2]},{i % 2},{i % 3},{i},{i}" for i in range(60)]
+    made = imported(written(tmp_path / "a.csv", text), tmp_path / "out", time="none", window="none")
+    assert made.card.features == ("x", "y", "z") and made.card.classes == ("a", "b")
+    said = "Left out, as they seem to say person, class or time: 'activity_id', 'id', 'seconds'."
+    assert said in made.notes
+
+
+def test_people_with_too_few_samples_are_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", [*lines(), "04,sit,0.1,1,1"])
+    made = imported(path, tmp_path / "out")
+    assert made.people == 3 and made.dropped.counts[Why.FEW] == {"04": 1}
+    assert any("Dropped 1 people with too few samples." in s for s in made.dropped.sentences())
 
 
 def test_numbers_of_classes_stay_in_their_order(tmp_path: Path) -> None:
