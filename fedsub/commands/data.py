@@ -9,7 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.padding import Padding
 from rich.table import Table
 
+from fedsub.commands.data_import import import_
 from fedsub.commands.derived_data import add_derived
+from fedsub.commands.inspecting import inspected
 from fedsub.commands.nearest import Group
 from fedsub.commands.progress import progress
 from fedsub.commands.terminal import (
@@ -23,8 +25,7 @@ from fedsub.commands.terminal import (
     print_options,
     settings_of,
 )
-from fedsub_core.errors import ConfigError, DataError, FedSubError
-from fedsub_core.files import check_new_folder
+from fedsub_core.errors import ConfigError
 from fedsub_core.options import read_options
 
 
@@ -158,38 +159,8 @@ def inspect(folder: str, out: Path | None, seed: int) -> None:
     Writes PNGs, the numbers as JSON, and report.html with all of it. Ends with an error where
     `fedsub run` could not train on it.
     """
-    from fedsub.studies.run import check_data
-    from fedsub_core.config.run_config import read_config
-    from fedsub_core.data.samples import TOKENS
-    from fedsub_core.data.sources import load_federation
-    from fedsub_data.inspection.inspection import inspect_federation
-    from fedsub_data.inspection.page import write_inspection
-    from fedsub_data.inspection.tables import tables
-
-    federation = load_federation(folder)
-    target = out if out is not None else _free(Path("inspections", Path(folder).resolve().name))
-    check_new_folder(target, DataError)
-    inspection = inspect_federation(federation, seed)
-    write_inspection(inspection, target)
-    console.print(tables(inspection))
-    console.print(f"Page: {target / 'report.html'}", soft_wrap=True, markup=False)
-    # Last, for whoever looks at data that cannot be used wants to see what they are like.
-    try:
-        # Of texts no units are known, which the method by default needs; others train on them.
-        method = {"method": "fedavg"} if federation.card.sample == TOKENS else {}
-        check_data(read_config(None, {"data": folder, **method}), federation)
-    except FedSubError as error:
-        raise DataError(f"{folder}: `fedsub run` would refuse it. {error}") from error
+    inspected(folder, out, seed)
 
 
-def _free(folder: Path) -> Path:
-    """Return `folder`, or its first numbered sibling that does not exist."""
-    number = 1
-    free = folder
-    while free.exists():
-        number += 1
-        free = folder.with_name(f"{folder.name}-{number}")
-    return free
-
-
+data.add_command(import_)
 add_derived(data)

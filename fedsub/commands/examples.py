@@ -26,7 +26,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "fedsub status": (
         "fedsub status runs/people-ditto-20260101-120000",
         "fedsub status runs/people-ditto-20260101-120000 --watch",
-        "fedsub status /var/lib/fedsub/run --serve 9400",
+        "fedsub status /var/lib/fedsub/run --serve 9464",
     ),
     "fedsub methods": (
         "fedsub methods",
@@ -72,6 +72,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub data partition pooled --kind dirichlet --out clients --set alpha=0.3",
         "fedsub data partition pooled --kind pathological --out clients",
         "fedsub data partition people --kind natural --out same",
+    ),
+    "fedsub data import": (
+        "fedsub data import walks.csv --out walks",
+        "fedsub data import 'people/*.csv' --subject-from-name '(\\d+)' --out walks",
+        "fedsub data import walks.parquet --label activity --window 2.56s --rate 50 --out walks",
     ),
     "fedsub data evolve": (
         "fedsub data evolve people --out people-dynamic",

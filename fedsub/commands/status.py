@@ -45,7 +45,7 @@ def status(
     serve: str | None,
     names: bool,
 ) -> None:
-    r"""Show how what lies in FOLDER is doing: a run's folder, a deployment's, or a study's.
+    """Show how what lies in FOLDER is doing: a run's folder, a deployment's, or a study's.
 
     Which round, how long it still takes, who takes part and who is waited for, what was refused and
     why, bytes, disk, and what somebody should look at. It reads and writes nothing there: the run

@@ -102,7 +102,7 @@ def test_the_pages_lines_do_what_they_say_one_after_another(checkout: Path) -> N
     assert [line.split("#")[0].strip() for line in MAKE] == ["make run", "make test"]
     prepared, *other = OTHER
     assert prepared.split("#")[0].strip() == USE[1].split("#")[0].strip(), "said on both pages"
-    (resume,) = (line for line in other if "<folder>" in line)
+    (resume,) = (line for line in other if "--resume" in line)
     ditto = "$(ls -d runs/people-ditto-*)"
     other = [line.replace("runs/<folder>", ditto) for line in other if "compare" not in line]
     assert resume not in other

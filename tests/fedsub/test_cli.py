@@ -18,7 +18,7 @@ from fedsub_core.version import VERSION
 
 #: What is not installed, a command that wants it, and the extra that brings it.
 LACKING = [
-    ("pandas", "data prepare wisdm --source file --out new", "data"),
+    ("pandas", "data prepare wisdm --source file --out new", "tables"),
     ("neurokit2", "data prepare wesad --source file --out new", "data"),
     ("pooch", "data fetch wisdm --accept-terms", "data"),
     ("matplotlib", "run --rounds 1", "run"),

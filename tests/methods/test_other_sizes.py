@@ -57,7 +57,9 @@ def test_of_framp_the_common_model_is_the_mean_descriptors(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["local", "fedsub"])
 def test_who_has_only_models_of_single_people_has_no_other_sizes(name: str, tmp_path: Path) -> None:
-    assert "macro_f1_union" not in measured(name, tmp_path, capacities="p2=0.5,p4=0.5", sizes="1,0.5")
+    assert "macro_f1_union" not in measured(
+        name, tmp_path, capacities="p2=0.5,p4=0.5", sizes="1,0.5"
+    )
 
 
 @pytest.mark.parametrize("text", ["0", "1,2", "1/2,0.5", "1,,1/2", "a"])

@@ -1,0 +1,85 @@
+"""What importing a table takes: seconds, CPU seconds and memory, by rows.
+
+    python benchmarks/importing.py [--rows 10000000] [--people 36] [--memory 256MB] [--shuffled]
+
+The table is CSV: person, activity, time at 50 Hz and three axes, made in a temporary folder, which
+is not counted. ``--shuffled`` has people take turns, row by row. The import runs in a process of
+its own, as a person calls it, without and with the page of `inspect`; its peak is that of this
+process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+TINY = ["--rows", "60000", "--people", "4"]
+#: What the lines of results begin with.
+LINES = ("table:", "import alone:", "import and inspect:")
+
+
+def make(path: Path, rows: int, people: int, shuffled: bool) -> None:
+    """Write a table of `rows` rows of signals; each person changes activity every 40 s."""
+    each = rows // people
+    who, own = f"i // {each}", f"i % {each}"
+    if shuffled:
+        who, own = f"i % {people}", f"i // {people}"
+    axes = ", ".join(
+        f"round(sin({own} * 0.{digit}) * (1 + ({own}) // 2000 % 4) + random() / 4, 4) AS {axis}"
+        for digit, axis in ((17, "ax"), (23, "ay"), (41, "az"))
+    )
+    with duckdb.connect(config={"memory_limit": "500MB"}) as db:
+        db.execute(
+            f"COPY (SELECT 'p' || lpad(({who})::VARCHAR, 3, '0') AS person, "
+            f"['walk', 'sit', 'run', 'stand'][1 + ({own}) // 2000 % 4] AS activity, "
+            f"({own}) / 50 AS time, {axes} FROM range({each * people}) r(i)) TO '{path}' (HEADER)"
+        )
+
+
+def measured(command: list[str], folder: Path) -> tuple[float, float, float]:
+    """Return seconds, CPU seconds and peak MB of a process."""
+    start = time.perf_counter()
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit((folder / "log").read_text())
+    took = time.perf_counter() - start
+    return took, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
+
+
+def main() -> None:
+    """Print a line for the table and for each way of importing it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--people", type=int, default=36)
+    parser.add_argument("--memory", default="256MB")
+    parser.add_argument("--shuffled", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help="a size that only shows that it runs")
+    args = parser.parse_args()
+    if args.tiny:
+        args = parser.parse_args(TINY)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        make(folder / "table.csv", args.rows, args.people, args.shuffled)
+        size = (folder / "table.csv").stat().st_size / 1e6
+        print(f"table: {args.rows:,} rows, {args.people} people, {size:.0f} MB", flush=True)
+        call = [sys.executable, "-c", "from fedsub.cli import main; main()"]
+        call += ["data", "import", "table.csv"]
+        call += ["--memory", args.memory, "--rate", "50"]
+        for name, more in (("import alone", ["--no-inspect"]), ("import and inspect", [])):
+            out = ["--out", name.replace(" ", "-")]
+            wall, cpu, peak = measured([*call, *out, *more], folder)
+            print(f"{name}: {wall:.1f} s, {cpu:.1f} s of CPU, peak {peak:.0f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""``fedsub.compare``: methods over seeds, tuned without test data, as tables."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+from rich.console import Console
+
+from fedsub.api.data import federation as as_federation
+from fedsub.api.data import flat_settings
+from fedsub.api.modules import is_given, place_of
+from fedsub.api.running import Report
+from fedsub.api.tables import table
+from fedsub.commands.study_progress import study_progress
+from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
+from fedsub.studies.local_engine import local_engine
+from fedsub.studies.runner import Stage, choose, run_study
+from fedsub.studies.study import Study, Task
+from fedsub.studies.study_file import keep_study, kept_study, read_study
+from fedsub.studies.study_page import write_study_page
+from fedsub.studies.study_results import Run, finished, tables
+from fedsub.studies.study_tables import write_tables
+from fedsub_core.cores import usable_cores
+from fedsub_core.data.federation import write_federation
+from fedsub_core.data.sources import WATCH, absolute_source
+from fedsub_core.files import make_folder, stamped_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Columns that a notebook shows.
+_SHOWN = ["macro_f1", "macro_f1_low", "macro_f1_high", "gain", "gain_low", "gain_high", "loss"]
+
+
+class Comparison:
+    """A study's folder, and what its rows reached as pandas tables; ids of people are text."""
+
+    def __init__(self, folder: Path, study: Study, runs: Sequence[Run]) -> None:
+        self.folder, self._study, self._runs = folder, study, list(runs)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row by method: means over people and seeds, intervals, gain over ``local``."""
+        rows = []
+        for cell, found in tables(self._study, self._runs):
+            for row in found:
+                values = {k: v for k, v in asdict(row).items() if k not in ("entry", "measures")}
+                low, high = values.pop("interval") or (None, None)
+                ends = values.pop("gain_interval") or (None, None)
+                better, worse, of = values.pop("beyond") or (None, None, None)
+                values |= {"macro_f1_low": low, "macro_f1_high": high}
+                values |= {"gain_low": ends[0], "gain_high": ends[1]}
+                values |= {"better_beyond_noise": better, "worse_beyond_noise": worse, "of": of}
+                values["tuned"] = ", ".join(f"{k}={v}" for k, v in row.tuned.items())
+                rows.append({"row": row.entry.label, **dict(cell), **values})
+        return table(rows, "row")
+
+    @cached_property
+    def people(self) -> pd.DataFrame:
+        """Macro F1 of each person by row and seed: ``row``, ``seed``, ``person``, ``macro_f1``."""
+        return table(
+            {
+                "row": run.task.entry.label,
+                "seed": run.task.config.seed,
+                "person": person,
+                "macro_f1": score,
+            }
+            for run in self._runs
+            for person, score in sorted(run.people.items())
+        )
+
+    @property
+    def report(self) -> Report:
+        """The study's page; a notebook shows it."""
+        return Report(write_study_page(self._study, self.folder, self._runs))
+
+    def _repr_html_(self) -> str:
+        html: str = self.table[_SHOWN].to_html()
+        return html
+
+    def __repr__(self) -> str:
+        """Return where the study lies and what it compares."""
+        rows = tuple(entry.label for entry in self._study.entries)
+        return f"Comparison({str(self.folder)!r}, rows={rows}, seeds={self._study.seeds})"
+
+
+def compare(
+    data: Any = WATCH,
+    methods: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("local", "fedavg", "fedsub-ridge"),
+    rounds: int | None = None,
+    *,
+    seeds: Sequence[int] = (0,),
+    tune: Mapping[str, Sequence[Any]] | None = None,
+    model: Any = None,
+    folder: Path | str | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Comparison:
+    """Train methods on the same splits and seeds, and return how they compare.
+
+    Parameters
+    ----------
+    data, model, rounds, settings
+        As :func:`fedsub.run` takes them. A model in memory is trained in this process, one run
+        after another.
+    methods
+        Names; or rows by a label, each with ``method`` and hyperparameters of its own.
+    seeds
+        Of the runs; means are over all.
+    tune
+        Values to choose among for each row, on a part of the training samples that is held back:
+        ``tune={"lr": [0.01, 0.05]}``.
+    folder
+        The study's; given again, what is finished stays and the rest goes on. None: a new one.
+    jobs
+        Runs at a time; None: as many as there are cores.
+
+    Raises
+    ------
+    ConfigError, DataError, RunError
+        As ``fedsub compare`` does.
+    """
+    place = place_of(model) if model is not None else ""
+    keys = flat_settings(settings) | ({"model": place} if place else {})
+    keys |= {"rounds": rounds} if rounds is not None else {}
+    chosen = dict(methods) if isinstance(methods, Mapping) else {name: {} for name in methods}
+    to = Path(folder) if folder is not None else stamped_folder(Path("runs"), "compare")
+    make_folder(to)
+    with _lying(data) as source, tempfile.TemporaryDirectory(prefix="fedsub-study-") as draft:
+        file = Path(draft, "comparison.toml")
+        told = {
+            "seeds": list(seeds),
+            "run": {**keys, "data": source},
+            "methods": {label: dict(own) for label, own in chosen.items()},
+            "tune": {key: list(values) for key, values in (tune or {}).items()},
+        }
+        file.write_text(tomli_w.dumps(told), "utf-8")
+        study = read_study(file)
+        keep_study(to, file, None, {"seeds": None, "rounds": None, "only": [], "row": []})
+        engine = _here if is_given(place) else local_engine(jobs or usable_cores())
+        values = run_study(study, to, engine, _silent) if not progress else _told(study, to, engine)
+        runs = finished(study, to, values)
+        write_tables(study, to, runs)
+    return Comparison(to, study, runs)
+
+
+def kept(folder: Path) -> Comparison:
+    """Return the comparison whose folder this is; raises RunError where a run has not finished."""
+    study = kept_study(folder)
+    return Comparison(folder, study, finished(study, folder, choose(study, folder)))
+
+
+def _silent(stage: Stage) -> None:
+    """Tell nobody."""
+
+
+def _told(study: Study, folder: Path, engine: Engine) -> dict[str, Mapping[str, Any]]:
+    with study_progress(Console()) as tell:
+        return run_study(study, folder, engine, tell)
+
+
+def _here(
+    tasks: Sequence[Task], folder: Path, underway: Underway
+) -> Generator[tuple[Task, str | None], None, None]:
+    """Train tasks in this process, one by one: an engine, for models that lie in its memory."""
+    for task in tasks:
+        try:
+            people = federation_of(task.config.data)
+            train_run(task, people, folder / task.name, partial(underway, task))
+        except Exception as error:  # as other engines do: the others are trained first
+            yield task, what_went_wrong(error)
+        else:
+            yield task, None
+
+
+@contextmanager
+def _lying(data: Any) -> Iterator[str]:
+    """Yield the folder in which the data lie, for processes to read; a passing one if none."""
+    if isinstance(data, str | Path) and (str(data) == WATCH or Path(data).is_dir()):
+        yield absolute_source(str(data))
+        return
+    people = as_federation(data)
+    with tempfile.TemporaryDirectory(prefix="fedsub-data-") as place:
+        folder = Path(place, people.card.name.replace("/", "-"))
+        write_federation(folder, people)
+        yield str(folder)

@@ -1,0 +1,44 @@
+"""``fedsub.load``: what lies in a folder or file, as Python has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fedsub.api.comparing import Comparison, kept
+from fedsub.api.models import PersonModel
+from fedsub.api.modules import given, is_given, place_of
+from fedsub.api.running import Run
+from fedsub.studies.study_file import STUDY_FILE
+from fedsub_client.loaded_model import load_model
+from fedsub_core.errors import RunError
+from fedsub_server.results import RUN_FILE
+
+
+def load(folder: Path | str, model: Any = None) -> Run | Comparison | PersonModel:
+    """Return the run or the comparison in a folder, or the person's model in a file.
+
+    Parameters
+    ----------
+    folder
+        A run's folder, also of the command line or a deployment's server; a study's; a model's
+        file ``.safetensors``, or a device's state.
+    model
+        The module or builder, where one made the models: files name code and do not hold it.
+
+    Raises
+    ------
+    RunError
+        Where there is none of these.
+    """
+    where = Path(folder)
+    if (where / RUN_FILE).is_file():
+        run = Run(where)
+        if model is not None and is_given(run.config.model):
+            given(model, run.config.model)
+        return run
+    if (where / STUDY_FILE).is_file():
+        return kept(where)
+    if where.exists():
+        return PersonModel(load_model(where, place_of(model) if model is not None else ""))
+    raise RunError(f"{where}: no such folder; expected a run's, a study's, or a model's file")

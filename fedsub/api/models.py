@@ -1,0 +1,104 @@
+"""A person's model as it is used from Python: raw samples in, probabilities out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_client.personal_model import PersonalModel
+from fedsub_core.errors import DataError
+
+
+class PersonModel:
+    """A person's model; standardisation and encoder are inside.
+
+    ``model(x)`` gives probabilities [n, classes] of raw samples, ``model.predict(x)`` names of
+    classes. Samples are in the units of the training data, [n, features] or [n, channels, time];
+    a DataFrame gives its columns by their names.
+    """
+
+    def __init__(self, model: PersonalModel) -> None:
+        self._model = model
+
+    @property
+    def person(self) -> str:
+        """Whose model it is."""
+        return self._model.client
+
+    @property
+    def method(self) -> str:
+        """By which method it was trained."""
+        return self._model.method
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the probabilities."""
+        return self._model.card.classes
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of a sample's features or channels."""
+        return self._model.card.features
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return tuple(self._model.shape)
+
+    def __call__(self, x: Any) -> NDArray[np.float32]:
+        """Return the probability of every class, [n, classes]; each row sums to 1.
+
+        Raises
+        ------
+        DataError
+            Where `x` does not fit: shape, type, columns, or values far from all training data.
+        """
+        return self._model.probabilities(self._samples(x))
+
+    def predict(self, x: Any) -> NDArray[np.str_]:
+        """Return the most probable class of each sample, names [n]; raises as a call."""
+        names: NDArray[np.str_] = np.array(self.classes)[self(x).argmax(axis=1)]
+        return names
+
+    def export(self, path: Path | str, format: str | None = None, force: bool = False) -> Path:
+        """Write the model as one file that needs nothing of FedSub; return its path.
+
+        Parameters
+        ----------
+        format : ``onnx``, ``torchscript`` or ``safetensors``; None: by the path's ending,
+            ``.onnx``, ``.pt`` or ``.safetensors``.
+        force : whether a file that is there is replaced.
+
+        Raises
+        ------
+        ConfigError, RunError
+            Where the format is unknown, its packages are missing, or the file does not compute what
+            the model does.
+        """
+        from fedsub.export.formats import export
+
+        path = Path(path)
+        kind = format or {".pt": "torchscript"}.get(path.suffix, path.suffix.lstrip("."))
+        export(self._model, kind, path, force)
+        return path
+
+    def _samples(self, x: Any) -> NDArray[Any]:
+        if not hasattr(x, "columns"):
+            return np.asarray(x)
+        if lacking := [name for name in self.features if name not in x.columns]:
+            raise DataError(
+                f"x: got columns {', '.join(map(str, x.columns))}, expected {', '.join(lacking)}, "
+                "too, which the model was trained on"
+            )
+        values: NDArray[Any] = x[list(self.features)].to_numpy(np.float32)
+        return values
+
+    def __repr__(self) -> str:
+        """Return whose it is, how it was trained, and what it tells apart."""
+        return (
+            f"PersonModel(person={self.person!r}, method={self.method!r}, shape={self.shape}, "
+            f"classes={self.classes})"
+        )

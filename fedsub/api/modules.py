@@ -1,0 +1,90 @@
+"""A model from Python as ``model=``: a kind's name, a builder, or a ``torch.nn.Module`` itself."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from fedsub_core.errors import ConfigError
+
+#: The module in which builders stand that no file holds; it is not there in another process.
+GIVEN = "fedsub_given"
+
+
+def place_of(model: Any) -> str:
+    """Return the name by which a run's configuration knows a model.
+
+    Parameters
+    ----------
+    model : a kind's name or a builder's place, text; a builder, a function or class of
+        ``(input_shape, classes)``; or a ``torch.nn.Module``, from whose weights everybody starts.
+
+    Raises
+    ------
+    ConfigError
+        If it is none of these.
+    """
+    if isinstance(model, str):
+        return model
+    if isinstance(model, nn.Module):
+        return given(model, f"{GIVEN}:module_{_digest(model)}")
+    if callable(model):
+        module, name = getattr(model, "__module__", ""), getattr(model, "__qualname__", "")
+        if module not in ("", "__main__") and name.isidentifier():
+            try:
+                if getattr(import_module(module), name, None) is model:
+                    return f"{module}:{name}"
+            except ImportError:
+                pass  # a notebook's, or a file's that is no module
+        return given(model, f"{GIVEN}:{_free(name.rpartition('.')[2], model)}")
+    raise ConfigError(
+        f"model: got {type(model).__name__}, expected a name such as 'cnn1d', a torch.nn.Module, "
+        "or a function of (input_shape, classes) that returns one"
+    )
+
+
+def given(model: Any, place: str) -> str:
+    """Let `place` mean a module or builder that lies in memory, in this process; return it."""
+    builder = _copies(model) if isinstance(model, nn.Module) else model
+    setattr(_module(), place.partition(":")[2], builder)
+    return place
+
+
+def _module() -> ModuleType:
+    return sys.modules.setdefault(GIVEN, ModuleType(GIVEN))
+
+
+def _free(name: str, builder: Any) -> str:
+    """Return the name under which a builder stands, or one that is free: two lambdas differ."""
+    stem = f"builder_{name}" if name.isidentifier() else "builder"
+    number, free = 1, stem
+    while getattr(_module(), free, builder) is not builder:
+        number += 1
+        free = f"{stem}_{number}"
+    return free
+
+
+def is_given(place: str) -> bool:
+    """Return whether a model lay in a process's memory."""
+    return place.startswith(f"{GIVEN}:")
+
+
+def _copies(module: nn.Module) -> Any:
+    """Return a builder of copies: what is trained is never the module that was given."""
+    kept = copy.deepcopy(module)
+    return lambda input_shape, classes: copy.deepcopy(kept)
+
+
+def _digest(module: nn.Module) -> str:
+    """Return a digest of a module's layers and weights."""
+    digest = hashlib.blake2b(repr(module).encode(), digest_size=6)
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

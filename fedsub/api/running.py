@@ -1,0 +1,265 @@
+"""``fedsub.run``: train methods from Python; what they reached as tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from fedsub.api.data import federation as as_federation
+from fedsub.api.data import flat_settings
+from fedsub.api.models import PersonModel
+from fedsub.api.modules import is_given, place_of
+from fedsub.api.tables import table
+from fedsub.commands.progress import progress as told
+from fedsub.studies.run import check_data, new_folder, train_methods
+from fedsub.studies.run_data import data_notes
+from fedsub_client.loaded_model import load_model
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import WATCH, absolute_source
+from fedsub_core.errors import RunError
+from fedsub_server.results import DATABASE_FILE, MODELS, RUN_FILE, method_summaries
+from fedsub_server.rundb import RunDatabase
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Numbers of a person in :attr:`Run.people`.
+_OF_PEOPLE = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+
+
+class Run:
+    """A run's folder, and what its methods reached as pandas tables.
+
+    Ids of people are text in every table. In a notebook a run shows its table; ``run.report`` shows
+    the report.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config: RunConfig = read_config(folder / RUN_FILE)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of the run, the main one first."""
+        return self.config.methods
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """What each method reached: a row by method, a column for each number.
+
+        ``summary.json`` in the run's folder says what each number averages over.
+        """
+        rows = [asdict(one) for one in method_summaries(self.folder)]
+        for row in rows:
+            del row["by_capacity"]  # a table of its own
+        return table(rows, "method")
+
+    @cached_property
+    def people(self) -> pd.DataFrame:
+        """What each method reached of each person in its last evaluated round.
+
+        Columns: ``person``, ``method``, then a column for each metric of a whole person, such as
+        ``macro_f1``.
+        """
+        rows: list[dict[str, Any]] = []
+        for summary in method_summaries(self.folder):
+            by: dict[str, dict[str, Any]] = {}
+            for one in self._metrics(summary.method):
+                person, metric = one["person"], one["metric"]
+                last = one["round"] == summary.evaluated_round
+                if last and person and one["class"] == "" and metric in _OF_PEOPLE:
+                    first = {"person": person, "method": summary.method}
+                    by.setdefault(person, first)[metric] = one["value"]
+            rows += by.values()
+        return table(rows)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """All numbers: ``method``, ``round``, ``person``, ``class``, ``metric``, ``value``.
+
+        The person is empty for a number of the whole run, the class for one of a whole person.
+        """
+        return table(
+            {"method": name, **one} for name in self.methods for one in self._metrics(name)
+        )
+
+    def persons(self, method: str | None = None) -> list[str]:
+        """Return the ids of people who have a model by `method`, by default the main one."""
+        return sorted(path.stem for path in self._models(method).glob("*.safetensors"))
+
+    def model(self, person: str, method: str | None = None) -> PersonModel:
+        """Return a person's model, to be called on raw samples.
+
+        Parameters
+        ----------
+        method : one of the run's; None: the main one.
+
+        Raises
+        ------
+        RunError
+            Where the run left no such model, or a model from another process's memory has to be
+            given: ``fedsub.load(folder, model=module)``.
+        """
+        path = self._models(method) / f"{person}.safetensors"
+        if not path.is_file():
+            there = ", ".join(self.persons(method)) or "nobody"
+            raise RunError(f"{path.parent}: got no model of {person!r}, expected one of: {there}")
+        named = self.config.model
+        try:
+            return PersonModel(load_model(path, named if ":" in named else ""))
+        except RunError as error:
+            if is_given(named):
+                raise RunError(
+                    f"{error}. The model lay in memory: fedsub.load({str(self.folder)!r}, "
+                    "model=...) takes it once more"
+                ) from error
+            raise
+
+    @property
+    def report(self) -> Report:
+        """The report, one page to read offline; a notebook shows it."""
+        from fedsub.report.report import write_report
+
+        return Report(write_report(self.folder)[0])
+
+    def _models(self, method: str | None) -> Path:
+        name = method or self.config.method
+        if name not in self.methods:
+            raise RunError(
+                f"{self.folder}: got method {name!r}, expected one of {', '.join(self.methods)}"
+            )
+        return self.folder / name / MODELS
+
+    def _metrics(self, method: str) -> Iterable[dict[str, Any]]:
+        classes = self._classes
+        with RunDatabase(self.folder / method / DATABASE_FILE) as database:
+            for row in database.metrics():
+                label = "" if row.label is None else classes.get(row.label, str(row.label))
+                yield {
+                    "round": row.round,
+                    "person": row.client or "",
+                    "class": label,
+                    "metric": row.metric,
+                    "value": row.value,
+                }
+
+    @cached_property
+    def _classes(self) -> dict[int, str]:
+        people = self.persons()
+        return dict(enumerate(self.model(people[0]).classes)) if people else {}
+
+    def _repr_html_(self) -> str:
+        shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",
+                 "worse_than_local"]  # fmt: skip
+        html: str = self.table[shown].to_html()
+        return html
+
+    def __repr__(self) -> str:
+        """Return where the run lies and what it trained."""
+        return f"Run({str(self.folder)!r}, methods={self.methods}, rounds={self.config.rounds})"
+
+
+class Report:
+    """A page: ``path`` is where it lies; a notebook shows it inline."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _repr_html_(self) -> str:
+        page = escape(self.path.read_text("utf-8"), quote=True)
+        return f'<iframe srcdoc="{page}" width="100%" height="800" style="border:0"></iframe>'
+
+    def __repr__(self) -> str:
+        """Return where the page lies."""
+        return f"Report({str(self.path)!r})"
+
+
+def run(
+    data: Any = WATCH,
+    method: str | None = None,
+    rounds: int | None = None,
+    *,
+    beside: Iterable[str] | str | None = None,
+    model: Any = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Run:
+    """Train a method, and others beside it, and return what they reached.
+
+    Parameters
+    ----------
+    data
+        All that :func:`fedsub.federation` takes without options: a folder, a file, a DataFrame,
+        arrays; or what it returned.
+    method, rounds
+        As ``fedsub run --method --rounds``, with the same defaults.
+    beside
+        Methods trained beside it to compare; ``""`` is none.
+    model
+        A kind's name, a builder's place, a builder, or a ``torch.nn.Module``, from a copy of whose
+        weights everybody starts.
+    progress
+        Whether rounds are told, by a bar on a terminal, elsewhere by a line now and then.
+    **settings
+        Every other key of ``fedsub run``, with ``_`` for ``-``: ``lr=0.01``, ``batch_size=16``,
+        ``seed=3``, ``out="runs"``; a method's own as ``ditto={"lam": 0.5}``.
+
+    Returns
+    -------
+    Run
+        The folder is that of any run: ``fedsub report``, ``predict`` and ``export`` take it.
+
+    Raises
+    ------
+    ConfigError, DataError, RunError
+        As the command would, before the first round.
+    """
+    config = configured(data, method, rounds, beside, model, settings)
+    people = as_federation(data)
+    check_data(config, people)
+    notes = data_notes(config, people)
+    for text in notes.warnings if progress else ():
+        print(f"Warning: {text}")
+    return Run(_trained(config, people, progress))
+
+
+def configured(
+    data: Any,
+    method: str | None,
+    rounds: int | None,
+    beside: Iterable[str] | str | None,
+    model: Any,
+    settings: dict[str, Any],
+) -> RunConfig:
+    """Return a run's configuration; raises ConfigError as the command does."""
+    keys = flat_settings(settings)
+    if isinstance(data, str | Path):
+        keys["data"] = absolute_source(str(data))
+    else:
+        keys["data"] = data.card.name if isinstance(data, Federation) else "data"
+    for key, value in (("method", method), ("rounds", rounds)):
+        if value is not None:
+            keys[key] = value
+    if beside is not None:
+        keys["beside"] = beside if isinstance(beside, str) else ",".join(beside)
+    if model is not None:
+        keys["model"] = place_of(model)
+    return read_config(None, keys)
+
+
+def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:
+    folder = new_folder(config)
+    if not progress:
+        train_methods(config, people, folder, lambda name, round: None)
+        return folder
+    with told(Console(file=sys.stdout), "rounds", config.methods) as tell:
+        train_methods(config, people, folder, lambda name, round: tell(name, round, config.rounds))
+    return folder

@@ -1,0 +1,100 @@
+"""``fedsub data import``: a person's own tables as a federation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from fedsub.commands.inspecting import inspected
+from fedsub.commands.progress import progress
+from fedsub.commands.terminal import OUT, console
+from fedsub_core.options import Option, describe, read_options
+from fedsub_data.importing.options import ImportOptions
+
+if TYPE_CHECKING:
+    from fedsub_data.importing.dropped import Dropped
+
+#: People of whom it is printed what was dropped; the folder's record has all.
+_SHOWN = 20
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add one option per field of the import's options."""
+    for option in reversed(describe(ImportOptions)):
+        command = click.option(f"--{option.key}", help=_help(option), metavar=_metavar(option))(
+            command
+        )
+    return command
+
+
+def _help(option: Option) -> str:
+    return f"{option.doc} [default: {option.default if option.default != '' else 'none'}]"
+
+
+def _metavar(option: Option) -> str:
+    return "|".join(option.choices) if option.choices else option.type.__name__.upper()
+
+
+@click.command("import", short_help="Turn your own tables into a federation.")
+@click.argument("files", nargs=-1, required=True)
+@OUT
+@click.option("--inspect/--no-inspect", default=True, help="end with the page of `inspect`")
+@_options
+def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | None) -> None:
+    r"""Turn FILES (CSV, TSV, Parquet, .ts, .npz; also folders and patterns) into a federation.
+
+    Raw signals are cut into windows where there is a column of time or --rate; other rows are
+    samples. Columns are guessed by their names, and it is said which. What is dropped is counted by
+    person, with the first place, and the option that decides it.
+
+    \b
+    fedsub data import walks.csv --out walks
+    fedsub data import 'rec/s*.csv' --subject-from-name 's(\\d+)' --window 2.56s --out walks
+    fedsub data import features.parquet --window none --label state --out states
+    """
+    from fedsub_data.importing.importing import import_files
+
+    texts = {key.replace("_", "-"): value for key, value in given.items() if value is not None}
+    options = read_options(ImportOptions, texts, "data import")
+    with progress(console, "people", ["import"]) as tell:
+        made = import_files(files, out, options, lambda done, of: tell("import", done, of))
+    for note in made.notes:
+        _say(note)
+    for line in made.dropped.sentences():
+        _say(line)
+    if made.dropped.counts:
+        console.print(_by_person(made.dropped))
+    _say(f"{made.people} clients, {made.samples:,} samples: {out}")
+    if inspect:
+        inspected(str(out))
+    _say(f"Train on it: fedsub run --data {quote(str(out))}")
+
+
+def _say(text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _by_person(dropped: Dropped) -> Table:
+    """Return who lost how much, and why: the most first."""
+    whys = list(dropped.counts)
+    people: dict[str, int] = {}
+    for by in dropped.counts.values():
+        for person, count in by.items():
+            people[person] = people.get(person, 0) + count
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("dropped")
+    for why in whys:
+        table.add_column(why.value[0], justify="right")
+    ordered: list[Any] = sorted(people, key=lambda person: (-people[person], person))
+    for person in ordered[:_SHOWN]:
+        counts = (dropped.counts[why].get(person, 0) for why in whys)
+        table.add_row(person or "nobody", *(f"{n:,}" if n else "-" for n in counts))
+    if len(ordered) > _SHOWN:
+        table.caption = f"{len(ordered) - _SHOWN} people more: preparation.json"
+    return table

@@ -1,0 +1,55 @@
+"""What ``fedsub data inspect`` and ``import`` end with: tables, page, what a run would refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedsub.commands.terminal import console
+from fedsub_core.errors import DataError, FedSubError
+from fedsub_core.files import check_new_folder
+
+
+def inspected(folder: str, out: Path | None = None, seed: int = 0) -> None:
+    """Print what the federation in `folder` is like, and write its page.
+
+    Parameters
+    ----------
+    out : new folder for the page; None: below ``inspections``.
+
+    Raises
+    ------
+    DataError
+        Where the federation cannot be read, or `fedsub run` would refuse it.
+    """
+    from fedsub.studies.run import check_data
+    from fedsub_core.config.run_config import read_config
+    from fedsub_core.data.samples import TOKENS
+    from fedsub_core.data.sources import load_federation
+    from fedsub_data.inspection.inspection import inspect_federation
+    from fedsub_data.inspection.page import write_inspection
+    from fedsub_data.inspection.tables import tables
+
+    federation = load_federation(folder)
+    target = out if out is not None else _free(Path("inspections", Path(folder).resolve().name))
+    check_new_folder(target, DataError)
+    inspection = inspect_federation(federation, seed)
+    write_inspection(inspection, target)
+    console.print(tables(inspection))
+    console.print(f"Page: {target / 'report.html'}", soft_wrap=True, markup=False)
+    # Last, for whoever looks at data that cannot be used wants to see what they are like.
+    try:
+        # Of texts no units are known, which the method by default needs; others train on them.
+        method = {"method": "fedavg"} if federation.card.sample == TOKENS else {}
+        check_data(read_config(None, {"data": folder, **method}), federation)
+    except FedSubError as error:
+        raise DataError(f"{folder}: `fedsub run` would refuse it. {error}") from error
+
+
+def _free(folder: Path) -> Path:
+    """Return `folder`, or its first numbered sibling that does not exist."""
+    number = 1
+    free = folder
+    while free.exists():
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
+    return free

@@ -1,0 +1,218 @@
+"""Files of arrays: NumPy's ``.npz`` and ``.npy``, and ``.ts`` as sktime and aeon write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.errors import DataError, cut
+from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts
+from fedsub_data.importing.files import TS, Unchanged, people_of
+from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.roles import LABELS, SUBJECTS, TIMES, plain
+
+#: Names of the array of samples.
+_SAMPLES = ("x", "data", "windows", "samples", "signals", "features")
+
+
+def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> ArraySource:
+    """Return the source of the files; each is read once.
+
+    Raises
+    ------
+    DataError
+        Where a file cannot be read, or does not hold what is needed.
+    """
+    unchanged = Unchanged(files)
+    owners = people_of(files, options.subject_from_name)
+    if kind == TS:
+        read = [read_ts(path) for path in files]
+        parts = [
+            Part(
+                str(path),
+                np.full(len(x), owner, object),
+                labels,
+                None,
+                x,
+                lambda row, column: "no number",
+            )
+            for path, owner, (x, labels) in zip(files, owners, read, strict=True)
+        ]
+        features = [f"dimension{i + 1}" for i in range(parts[0].x.shape[1])]
+        source = ArraySource(parts, features, None, False, options, _by_name(files, options))
+    else:
+        source = _numpy(files, owners, options)
+    unchanged.check()
+    return source
+
+
+def _by_name(files: Sequence[Path], options: ImportOptions) -> list[str]:
+    if options.subject_from_name:
+        return []
+    if len(files) == 1:
+        raise DataError(
+            f"{files[0]}: got nothing that says whose a sample is, expected a file for each "
+            "person. Give several, --subject-from-name, or --subject ARRAY of an npz"
+        )
+    return ["Guessed: each file is a person, called as the file is."]
+
+
+def read_ts(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Return the series of a ``.ts`` file, [n, dimensions, time], and their labels as text [n].
+
+    ``?`` and NaN are missing values.
+
+    Raises
+    ------
+    DataError
+        Where it has no labels, has time stamps, or series of different lengths; it names the line.
+    """
+    facts: dict[str, list[str]] = {}
+    series, labels, first = [], [], None
+    begun = False
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({cut(error)}). Check the file") from error
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("@"):
+            key, *words = line[1:].split()
+            facts[key.lower()] = words
+            begun = key.lower() == "data"
+            if key.lower() == "timestamps" and words[:1] == ["true"]:
+                raise _ts(path, number, line, "series without time stamps")
+            continue
+        if not begun:
+            raise _ts(path, number, line, "@data before the first series")
+        if facts.get("classlabel", ["false"])[0].lower() != "true":
+            raise _ts(path, number, line, "@classLabel true and the classes")
+        *dimensions, label = line.split(":")
+        one = [_values(path, number, dimension) for dimension in dimensions]
+        shape = (len(one), len(one[0]) if one else 0)
+        first = first or shape
+        if shape != first or any(len(values) != shape[1] for values in one) or 0 in shape:
+            got = f"{shape[0]} dimensions of {', '.join(str(len(v)) for v in one)} values"
+            raise _ts(path, number, got, f"{first[0]} of {first[1]} each. Cut or fill them before")
+        series.append(one)
+        labels.append(label.strip())
+    if not series:
+        raise _ts(path, len(lines), "no series", "some behind @data")
+    return np.array(series, np.float32), np.array(labels, object)
+
+
+def _values(path: Path, number: int, text: str) -> list[float]:
+    try:
+        return [np.nan if v.strip() in ("?", "") else float(v) for v in text.split(",")]
+    except ValueError as error:
+        raise _ts(path, number, str(error), "numbers with commas between") from error
+
+
+def _ts(path: Path, line: int, got: str, expected: str) -> DataError:
+    return DataError(f"{path}, line {line}: got {cut(got)}, expected {expected}")
+
+
+def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions) -> ArraySource:
+    tables: dict[str, Mapping[str, NDArray[Any]]] = {str(p): _read_numpy(p) for p in files}
+    first = next(iter(tables.values()))
+    if all(array.ndim == 1 for array in first.values()):
+        named = bool(options.subject_from_name) or len(files) > 1
+        has = options.subject or any(plain(name) in SUBJECTS for name in first)
+        by_name = options.subject_from_name or (named and not has)
+        return from_columns(tables, owners if by_name else None, options)
+    parts, time = [], None
+    notes: dict[str, None] = {}
+    subject = label = None
+    for owner, (where, arrays) in zip(owners, tables.items(), strict=True):
+        x = _array(arrays, options.features, _SAMPLES, "features", where)
+        label = _array(arrays, options.label, LABELS, "label", where)
+        time = _array(arrays, options.time, TIMES, "time", where, needed=False)
+        if not options.subject_from_name:
+            subject = _array(arrays, options.subject, SUBJECTS, "subject", where, needed=False)
+            if subject is None:
+                notes |= dict.fromkeys(_by_name(files, options))
+        assert x is not None and label is not None
+        values = arrays[x]
+        if values.ndim not in (2, 3) or values.dtype.kind not in "fiu":
+            raise DataError(
+                f"{where}: {x}: got {values.dtype} of shape {values.shape}, expected numbers "
+                "[rows, features] or [windows, channels, time]. Reshape it; of images and texts "
+                "docs/data.md says how a federation is written"
+            )
+        for name in filter(None, (label, time, subject)):
+            if arrays[name].shape != (len(values),):
+                raise DataError(
+                    f"{where}: {name}: got shape {arrays[name].shape}, expected "
+                    f"({len(values)},), as {x} has. Write one for each sample"
+                )
+        whose = (
+            texts(arrays[subject], where, subject)
+            if subject
+            else np.full(len(values), owner, object)
+        )
+        t = arrays[time].astype(np.float64) if time else None
+        single = values.astype(np.float32)
+        labels = texts(arrays[label], where, label)
+        parts.append(Part(where, whose, labels, t, single))
+        notes |= dict.fromkeys(
+            f"Guessed: --{key} {name}."
+            for key, name, given in (
+                ("features", x, options.features),
+                ("label", label, options.label),
+                ("time", time, options.time),
+                ("subject", subject, options.subject),
+            )
+            if name and not given
+        )
+    features = [f"x{i + 1}" for i in range(parts[0].x.shape[1])]
+    return ArraySource(parts, features, time, True, options, list(notes))
+
+
+def _array(
+    arrays: Mapping[str, NDArray[Any]],
+    given: str,
+    known: Sequence[str],
+    key: str,
+    where: str,
+    needed: bool = True,
+) -> str | None:
+    """Return which array plays a role; None where none does and none is needed."""
+    if given and given != "none":
+        if given not in arrays:
+            raise DataError(
+                f"{where}: {key}: got {given!r}, expected one of the arrays {', '.join(arrays)}"
+            )
+        return given
+    by = {plain(name): name for name in arrays}
+    found = next((by[one] for one in known if one in by), None) if given != "none" else None
+    if found is None and needed:
+        raise DataError(
+            f"{where}: got arrays {', '.join(arrays)}, expected one of {key}. Say which with "
+            f"--{key} ARRAY"
+        )
+    return found
+
+
+def _read_numpy(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file, or the fields of one structured array, by name."""
+    try:
+        loaded: Any = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            with loaded:
+                return {name: loaded[name] for name in loaded.files}
+    except Exception as error:  # a damaged zip makes numpy raise nearly anything
+        raise DataError(
+            f"{path}: cannot be read as arrays ({type(error).__name__}: {cut(error)}). Write it "
+            "with numpy.savez(path, x=x, y=y, subject=subject)"
+        ) from error
+    if loaded.dtype.names is None:
+        raise DataError(
+            f"{path}: got one array of {loaded.dtype} {loaded.shape}, expected samples with "
+            "labels: a structured array, or numpy.savez(path, x=x, y=y, subject=subject)"
+        )
+    return {name: loaded[name] for name in loaded.dtype.names}

@@ -1,0 +1,254 @@
+"""Rows that lie in memory: arrays, columns of a table, DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.errors import DataError, cut
+from fedsub_data.importing.dropped import Why
+from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.roles import class_names, client_ids, roles
+from fedsub_data.importing.source import Rows
+
+#: Rows by which it is found what a column is.
+_SAMPLED = 1000
+_EMPTY = {"", "na", "nan", "n/a", "null", "none", "?", "nat", "<na>"}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of one file, or of one table in memory.
+
+    Parameters
+    ----------
+    where : what it is called in messages.
+    subjects, labels : of each row, objects [n] of text; None where there is none.
+    t : float64 [n] or None.
+    x : float32 [n, F] or [n, F, time]; NaN is missing, infinite is text.
+    value : what stands in a row and column, for messages.
+    """
+
+    where: str
+    subjects: NDArray[Any]
+    labels: NDArray[Any]
+    t: NDArray[np.float64] | None
+    x: NDArray[np.float32]
+    value: Callable[[int, str], object] = field(default=lambda row, column: "no number")
+
+
+class ArraySource:
+    """Rows of arrays; a :class:`fedsub_data.importing.source.Source`.
+
+    Raises
+    ------
+    DataError
+        Where parts differ in shape, or hold no label.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        features: Sequence[str],
+        time: str | None,
+        ticks: bool,
+        options: ImportOptions,
+        notes: Sequence[str] = (),
+    ) -> None:
+        first = parts[0]
+        for part in parts:
+            if part.x.shape[1:] != first.x.shape[1:]:
+                raise DataError(
+                    f"{part.where}: got samples of shape {part.x.shape[1:]}, expected "
+                    f"{first.x.shape[1:]} as in {first.where}. Window all alike"
+                )
+        self.features, self.time, self.ticks = tuple(features), time, ticks
+        self.notes = list(notes)
+        self._parts = list(parts)
+        subjects = np.concatenate([part.subjects for part in parts])
+        ids, said = client_ids(list(dict.fromkeys(s for s in subjects.tolist() if s is not None)))
+        self.notes += said
+        self.people = tuple(dict.fromkeys(ids.values()))
+        codes = {text: self.people.index(client) for text, client in ids.items()}
+        self._who = np.array([codes.get(text, -1) for text in subjects.tolist()], np.int64)
+        texts = sorted({y for part in parts for y in part.labels.tolist() if y is not None})
+        names = class_names(texts, options.no_labels, first.where)
+        self.labels = tuple(dict.fromkeys(one for one in names.values() if one is not None))
+        known = {t: -1 if n is None else self.labels.index(n) for t, n in names.items()}
+        self._y = [
+            np.array([known.get(y, -1) for y in part.labels.tolist()], np.int64) for part in parts
+        ]
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield each person's rows."""
+        lengths = [len(part.x) for part in self._parts]
+        file = np.repeat(np.arange(len(lengths)), lengths)
+        row = np.concatenate([np.arange(n) for n in lengths])
+        y = np.concatenate(self._y)
+        starts = np.concatenate(([0], np.cumsum(lengths)))
+        order = np.argsort(self._who, kind="stable")
+        ends = np.searchsorted(self._who[order], np.arange(len(self.people) + 1))
+        for code, person in enumerate(self.people):
+            mine = order[ends[code] : ends[code + 1]]
+            own = [(f, row[mine[file[mine] == f]]) for f in np.unique(file[mine])]
+            x = np.concatenate([self._parts[f].x[rows] for f, rows in own])
+            t = None
+            if self.time is not None:
+                t = np.concatenate([self._times(f)[rows] for f, rows in own])
+            yield Rows(person, file[mine], mine - starts[file[mine]], y[mine], t, x)
+
+    def place(self, file: int, row: int, column: str | None) -> str:
+        """Return where a value stands and what it is."""
+        part = self._parts[file]
+        where = f"{part.where}, row {row + 1}"
+        if column is None:
+            return where
+        got = part.value(row, column)
+        return f"{where}, column {column!r}: got {cut(got) if isinstance(got, str) else got!r}"
+
+    def lost(self) -> dict[Why, int]:
+        """Return rows of nobody."""
+        return {Why.NOBODY: int((self._who < 0).sum())}
+
+    def close(self) -> None:
+        """Let go of the arrays."""
+        self._parts = []
+
+    def _times(self, file: int) -> NDArray[np.float64]:
+        t = self._parts[file].t
+        assert t is not None
+        return t
+
+
+def from_columns(
+    tables: Mapping[str, Mapping[str, NDArray[Any]]],
+    owners: Sequence[str] | None,
+    options: ImportOptions,
+) -> ArraySource:
+    """Return the source of tables in memory.
+
+    Parameters
+    ----------
+    tables : columns, each an array [n] of any type, by the table's name.
+    owners : whose each table is, where no column says it.
+
+    Raises
+    ------
+    DataError
+        Where columns are of mixed types, or what they are cannot be found.
+    """
+    first = next(iter(tables))
+    sample = {name: texts(column[:_SAMPLED]) for name, column in tables[first].items()}
+    found = roles({name: list(column) for name, column in sample.items()}, options, first)
+    if found.subject is None and owners is None:
+        raise DataError(
+            f"{first}: got columns {', '.join(sample)}, expected one that says whose a row is. Say "
+            "which with subject"
+        )
+    parts, ticks = [], True
+    for i, (where, columns) in enumerate(tables.items()):
+        needed = [found.subject, found.label, found.time, *found.features]
+        if lacking := [one for one in needed if one is not None and one not in columns]:
+            raise DataError(
+                f"{where}: got columns {', '.join(columns)}, expected {', '.join(lacking)} as in "
+                f"{first}. Rename them"
+            )
+        n = len(columns[found.label])
+        if found.subject is not None:
+            subjects = texts(columns[found.subject], where, found.subject)
+        else:
+            assert owners is not None
+            subjects = np.full(n, owners[i], object)
+        t = None
+        if found.time is not None:
+            t, ticks = times(columns[found.time])
+        x = np.stack([numbers(columns[name]) for name in found.features], axis=1)
+        labels = texts(columns[found.label], where, found.label)
+        parts.append(Part(where, subjects, labels, t, x, _value(columns)))
+    return ArraySource(parts, found.features, found.time, ticks, options, found.notes)
+
+
+def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:
+    return lambda row, name: (
+        columns[name][row].item() if hasattr(columns[name][row], "item") else columns[name][row]
+    )
+
+
+def texts(column: NDArray[Any], where: str = "", name: str = "") -> NDArray[Any]:
+    """Return a column as objects [n] of text, None where there is no value.
+
+    Raises
+    ------
+    DataError
+        If `where` is given and the column mixes numbers and words: 1 and "1" might be two.
+    """
+    plain = np.asarray(column)
+    if plain.dtype.kind in "iub":
+        return plain.astype(str).astype(object)
+    made = np.empty(len(plain), object)
+    kinds: dict[bool, int] = {}
+    for row, value in enumerate(plain.tolist()):
+        text = None if value is None else str(value)
+        made[row] = None if text is None or text.strip().lower() in _EMPTY else text
+        if made[row] is not None:
+            kinds.setdefault(isinstance(value, str), row)
+    if where and len(kinds) == 2:
+        word, number = kinds[True], kinds[False]
+        raise DataError(
+            f"{where}: column {name!r}: got a column of mixed types, {plain[number]!r} of "
+            f"{type(plain[number]).__name__} in row {number + 1} and {plain[word]!r} of text in "
+            f"row {word + 1}; expected one. Make it text with .astype(str)"
+        )
+    return made
+
+
+def numbers(column: NDArray[Any]) -> NDArray[np.float32]:
+    """Return a column as float32 [n]: NaN where there is no value, infinite where it is text."""
+    plain = np.asarray(column)
+    if plain.dtype.kind in "fiub":
+        return plain.astype(np.float32)
+    return np.array([_number(value) for value in plain.tolist()], np.float32)
+
+
+def _number(value: object) -> float:
+    if value is None or (isinstance(value, str) and value.strip().lower() in _EMPTY):
+        return np.nan
+    try:
+        return float(value)  # type: ignore[arg-type]  # whatever stands in a column
+    except (TypeError, ValueError):
+        return np.inf
+
+
+def times(column: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
+    """Return a column of time, float64 [n], and whether it is in ticks; dates are seconds."""
+    plain = np.asarray(column)
+    if plain.dtype.kind in "mM":
+        seconds = plain.astype(f"{plain.dtype.kind}8[ns]").astype(np.int64) / 1e9
+        return np.where(np.isnat(plain), np.nan, seconds), False
+    if plain.dtype.kind in "fiu":
+        return plain.astype(np.float64), True
+    there = [v for v in plain.tolist() if v is not None]
+    try:
+        float(there[0])
+    except (IndexError, TypeError, ValueError):
+        return _dates(plain), False
+    read = [_number(v) for v in plain.tolist()]
+    return np.where(np.isfinite(read), read, np.nan), True
+
+
+def _dates(column: NDArray[Any]) -> NDArray[np.float64]:
+    """Return dates in ISO 8601 as seconds since 1970; NaN where one is none."""
+    from datetime import UTC, datetime
+
+    made = np.full(len(column), np.nan)
+    for row, value in enumerate(column.tolist()):
+        try:
+            when = datetime.fromisoformat(str(value))
+        except ValueError:
+            continue
+        made[row] = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return made

@@ -1,0 +1,70 @@
+"""What an import dropped or mended, and why, by person; the first place of each kind is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fedsub_core.errors import DataError
+
+
+class Why(Enum):
+    """Why rows or windows are not kept: in words, and the option that decides it."""
+
+    MISSING = ("rows with an empty cell or NaN", "--missing interpolate or stop")
+    TIMELESS = ("rows without a time that can be read", "--time COLUMN")
+    TEXT = ("rows with text where a number is expected", "--not-numbers stop")
+    REPEATED = ("rows of a time or sample that is there already", "--duplicates keep or stop")
+    UNLABELLED = ("rows or windows without a label", "--unlabelled stop")
+    MIXED = ("windows of several labels", "a lower --purity")
+    LEFT_OVER = ("rows left over, shorter than a window", "a shorter --window")
+    FEW = ("people with too few samples", "--fewest")
+    NOBODY = ("rows of nobody", "--subject COLUMN")
+    BAD_LINES = ("lines with too many or too few columns", "--bad-lines stop")
+
+
+@dataclass
+class Dropped:
+    """Counts by why and person, and where the first of each kind stands."""
+
+    counts: dict[Why, dict[str, int]] = field(default_factory=dict)
+    first: dict[Why, str] = field(default_factory=dict)
+
+    def add(self, why: Why, person: str, count: int, place: str = "") -> None:
+        """Count what is dropped; 0 is nothing."""
+        if count:
+            by = self.counts.setdefault(why, {})
+            by[person] = by.get(person, 0) + count
+            if place:
+                self.first.setdefault(why, place)
+
+    def total(self, why: Why) -> int:
+        """Return how much was dropped for one reason."""
+        return sum(self.counts.get(why, {}).values())
+
+    def sentences(self) -> list[str]:
+        """Return a line for each reason: how many, of how many people, the first, the option."""
+        lines = []
+        for why, by in self.counts.items():
+            words, hint = why.value
+            of = f" of {len(by)} people" if set(by) != {""} and why != Why.FEW else ""
+            first = f"; the first: {self.first[why]}" if why in self.first else ""
+            lines.append(f"Dropped {self.total(why):,} {words}{of}{first}. Otherwise: {hint}.")
+        return lines
+
+    def table(self) -> dict[str, dict[str, int]]:
+        """Return the counts by reason in words and person, as JSON has them."""
+        return {why.value[0]: dict(by) for why, by in self.counts.items()}
+
+
+def stopped(what: str, count: int, place: str, do: str) -> DataError:
+    """Return the error for something that an option would let pass.
+
+    Parameters
+    ----------
+    what : it in words, in the plural.
+    count : how many there are, where it was looked.
+    place : where the first stands and what it is.
+    do : the option.
+    """
+    return DataError(f"{place}: {what} ({count:,} of this person). {do}")

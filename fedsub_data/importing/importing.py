@@ -1,0 +1,176 @@
+"""From a source of rows to a federation: surveyed once, then cleaned and cut person by person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card
+from fedsub_core.data.client_data import ClientData, check_client
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import DataError
+from fedsub_core.extras import require
+from fedsub_core.files import check_new_folder, whole_folder
+from fedsub_core.options import option_values
+from fedsub_data.importing.cleaning import cleaned, in_time, repeated, without_labels
+from fedsub_data.importing.dropped import Dropped, Why
+from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
+from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.plan import Plan, plan
+from fedsub_data.importing.source import OpenSource, Rows, Source
+from fedsub_data.importing.windowing import windows
+from fedsub_data.preparing.preparation import REPORT_FILE
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Imported:
+    """What an import made.
+
+    Parameters
+    ----------
+    card : the federation's.
+    notes : what was guessed, renamed or passed over, in sentences.
+    people, samples : how many it holds.
+    dropped : what was left out, and why, by person.
+    """
+
+    card: Card
+    notes: tuple[str, ...]
+    people: int = 0
+    samples: int = 0
+    dropped: Dropped = field(default_factory=Dropped)
+
+    def report(self, options: ImportOptions, sources: Sequence[str]) -> str:
+        """Return the federation's record of where it comes from, as JSON."""
+        told = {
+            "from": list(sources),
+            "made by": "import",
+            "options": option_values(options),
+            "notes": list(self.notes),
+            "counts": {"people": self.people, "samples": self.samples},
+            "dropped": self.dropped.table(),
+        }
+        return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+
+
+def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
+    """Return the source of the files that are meant; to be closed.
+
+    Raises
+    ------
+    DataError, ConfigError
+        Where there are none, they cannot be read, or what reads them is not installed.
+    """
+    files = find_files(patterns)
+    kind = kind_of(files)
+    if kind in (TS, NUMPY):
+        from fedsub_data.importing.array_files import array_files
+
+        return array_files(files, kind, options)
+    require("reading tables", "duckdb")
+    from fedsub_data.importing.tables import TableSource
+
+    return TableSource(files, options)
+
+
+def import_files(
+    patterns: Sequence[str], folder: Path, options: ImportOptions, progress: Progress
+) -> Imported:
+    """Write the federation in `folder` that the files hold, completely or not at all.
+
+    Parameters
+    ----------
+    patterns : files, folders, or patterns such as ``data/*.csv``.
+    progress : told how many people are done, of how many.
+
+    Raises
+    ------
+    DataError, ConfigError
+        Where something is not as expected; it names file, line and column, and the option.
+    """
+    check_new_folder(folder, DataError)
+    with closing(open_source(patterns, options)) as source:
+        planned = plan(source, options, options.name or folder.resolve().name)
+        check_card(planned.card, folder / CARD_FILE)
+        made = Imported(planned.card, planned.notes)
+        with whole_folder(folder, DataError) as draft:
+            (draft / "clients").mkdir()
+            for data in _clients(source, options, planned, made, progress):
+                with open(draft / "clients" / f"{data.client}.npz", "wb") as file:
+                    # Not compressed, which would take longer than all the rest.
+                    np.savez(file, **data.arrays())  # type: ignore[arg-type]
+            (draft / CARD_FILE).write_text(tomli_w.dumps(card_table(made.card)), "utf-8")
+            (draft / REPORT_FILE).write_text(made.report(options, patterns), "utf-8")
+    return made
+
+
+def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federation, Imported]:
+    """Return the federation that a source holds, without any folder; raises as above."""
+    planned = plan(source, options, options.name or name)
+    check_card(planned.card, Path(name, CARD_FILE))
+    made = Imported(planned.card, planned.notes)
+    clients = _clients(source, options, planned, made, lambda done, total: None)
+    return Federation(made.card, {data.client: data for data in clients}), made
+
+
+def _clients(
+    source: Source, options: ImportOptions, planned: Plan, made: Imported, progress: Progress
+) -> Iterator[ClientData]:
+    """Yield everybody who has samples enough, checked; `made` gains the counts.
+
+    Raises
+    ------
+    DataError
+        Where nobody is left.
+    """
+    for key, count in source.lost().items():
+        made.dropped.add(key, "", count)
+    for done, rows in enumerate(source.rows(), start=1):
+        data = _client(rows, source, options, planned, made.dropped)
+        if len(data.y) < options.fewest:
+            made.dropped.add(Why.FEW, data.client, 1)
+        else:
+            path = Path(planned.card.name, "clients", f"{data.client}.npz")
+            yield check_client(path, data.client, data.arrays(), planned.card)
+            made.people += 1
+            made.samples += len(data.y)
+        progress(done, len(source.people))
+    if not made.people:
+        lines = " ".join(made.dropped.sentences())
+        raise DataError(f"{planned.card.name}: got nobody with samples enough. {lines}")
+
+
+def _client(
+    rows: Rows, source: Source, options: ImportOptions, planned: Plan, dropped: Dropped
+) -> ClientData:
+    """Return one person's samples."""
+    cut = planned.cut
+    if cut is not None and rows.t is None:
+        rows = rows.at(_counted(rows) / cut.rate)
+    rows = cleaned(rows, source, options, dropped)
+    if cut is None:
+        rows = repeated(without_labels(rows, dropped), source, options, dropped)
+        t = None if rows.t is None else rows.t * planned.tick
+        return ClientData(rows.person, rows.x, rows.y, t)
+    recordings = []
+    for one in in_time(rows, source, options):
+        kept = repeated(one, source, options, dropped)
+        assert kept.t is not None
+        recordings.append(kept.at(kept.t * planned.tick))
+    found = windows(recordings, cut, options.missing == "interpolate", rows.person, dropped)
+    return ClientData(rows.person, found.x, found.y, found.t)
+
+
+def _counted(rows: Rows) -> NDArray[np.float64]:
+    """Return the number of each row among the person's in its file: all that is known of time."""
+    first = np.searchsorted(rows.file, rows.file)  # a person's rows stand in the order of files
+    return np.arange(len(rows), dtype=np.float64) - first

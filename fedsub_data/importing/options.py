@@ -1,0 +1,150 @@
+"""Options of an import, each declared once: for the command line, Python and the folder's record.
+
+A column that is left out is guessed (:mod:`fedsub_data.importing.roles`); which one it was is said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.options import choice, option
+
+#: The word that takes rows as they are instead of windows of them.
+NONE, AUTO = "none", "auto"
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0}
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What an import is told; every default fits a clean file of raw signals or features."""
+
+    subject: str = option("", "column that says whose a row is; guessed where left out")
+    subject_from_name: str = option(
+        "",
+        "regular expression on a file's name, such as '(\\d+)': its first group says whose the "
+        "file is",
+    )
+    label: str = option("", "column of the classes, words or numbers; guessed where left out")
+    time: str = option(
+        "",
+        "column of time, numbers or dates; 'none' where the order of rows says all; guessed where "
+        "left out",
+    )
+    features: str = option(
+        "", "columns of the signals or features, with commas; left out: all others of numbers"
+    )
+    window: str = option(
+        AUTO,
+        "length of a window, such as 2.56s; 'none' takes each row as a sample; 'auto' is 2.56s "
+        "where there is time or a rate",
+    )
+    overlap: float = option(0.5, "share of a window that the next one repeats", minimum=0, below=1)
+    rate: float = option(
+        0.0, "samples a second, to which others are resampled; 0 = people's median", minimum=0
+    )
+    gap: str = option(
+        AUTO, "pause that no window spans, such as 0.5s; 'auto' is ten steps of the recording"
+    )
+    purity: float = option(
+        0.5, "share of a window's rows that must have its label; 1 = all", above=0, maximum=1
+    )
+    time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of a time in numbers")
+    missing: str = choice(
+        "drop",
+        "interpolate",
+        "stop",
+        doc="rows with an empty cell or NaN: dropped, filled from the rows around, or refused",
+    )
+    not_numbers: str = choice("stop", "drop", doc="rows with text where a number is expected")
+    unlabelled: str = choice("drop", "stop", doc="rows or windows without a label")
+    no_label: str = option("", "labels that mean none, with commas, such as 0,transient")
+    duplicates: str = choice(
+        AUTO,
+        "drop",
+        "keep",
+        "stop",
+        doc="rows of a time that is there already, or the same in all columns; auto: dropped where "
+        "there is time, else kept. Kept rows of one time are spread evenly up to the next",
+    )
+    backwards: str = choice(
+        "stop",
+        "sort",
+        "split",
+        doc="time that runs backwards in a file: refused, put in order, or a new recording begins",
+    )
+    mixed_units: str = choice(
+        "stop", "keep", doc="people whose numbers seem to be in another unit than the others'"
+    )
+    decimal: str = choice(".", ",", doc="what stands before the decimals of a number")
+    delimiter: str = option("", "what separates columns of text; guessed where left out")
+    encoding: str = choice(AUTO, "utf-8", "utf-16", "latin-1", doc="of text; auto: by its mark")
+    bad_lines: str = choice("stop", "drop", doc="lines with too many or too few columns")
+    fewest: int = option(2, "people with fewer samples are left out", minimum=2)
+    name: str = option("", "the federation's name; left out, the folder's")
+    task: str = option("recognition", "what is recognised")
+    units: str = option("", "units of the features, in words")
+    memory: str = option(
+        "256MB",
+        "memory of the database that reads tables; the rest goes to disk",
+        pattern=r"[1-9]\d*(MB|GB)",
+        like="a number with MB or GB, such as 256MB",
+    )
+
+    def __post_init__(self) -> None:
+        seconds("window", self.window)
+        seconds("gap", self.gap)
+        if self.subject and self.subject_from_name:
+            raise ConfigError(
+                f"subject: got {self.subject!r} and subject-from-name {self.subject_from_name!r}, "
+                "expected one of them"
+            )
+        try:
+            groups = re.compile(self.subject_from_name).groups
+        except re.error as error:
+            raise ConfigError(
+                f"subject-from-name: got {self.subject_from_name!r}, expected a regular "
+                f"expression: {error}"
+            ) from error
+        if self.subject_from_name and groups < 1:
+            raise ConfigError(
+                f"subject-from-name: got {self.subject_from_name!r}, expected a group in "
+                "parentheses that is the person, such as 'subject(\\d+)'"
+            )
+
+    @property
+    def window_s(self) -> float | None:
+        """Seconds of a window; None where it is left to the data, or there is none."""
+        return seconds("window", self.window)
+
+    @property
+    def gap_s(self) -> float | None:
+        """Seconds of a pause; None: by each recording's steps."""
+        return seconds("gap", self.gap)
+
+    @property
+    def named_features(self) -> tuple[str, ...]:
+        """Columns that were named as features, in their order."""
+        return tuple(part.strip() for part in self.features.split(",") if part.strip())
+
+    @property
+    def no_labels(self) -> frozenset[str]:
+        """Labels that mean none."""
+        return frozenset(part.strip() for part in self.no_label.split(",") if part.strip())
+
+
+def seconds(key: str, text: str) -> float | None:
+    """Return a duration such as ``2.56s``, ``500ms`` or ``1min``; None for ``none`` and ``auto``.
+
+    Raises
+    ------
+    ConfigError
+        For any other text; it names `key`.
+    """
+    if text in (NONE, AUTO):
+        return None
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|ms|min|)\s*", text)
+    if found is None or not 0 < (length := float(found[1]) * _SECONDS[found[2]]) < 1e6:
+        raise ConfigError(f"{key}: got {text!r}, expected a duration such as 2.56s, 500ms or auto")
+    return length

@@ -1,0 +1,209 @@
+"""Which column is what: as it was said, else guessed by its name and the first rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedsub_core.errors import DataError
+from fedsub_core.options import suggestion
+from fedsub_data.importing.options import NONE, ImportOptions
+
+#: Names of columns, in small letters and without marks, by what they are; the first found counts.
+SUBJECTS = (
+    "subject", "subjectid", "person", "personid", "participant", "participantid", "user", "userid",
+    "patient", "patientid", "client", "clientid", "volunteer", "pid", "uid", "sid", "who", "id",
+)  # fmt: skip
+LABELS = (
+    "label", "labels", "activity", "activitylabel", "activityid", "class", "classname", "target",
+    "gesture", "state", "condition", "stage", "y", "gt",
+)  # fmt: skip
+TIMES = (
+    "time", "timestamp", "t", "datetime", "date", "ts", "seconds", "timestamps", "times", "sec",
+    "timems", "timens", "timeus", "ms", "elapsed", "elapsedtime", "unixtime", "epoch",
+)  # fmt: skip
+#: Columns that number rows.
+COUNTERS = ("", "unnamed0", "index", "row", "rowid", "column00", "nr", "no")
+#: Of the first rows such a share must be numbers, for a column of them.
+MOSTLY = 0.9
+_NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What each column is; None: there is none.
+
+    `notes` say what was guessed and what is left out.
+    """
+
+    subject: str | None
+    label: str
+    time: str | None
+    features: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def plain(name: str) -> str:
+    """Return a column's name in small letters and without marks."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number, its decimals behind a point or a comma."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, where: str) -> Roles:
+    """Return what each column is.
+
+    Parameters
+    ----------
+    columns : the first rows' texts by column; None is no value.
+    where : the file, for messages.
+
+    Raises
+    ------
+    DataError
+        Where a column that was named is not there, or one that is needed cannot be guessed.
+    """
+    names, notes = list(columns), list[str]()
+    for key, named in (
+        ("subject", options.subject),
+        ("label", options.label),
+        ("time", options.time if options.time != NONE else ""),
+        *(("features", one) for one in options.named_features),
+    ):
+        if named and named not in names:
+            hint = suggestion(named, names)
+            raise DataError(
+                f"{where}: {key}: got {named!r}, expected one of the columns "
+                f"{', '.join(names)}.{hint}"
+            )
+
+    def guessed(key: str, given: str, known: Sequence[str], taken: set[str]) -> str | None:
+        if given:
+            return given
+        by_plain = {plain(name): name for name in reversed(names) if name not in taken}
+        found = next((by_plain[one] for one in known if one in by_plain), None)
+        if found is not None:
+            notes.append(f"Guessed: --{key} {found}.")
+        return found
+
+    # Axes are called x, y and z.
+    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
+    taken = {options.label, options.time, options.subject, *options.named_features} - {""}
+    subject = None
+    if not options.subject_from_name:
+        subject = guessed("subject", options.subject, SUBJECTS, taken)
+    label = guessed("label", options.label, labels, taken | {subject or ""})
+    if label is None:
+        raise DataError(
+            f"{where}: got columns {', '.join(names)}, expected one of classes. Say which with "
+            "--label COLUMN"
+        )
+    time = None
+    if options.time != NONE:
+        time = guessed("time", options.time, TIMES, taken | {subject or "", label})
+    used = {subject, label, time}
+    features = options.named_features
+    if not features:
+        rest = [name for name in names if name not in used]
+        counters = [name for name in rest if plain(name) in COUNTERS]
+        # A second name of the person or the class would give the answer away.
+        like = [n for n in rest if n not in counters and plain(n) in {*SUBJECTS, *labels, *TIMES}]
+        rest = [name for name in rest if name not in like]
+        numbers = [n for n in rest if n not in counters and _mostly_numbers(columns[n])]
+        features = tuple(numbers)
+        if features:
+            notes.append(f"Guessed: --features {','.join(features)}.")
+        if counters:
+            notes.append(f"Left out, as they number rows: {', '.join(map(repr, counters))}.")
+        if like:
+            said = ", ".join(map(repr, like))
+            notes.append(f"Left out, as they seem to say person, class or time: {said}.")
+        if words := [name for name in rest if name not in (*counters, *numbers)]:
+            notes.append(f"Left out, as they hold no numbers: {', '.join(map(repr, words))}.")
+    if not features:
+        raise DataError(
+            f"{where}: got columns {', '.join(names)}, expected columns of numbers beside "
+            f"{', '.join(str(one) for one in used if one)}. Say which with --features A,B,C"
+        )
+    if wrong := used & set(features):
+        raise DataError(
+            f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
+            "expected others. Leave it out of --features"
+        )
+    return Roles(subject, label, time, features, tuple(notes))
+
+
+def _mostly_numbers(values: Sequence[str | None]) -> bool:
+    there = [v for v in values if v is not None and v.strip().lower() not in _EMPTY]
+    return bool(there) and sum(map(is_number, there)) >= MOSTLY * len(there)
+
+
+def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[str, str | None]:
+    """Return the class that each label means, None for no class; numbers in their order.
+
+    ``1`` and ``1.0`` are one class. Words are kept as they are, but for blanks around them.
+
+    Raises
+    ------
+    DataError
+        Where there are so many that they are measurements.
+    """
+    words = {text: text.strip() for text in texts}
+    empty = {text for text, word in words.items() if word.lower() in _EMPTY or word in none}
+    numbers = all(is_number(words[text]) for text in texts if text not in empty)
+    if numbers:
+        words = {t: w if t in empty else _whole(w.replace(",", ".")) for t, w in words.items()}
+        empty |= {text for text, word in words.items() if word in none}
+    found = {word for text, word in words.items() if text not in empty}
+    if len(found) > MOST_CLASSES:
+        raise DataError(
+            f"{where}: got {len(found):,} classes, expected {MOST_CLASSES} at most: is it a "
+            "measurement? Name another column with --label"
+        )
+    ordered = sorted(found, key=float) if numbers else sorted(found)
+    by = {word: word for word in ordered}
+    # In the order of classes, then what means none.
+    kept = {t: by[w] for w in ordered for t in texts if t not in empty and words[t] == w}
+    return {**kept, **dict.fromkeys((t for t in texts if t in empty), None)}
+
+
+#: More labels than this are measurements, not classes.
+MOST_CLASSES = 500
+
+
+def _whole(text: str) -> str:
+    value = float(text)
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else text
+
+
+def client_ids(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the client's id of each person's name, and what was renamed, in sentences.
+
+    Ids stay text: ``01`` is no ``1``; a whole number that a table kept as ``1.0`` is ``1``.
+
+    Raises
+    ------
+    DataError
+        Where two people would have one id.
+    """
+    made: dict[str, str] = {}
+    for text in texts:
+        name = re.sub(r"^(\d+)\.0$", r"\1", text.strip())
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:64]
+        made[text] = name if name[:1].isalnum() else f"p{name}"[:64]
+    owners: dict[str, str] = {}
+    for text, name in made.items():
+        other = owners.setdefault(name, re.sub(r"\.0$", "", text.strip()))
+        if other != re.sub(r"\.0$", "", text.strip()):
+            raise DataError(
+                f"people {other!r} and {text!r}: both would be client {name!r}; expected names "
+                "that differ in letters and digits. Rename one"
+            )
+    renamed = [f"{t!r} is {n!r}" for t, n in made.items() if t.strip() not in (n, f"{n}.0")]
+    shown = ", ".join(renamed[:5]) + (f" and {len(renamed) - 5} more" if len(renamed) > 5 else "")
+    return made, [f"Renamed people, as ids name files: {shown}."] if renamed else []

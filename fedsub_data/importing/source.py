@@ -1,0 +1,86 @@
+"""What a source of rows is: a table, files of arrays, arrays in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_data.importing.dropped import Why
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One person's rows, in the order of the files and of their lines.
+
+    Parameters
+    ----------
+    person : client's id.
+    file, row : int64 [n], index of the file, and the row's number in it, from 0.
+    y : int64 [n], index into the source's labels; -1 where there is none.
+    t : float64 [n] or None, in the source's unit; NaN where it cannot be read.
+    x : float32 [n, F] or [n, F, time]; NaN where a value is missing, infinite where it is text.
+    """
+
+    person: str
+    file: NDArray[np.int64]
+    row: NDArray[np.int64]
+    y: NDArray[np.int64]
+    t: NDArray[np.float64] | None
+    x: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def part(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Rows:
+        """Return some of the rows, by their indices or a mask."""
+        t = None if self.t is None else self.t[rows]
+        own = (self.file[rows], self.row[rows], self.y[rows], t, self.x[rows])
+        return Rows(self.person, *own)
+
+    def at(self, t: NDArray[np.float64]) -> Rows:
+        """Return the rows at other times."""
+        return replace(self, t=t)
+
+
+class Source(Protocol):
+    """Where rows come from, person by person; may be gone through several times.
+
+    Parameters
+    ----------
+    features, labels : names of the columns of ``x``, and of the codes of ``y``.
+    people : ids, in the order in which their rows come.
+    time : the column of time; None: the order of rows is all that is known.
+    ticks : whether time is in numbers, of a unit that is to be found, and no date.
+    notes : what was guessed, renamed or left out before the first row, in sentences.
+    """
+
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    people: tuple[str, ...]
+    time: str | None
+    ticks: bool
+    notes: list[str]
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield each person's rows."""
+        ...
+
+    def place(self, file: int, row: int, column: str | None) -> str:
+        """Return where a value stands and what it is: file, line, column."""
+        ...
+
+    def lost(self) -> dict[Why, int]:
+        """Return rows that belong to nobody, by why they are dropped."""
+        ...
+
+
+class OpenSource(Source, Protocol):
+    """A source that holds files or memory until it is closed."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...

@@ -1,0 +1,161 @@
+"""How a table of text is written: encoding, separators, header; and on which line a row stands."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from fedsub_core.errors import DataError, cut
+from fedsub_data.importing.options import AUTO, ImportOptions
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+#: Texts that mean no value.
+EMPTY = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?")
+#: Rows by which a file's form is found.
+_SAMPLED = 2048
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one file of text is written.
+
+    Parameters
+    ----------
+    marked : whether it begins with a byte-order mark.
+    header, skipped : whether there is a line of names, and lines before it.
+    """
+
+    encoding: str
+    marked: bool
+    delimiter: str
+    quote: str
+    comment: str
+    header: bool
+    skipped: int
+    columns: tuple[str, ...]
+
+    def relation(self, bad_lines: str) -> str:
+        """Return the table function's call on a file ``?``, all columns as text, in SQL."""
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
+        settings = {
+            "auto_detect": "false",
+            "encoding": literal(self.encoding),
+            "delim": literal(self.delimiter),
+            "quote": literal(self.quote),
+            "escape": literal(self.quote),
+            "comment": literal(self.comment),
+            "header": str(self.header).lower(),
+            "skip": str(self.skipped),
+            "columns": f"{{{columns}}}",
+            "nullstr": "[" + ", ".join(map(literal, EMPTY)) + "]",
+        }
+        if bad_lines == "drop":
+            settings |= {"store_rejects": "true", "rejects_limit": "0"}
+        return "read_csv(?, " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + ")"
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def name(text: str) -> str:
+    """Return a column's name as SQL has it."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) -> Dialect:
+    """Return how the file is written: what the options say, else by its first lines.
+
+    Raises
+    ------
+    DataError
+        Where it is empty, or has one column.
+    """
+    with _opened(path) as file:
+        start = file.read(4)
+    marked = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
+    if not start:
+        raise DataError(f"{path}: got an empty file, expected a table. Export it again")
+    encoding = options.encoding if options.encoding != AUTO else marked or "utf-8"
+    given = f", delim = {literal(options.delimiter)}" if options.delimiter else ""
+    found: Any = connection.execute(
+        f"FROM sniff_csv(?, sample_size = {_SAMPLED}, encoding = {literal(encoding)}, "
+        f"ignore_errors = true{given})",
+        [str(path)],
+    ).fetchone()
+    keys = [one[0] for one in connection.description]
+    said = dict(zip(keys, found, strict=True))
+    columns = tuple(str(column["name"]) for column in said["Columns"])
+    if len(columns) < 2:
+        raise DataError(
+            f"{path}: got one column, {cut(columns[0])!r}, expected a table of several. Say what "
+            "separates them with --delimiter"
+        )
+
+    def mark(key: str, default: str) -> str:
+        return default if said[key] in (None, "(empty)", "") else str(said[key])
+
+    return Dialect(
+        encoding,
+        marked is not None,
+        str(said["Delimiter"]),
+        mark("Quote", '"'),
+        mark("Comment", ""),
+        bool(said["HasHeader"]),
+        int(said["SkipRows"]),
+        columns,
+    )
+
+
+def line_of(path: Path, form: Dialect, row: int, rejected: Collection[int] = ()) -> int:
+    """Return the line, from 1, on which the file's row `row`, from 0, begins.
+
+    Empty lines, comments and lines that were `rejected`, by their number, are no rows; a quoted
+    cell may span several lines.
+    """
+    before = form.header
+    for number, text in _records(path, form):
+        if number <= form.skipped or not text.strip() or number in rejected:
+            continue
+        if form.comment and text.startswith(form.comment):
+            continue
+        if before:
+            before = False
+        elif row == 0:
+            return number
+        else:
+            row -= 1
+    raise DataError(f"{path}: changed while it was read: it ends before a row that was there")
+
+
+def _records(path: Path, form: Dialect) -> Iterator[tuple[int, str]]:
+    """Yield each record with the number of the line on which it begins."""
+    begun, held = 0, ""
+    encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
+    with io.TextIOWrapper(_opened(path), encoding, errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            begun, held = (number, line) if not held else (begun, held + line)
+            if held.count(form.quote) % 2 == 0:
+                yield begun, held
+                held = ""
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        packed = path.name.lower().endswith(".gz")
+        return cast(IO[bytes], gzip.open(path) if packed else open(path, "rb"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}). Check the path") from error

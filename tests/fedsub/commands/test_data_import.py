@@ -1,0 +1,58 @@
+"""`fedsub data import`, as a user types it: what is said, and that the last line trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .calls import Call, assert_refused
+
+
+def table(path: Path) -> Path:
+    """A table of signals of three people; one row has no value."""
+    lines = ["user,activity,time,ax,ay"]
+    for person in ("01", "02", "03"):
+        for i in range(400):
+            x = np.sin(i * (0.3 if i < 200 else 1.1))
+            state = "walk" if i < 200 else "run"
+            lines.append(f"{person},{state},{i / 20:.2f},{x:.4f},{'' if i == 7 else -x:}")
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def test_a_csv_is_imported_inspected_and_trained(fedsub: Call, tmp_path: Path) -> None:
+    table(tmp_path / "walks.csv")
+    code, said, err = fedsub("data", "import", "walks.csv", "--out", "walks", "--no-inspect")
+    assert code == 0, err
+    assert "Guessed: --subject user." in said and "Guessed: --rate 20, people's median." in said
+    assert "Dropped 3 rows with an empty cell or NaN of 3 people; the first: walks.csv, " in said
+    assert "line 9, column 'ay': got nothing, person '01'" in said
+    assert "--missing interpolate" in said and "3 clients" in said
+    last = said.strip().splitlines()[-1]
+    assert last == "Train on it: fedsub run --data walks"
+    _, *words = last.removeprefix("Train on it: ").split()
+    few = ("--rounds", 1, "--method", "fedavg", "--beside", "", "--model", "mlp")
+    code, said, err = fedsub(*words, *few)
+    assert code == 0 and "fedavg" in said, err
+
+
+def test_it_ends_with_the_page_of_inspect(fedsub: Call, tmp_path: Path) -> None:
+    table(tmp_path / "walks.csv")
+    code, said, err = fedsub("data", "import", "walks.csv", "--out", "walks", "--window", "2s")
+    assert code == 0, err
+    assert (tmp_path / "inspections" / "walks" / "report.html").stat().st_size > 0
+    assert "Hopkins" in said and said.strip().endswith("fedsub run --data walks")
+
+
+def test_wrong_options_are_refused_in_one_line(fedsub: Call, tmp_path: Path) -> None:
+    table(tmp_path / "walks.csv")
+    call = ("data", "import", "walks.csv", "--out", "walks")
+    assert_refused(fedsub(*call, "--window", "2 hours"), "window", "such as 2.56s, 500ms")
+    assert_refused(fedsub(*call, "--missing", "fill"), "missing", "drop, interpolate, stop")
+    assert_refused(fedsub(*call, "--subject-from-name", "(a"), "regular expression")
+    assert_refused(fedsub("data", "import", "no.csv", "--out", "walks"), "no.csv: no such file")
+    (tmp_path / "walks").mkdir()
+    (tmp_path / "walks" / "mine").touch()
+    assert_refused(fedsub(*call), "already holds something")
+    assert (tmp_path / "walks" / "mine").exists()

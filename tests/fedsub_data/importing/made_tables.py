@@ -1,0 +1,36 @@
+"""Small tables of raw signals, as people have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedsub_data.importing.importing import Imported, import_files
+from fedsub_data.importing.options import ImportOptions
+
+
+def lines(
+    people: Sequence[str] = ("01", "02", "03"), rows: int = 120, rate: float = 10.0
+) -> list[str]:
+    """Lines of a table: each person walks in the first half and sits in the second."""
+    made = ["user,activity,time,ax,ay"]
+    for number, person in enumerate(people):
+        for i in range(rows):
+            state = "walk" if i < rows // 2 else "sit"
+            x = 1 + number / 10 + np.sin(i)
+            made.append(f"{person},{state},{i / rate:.3f},{x:.4f},{-x:.4f}")
+    return made
+
+
+def written(path: Path, text: Sequence[str], encoding: str = "utf-8") -> Path:
+    """Write lines to a file."""
+    path.write_text("\n".join(text) + "\n", encoding)
+    return path
+
+
+def imported(path: Path | str, out: Path, **given: object) -> Imported:
+    """Import a file with windows of 2 s that do not overlap, unless told otherwise."""
+    options = ImportOptions(**({"window": "2s", "overlap": 0.0} | given))  # type: ignore[arg-type]
+    return import_files([str(path)], out, options, lambda done, of: None)
