@@ -13,6 +13,31 @@ from fedsub_core.options import choice, option
 
 
 @dataclass(frozen=True)
+class NothingToChoose:
+    """Of sets that are prepared in one way."""
+
+
+@dataclass(frozen=True)
+class AGNewsOptions:
+    """How AG News' texts become token ids."""
+
+    length: int = option(
+        128, "ids of a text, words and bigrams; later words are cut", minimum=1, maximum=4096
+    )
+    words: int = option(8192, "ids that words are hashed to", minimum=16, maximum=2**19)
+    bigrams: int = option(
+        8191, "ids that pairs of neighbours are hashed to; 0 is none", minimum=0, maximum=2**19 - 1
+    )
+
+
+@dataclass(frozen=True)
+class CIFAR100Options:
+    """Which of CIFAR-100's labels are the classes."""
+
+    labels: str = choice("fine", "coarse", doc="the 100 classes, or the 20 that they belong to")
+
+
+@dataclass(frozen=True)
 class DREAMTOptions:
     """How DREAMT's nights become windows."""
 
@@ -65,11 +90,6 @@ class UCIHAROptions:
 
 
 @dataclass(frozen=True)
-class WatchOptions:
-    """There are none: the windows are those of ``fedsub run``."""
-
-
-@dataclass(frozen=True)
 class WESADOptions:
     """Which of WESAD's devices, and how its recordings are cut into windows."""
 
@@ -113,11 +133,16 @@ class WISDMOptions:
 
 #: A data set's name in the catalogue, and the options of its preparer.
 OPTIONS: dict[str, type[Any]] = {
+    "ag-news": AGNewsOptions,
+    "cifar10": NothingToChoose,
+    "cifar100": CIFAR100Options,
     "dreamt": DREAMTOptions,
+    "fashion-mnist": NothingToChoose,
     "hhar": HHAROptions,
+    "mnist": NothingToChoose,
     "pamap2": PAMAP2Options,
     "uci-har": UCIHAROptions,
-    "watch": WatchOptions,
+    "watch": NothingToChoose,
     "wesad": WESADOptions,
     "wisdm": WISDMOptions,
 }

@@ -18,8 +18,13 @@ from fedsub_data.preparing.preparation import REPORT_FILE, Prepared, Progress
 
 #: A data set's name in the catalogue, and its preparer, loaded when it is used.
 PREPARERS = {
+    "ag-news": "fedsub_data.preparing.texts.ag_news",
+    "cifar10": "fedsub_data.preparing.pictures.cifar10",
+    "cifar100": "fedsub_data.preparing.pictures.cifar100",
     "dreamt": "fedsub_data.preparing.dreamt",
+    "fashion-mnist": "fedsub_data.preparing.pictures.fashion_mnist",
     "hhar": "fedsub_data.preparing.hhar.preparer",
+    "mnist": "fedsub_data.preparing.pictures.mnist",
     "pamap2": "fedsub_data.preparing.pamap2",
     "uci-har": "fedsub_data.preparing.uci_har.preparer",
     "watch": "fedsub_data.preparing.watch",
