@@ -134,6 +134,8 @@ def prepare(
 ) -> None:
     """Turn the official files of data set NAME into a federation: a folder, one file a person.
 
+    Of pictures and texts a file is an official part, which `fedsub data partition` deals to people.
+
     `fedsub data show NAME` lists its options and says what to give as --source.
     """
     from fedsub_core.config.run_config import RunConfig
@@ -150,7 +152,8 @@ def prepare(
         from fedsub_core.data.watch import watch_file
 
         source = watch_file()
-    with progress(console, "people", [name]) as tell:
+    unit = "people" if card.samples is None else "files"
+    with progress(console, unit, [name]) as tell:
         prepared = write_prepared(
             name,
             source,

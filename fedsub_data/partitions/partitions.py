@@ -142,7 +142,7 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
     for option in describe(row.options):
         option.check(getattr(options, option.key.replace("-", "_")), f"partition {kind}")
     counts = Counts()
-    counts.add("people", len(federation.clients))
+    counts.add("clients before", len(federation.clients))
     clients = row.make(federation, options, seed, counts)
     check_splittable(clients.values(), f"partition {kind}")
     card = replace(federation.card, name=f"{federation.card.name}-{kind}")

@@ -40,13 +40,14 @@ def prepare_idx(
         Where a file is missing, damaged, truncated, no IDX, or holds a wrong label.
     """
     parts = []
-    progress(0, len(_PARTS))
+    files = 2 * len(_PARTS)
+    progress(0, files)
     for part, begin in _PARTS.items():
         pictures = _found(source, begin, "images", 3)
         labels = _found(source, begin, "labels", 1)
         x, y = read_idx(pictures, 3), read_idx(labels, 1)
         parts.append(Part(part, str(labels), x[:, None], y.astype(np.int64)))
-        progress(len(parts), len(_PARTS))
+        progress(2 * len(parts), files)
     return federation_of(name, task, classes, parts, Counts())
 
 

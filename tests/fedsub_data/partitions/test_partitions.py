@@ -126,7 +126,7 @@ def test_natural_is_the_federation_as_it_is() -> None:
     assert same(made.federation, federation)
     sizes = sorted(len(d.y) for d in federation.clients.values())
     assert made.counts == {
-        "people": 4,
+        "clients before": 4,
         "clients": 4,
         "samples placed": sum(sizes),
         "samples left out": 0,
