@@ -38,6 +38,16 @@ class CIFAR100Options:
 
 
 @dataclass(frozen=True)
+class DigitsOptions:
+    """How many digits each domain has."""
+
+    samples: int = option(
+        1797, "digits of each domain; scikit-learn has 1,797", minimum=10, maximum=1797
+    )
+    seed: int = option(0, "decides patches, fonts and colours", minimum=0, maximum=2**31 - 1)
+
+
+@dataclass(frozen=True)
 class DREAMTOptions:
     """How DREAMT's nights become windows."""
 
@@ -136,6 +146,7 @@ OPTIONS: dict[str, type[Any]] = {
     "ag-news": AGNewsOptions,
     "cifar10": NothingToChoose,
     "cifar100": CIFAR100Options,
+    "digits": DigitsOptions,
     "dreamt": DREAMTOptions,
     "fashion-mnist": NothingToChoose,
     "hhar": HHAROptions,

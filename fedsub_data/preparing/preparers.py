@@ -21,6 +21,7 @@ PREPARERS = {
     "ag-news": "fedsub_data.preparing.texts.ag_news",
     "cifar10": "fedsub_data.preparing.pictures.cifar10",
     "cifar100": "fedsub_data.preparing.pictures.cifar100",
+    "digits": "fedsub_data.preparing.pictures.digits",
     "dreamt": "fedsub_data.preparing.dreamt",
     "fashion-mnist": "fedsub_data.preparing.pictures.fashion_mnist",
     "hhar": "fedsub_data.preparing.hhar.preparer",

@@ -33,7 +33,7 @@ from fedsub_data.preparing.wisdm.raw import CLASSES as WISDM_CLASSES
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDINGS = ["dreamt", "hhar", "pamap2", "uci-har", "watch", "wesad", "wisdm"]
-COLLECTIONS = ["ag-news", "cifar10", "cifar100", "fashion-mnist", "mnist"]
+COLLECTIONS = ["ag-news", "cifar10", "cifar100", "digits", "fashion-mnist", "mnist"]
 NAMES = sorted(RECORDINGS + COLLECTIONS)
 
 
