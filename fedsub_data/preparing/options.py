@@ -88,6 +88,22 @@ class PAMAP2Options:
 
 
 @dataclass(frozen=True)
+class PACSOptions:
+    """How large PACS' pictures are made."""
+
+    size: int = option(64, "width and height in pixels; official are 227", minimum=8, maximum=227)
+
+
+@dataclass(frozen=True)
+class TinyImageNetOptions:
+    """How much of TinyImageNet is taken."""
+
+    per_class: int = option(
+        0, "training pictures of each class, the first; 0 is all 500", minimum=0, maximum=500
+    )
+
+
+@dataclass(frozen=True)
 class UCIHAROptions:
     """How UCI-HAR becomes a federation."""
 
@@ -151,8 +167,12 @@ OPTIONS: dict[str, type[Any]] = {
     "fashion-mnist": NothingToChoose,
     "hhar": HHAROptions,
     "mnist": NothingToChoose,
+    "pacs": PACSOptions,
     "pamap2": PAMAP2Options,
+    "svhn": NothingToChoose,
+    "tiny-imagenet": TinyImageNetOptions,
     "uci-har": UCIHAROptions,
+    "usps": NothingToChoose,
     "watch": NothingToChoose,
     "wesad": WESADOptions,
     "wisdm": WISDMOptions,

@@ -74,7 +74,8 @@ def over_photographs(digits: Pictures, rng: np.random.Generator) -> Pictures:
 
 def difference(one: Pictures, other: Pictures) -> Pictures:
     """Return the absolute difference of two pictures' bytes."""
-    return np.abs(one.astype(np.int16) - other).astype(np.uint8)
+    apart: Pictures = np.abs(one.astype(np.int16) - other).astype(np.uint8)
+    return apart
 
 
 def _optical(n: int) -> Part:

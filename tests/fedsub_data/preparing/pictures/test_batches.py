@@ -70,7 +70,8 @@ def cifar100(path: Path, pictures: Photographs, **changes: Any) -> Path:
     """Write CIFAR-100's archive; its labels are those of the ten classes, a hundred names."""
     x, y = pictures
     fine, coarse = [f"thing {i}" for i in range(100)], [f"kind {i}" for i in range(20)]
-    files = {"meta": {"fine_label_names": fine, "coarse_label_names": coarse}}
+    files: dict[str, dict[str, Any]] = {}
+    files["meta"] = {"fine_label_names": fine, "coarse_label_names": coarse}
     for name, rows in (("train", slice(0, 400)), ("test", slice(400, 500))):
         files[name] = {
             "data": x[rows].reshape(-1, 3072),
@@ -168,7 +169,7 @@ CRAFTED = {
 def test_crafted_pickles_run_nothing_and_are_refused(
     tmp_path: Path, pictures: Photographs, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    path = cifar10(tmp_path / "c.tar.gz", *(part[:60] for part in pictures))
+    path = cifar10(tmp_path / "c.tar.gz", pictures[0][:60], pictures[1][:60])
     with tarfile.open(path) as tar:
         files = {m.name.split("/")[1]: tar.extractfile(m).read() for m in tar}  # type: ignore[union-attr]
     files["data_batch_2"] = CRAFTED[what]
