@@ -28,6 +28,7 @@ _PICTURE = (3, 32, 32)
 _TAR = (".tar.gz", ".tgz", ".tar")
 # Twice the largest official member, CIFAR-100's train.
 _MOST_BYTES = 320_000_000
+_CHUNK = 1 << 20
 _DAMAGED = (EOFError, OSError, tarfile.TarError, zlib.error)
 
 
@@ -122,6 +123,9 @@ def _files(source: Path, folder: str, names: set[str]) -> Iterator[tuple[str, st
                     file = archive.extractfile(member)
                     assert file is not None  # only links and folders have none
                     yield name, f"{path}/{member.name}", file, member.size
+            # To the end of the packed file, where gzip's checksum stands.
+            while archive.fileobj is not None and archive.fileobj.read(_CHUNK):
+                pass
     except _DAMAGED as error:
         raise DataError(
             f"{path}: cannot be read to its end ({type(error).__name__}: {error}); it is damaged "

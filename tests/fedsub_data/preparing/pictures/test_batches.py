@@ -135,6 +135,8 @@ def test_truncated_archives_are_refused(tmp_path: Path, pictures: Photographs) -
     for eighths in range(8):
         path.write_bytes(whole[: len(whole) * eighths // 8])
         assert str(path) in refusal("cifar10", path)
+    path.write_bytes(whole[:-8] + bytes(4) + whole[-4:])
+    assert "CRC check failed" in refusal("cifar10", path)
     path.write_bytes(gzip.compress(gzip.decompress(whole)[:700_000], 1))
     assert "cifar-10-python.tar.gz" in refusal("cifar10", path)
 
