@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -28,6 +29,9 @@ from fedsub.commands.terminal import (
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import read_options
 
+if TYPE_CHECKING:
+    from fedsub_data.catalogue.dataset_card import DatasetCard
+
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def data() -> None:
@@ -40,13 +44,13 @@ def list_data_sets() -> None:
     from fedsub_data.catalogue.catalogue import names, read_dataset_card
 
     result = Table(box=SIMPLE_HEAD)
-    for title, how in (("name", "left"), ("people", "right"), ("classes", "right")):
+    for title, how in (("name", "left"), ("holds", "right"), ("classes", "right")):
         result.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
     for title in ("recognised", "access", "licence"):
         result.add_column(title)
     for name in names():
         card = read_dataset_card(name)
-        row = (str(card.people), str(len(card.labels.classes)), card.task)
+        row = (card.holds, str(card.class_count), card.task)
         result.add_row(name, *row, card.source.access, card.source.licence)
     console.print(result)
 
@@ -59,7 +63,7 @@ def show(name: str) -> None:
     from fedsub_data.preparing.options import OPTIONS
 
     card = read_dataset_card(name)
-    console.print(f"[bold]{card.name}[/bold]: {card.task}, {card.people} people", highlight=False)
+    console.print(f"[bold]{card.name}[/bold]: {card.task}, {card.holds}", highlight=False)
     source = card.source
     rows = [("page", source.page), ("licence", source.licence), ("terms", source.terms)]
     rows += [("access", source.access), ("cite", source.citation)]
@@ -68,13 +72,9 @@ def show(name: str) -> None:
     for file in card.files:
         size = "size not known" if file.bytes is None else f"{file.bytes:,} bytes"
         rows.append((f"file {file.name}", f"{size}, {file.url}"))
-    for signals in (card.signals, *card.other_signals):
-        rate = signals.sampling_rate_hz
-        at = "rates differ" if rate is None else f"{rate:g} Hz"
-        rows.append((signals.place, f"{', '.join(signals.channels)}; {signals.units}; {at}"))
-    cut = card.windowing
-    rows.append(("classes", ", ".join(card.labels.classes)))
-    rows.append(("windows", f"{cut.window_s:g} s, overlap {cut.overlap:g}"))
+    rows += _of_samples(card)
+    classes = ", ".join(card.labels.classes) if card.labels is not None else card.class_count
+    rows.append(("classes", f"{classes}"))
     rows.append(("in the papers", card.paper.use))
     if card.prepare is not None:
         rows.append(("--source", card.prepare.source))
@@ -85,6 +85,21 @@ def show(name: str) -> None:
         else:
             console.print(Padding(text, (0, 0, 0, 2)), highlight=False)
     print_options(f"Options of `fedsub data prepare {name} --set`", OPTIONS[name])
+
+
+def _of_samples(card: DatasetCard) -> list[tuple[str, str]]:
+    """Return what a sample is, as titles and texts."""
+    if card.samples is not None:
+        parts = ", ".join(card.samples.parts)
+        return [("samples", card.samples.shape), ("clients before a partition", parts)]
+    assert card.signals is not None and card.windowing is not None  # recordings have both
+    rows = []
+    for signals in (card.signals, *card.other_signals):
+        rate = signals.sampling_rate_hz
+        at = "rates differ" if rate is None else f"{rate:g} Hz"
+        rows.append((signals.place, f"{', '.join(signals.channels)}; {signals.units}; {at}"))
+    cut = card.windowing
+    return [*rows, ("windows", f"{cut.window_s:g} s, overlap {cut.overlap:g}")]
 
 
 @data.command()
@@ -120,6 +135,8 @@ def prepare(
 ) -> None:
     """Turn the official files of data set NAME into a federation: a folder, one file a person.
 
+    Of pictures and texts a file is an official part, which `fedsub data partition` deals to people.
+
     `fedsub data show NAME` lists its options and says what to give as --source.
     """
     from fedsub_core.config.run_config import RunConfig
@@ -136,7 +153,8 @@ def prepare(
         from fedsub_core.data.watch import watch_file
 
         source = watch_file()
-    with progress(console, "people", [name]) as tell:
+    unit = "people" if card.samples is None else "files"
+    with progress(console, unit, [name]) as tell:
         prepared = write_prepared(
             name,
             source,

@@ -36,7 +36,8 @@ def add_derived(group: click.Group) -> None:
 @click.option(
     "--kind",
     required=True,
-    help="natural, dirichlet, pathological, hard-clusters or feature-shift",
+    help="natural, dirichlet, dirichlet-balanced, pathological, hard-clusters, domains or "
+    "feature-shift",
 )
 @OUT
 @SETTINGS
@@ -47,12 +48,15 @@ def partition(folder: str, kind: str, out: Path, settings: tuple[str, ...], seed
     An unknown --set key is answered with the kind's options.
     """
     from fedsub_core.data.sources import load_federation
+    from fedsub_data.partitions.label_skew import label_divergence
     from fedsub_data.partitions.partitions import counted_partition, partition_options
 
     options = read_options(partition_options(kind), settings_of(settings), f"partition {kind}")
     check_new_folder(out, DataError)
     made = counted_partition(load_federation(folder), kind, options, seed)
     _write_derived(out, made, folder, f"partition {kind}", options, seed)
+    apart = label_divergence(made.federation)
+    click.echo(f"Labels: {apart:.3f} nats from everybody's, on average; 0 is no label skew.")
 
 
 @click.command()

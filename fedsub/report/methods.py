@@ -8,6 +8,7 @@ from math import prod
 
 from fedsub_core.encoders.names import OF_VECTORS, OF_WINDOWS
 from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.table import NOT_OFFERED
 from fedsub_core.models.architecture import Architecture, FullyConnected, Layers
 from fedsub_core.options import Option, describe
 from fedsub_core.wire.bundles import Declaration, Declared, Kind
@@ -129,7 +130,9 @@ def markdown(cards: Iterable[MethodCard]) -> str:
     opening = "\n\n".join(map(_paragraph, _OPENING))
     table = markdown_table(("method", "idea", "up", "down", "epochs", "tested"), map(_row, cards))
     sections = ("\n".join(_section(card)) for card in cards)
-    return "\n\n".join([opening, "\n".join(table), *sections]) + "\n"
+    missing = [_bullet(f"**{name}**: {why}.") for name, why in NOT_OFFERED.items()]
+    last = "\n".join(["## Methods that are not offered\n", *missing])
+    return "\n\n".join([opening, "\n".join(table), *sections, last]) + "\n"
 
 
 def _row(card: MethodCard) -> tuple[str, ...]:

@@ -23,6 +23,9 @@ GROUP = "fedsub.methods"
 NOT_OFFERED = {
     "fedbn": "it is fedavg with norm = 'local', for a model with BatchNorm. Without such a layer "
     "standardise = 'client' does the like for inputs",
+    "shufflefl": "it is not built. It moves samples between the devices of one user (Zhu, Yang and "
+    "Wang, IMWUT 2024; the CA-AFP report cites it and prints nothing of it). Here a client is one "
+    "device with one file, whose samples never leave it",
 }
 #: Installed methods that cannot be used, and why.
 BROKEN: dict[str, str] = {}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
-from fedsub_data.catalogue.dataset_card import DatasetCard, check_dataset_card
+from fedsub_data.catalogue.card_rules import check_dataset_card
+from fedsub_data.catalogue.dataset_card import DatasetCard
 from fedsub_data.catalogue.strict_tables import strict
 
 CARD_FILE = "card.toml"

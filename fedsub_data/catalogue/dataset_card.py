@@ -1,20 +1,11 @@
-"""A data set's card: source, licence, files, signals, classes and windowing, checked."""
+"""A data set's card: source, licence, files, what a sample is and the classes."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlsplit
 
-from fedsub_data.catalogue.strict_tables import refused_key
-
-ACCESS = ("open", "credentialed", "installed")
-# Keys of [source] that only one kind of access has, and always.
-_BELONGS = {"apply": "credentialed"} | dict.fromkeys(
-    ("package", "version", "file", "sha256", "bytes"), "installed"
-)
+#: What a set that is no recording of people may hold, and the word for many of them.
+MANY = {"image": "images", "tokens": "texts"}
 
 
 @dataclass(frozen=True)
@@ -26,8 +17,8 @@ class Source:
     page, licence, terms, citation : str
         The official page; the licence's name; what one agrees to, in words; what to cite.
     access : str
-        ``open`` (can be fetched), ``credentialed`` (its owner grants access) or ``installed``
-        (comes with a Python package).
+        ``open`` (can be fetched), ``by-hand`` (a person downloads it from the page),
+        ``credentialed`` (its owner grants access) or ``installed`` (comes with a Python package).
     apply : str or None
         Where to ask for access; credentialed only.
     package, version, file, sha256, bytes : str, int or None
@@ -88,6 +79,30 @@ class Windowing:
 
 
 @dataclass(frozen=True)
+class Collection:
+    """What a set of images or texts holds, of which nobody knows the people.
+
+    Parameters
+    ----------
+    kind : str
+        ``image`` or ``tokens``, as in a federation's card.
+    shape : str
+        Of a sample, in words.
+    count, classes : int
+        How many samples and classes the official files have. Cards whose classes are many leave
+        their names to the files.
+    parts : tuple of str
+        The clients of the federation that is prepared: official parts, or domains.
+    """
+
+    kind: str
+    shape: str
+    count: int
+    classes: int
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Paper:
     """How the papers on FedSub used the data set."""
 
@@ -103,87 +118,51 @@ class Preparation:
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """A data set's card.
+    """A data set's card: of recordings of people, or of a collection of images or texts.
 
     Parameters
     ----------
-    name, task, people : str, str, int
-        Its folder's name, what is recognised, and how many people were recorded.
+    name, task : str
+        Its folder's name, and what is recognised.
     files : tuple of OfficialFile
         What ``fedsub data fetch`` downloads; empty unless access is open.
-    signals, other_signals : Signals, tuple of Signals
+    people : int or None
+        How many people were recorded; of recordings, as the next three.
+    signals, other_signals : Signals or None, tuple of Signals
         What preparation reads by default, and what else was recorded.
+    windowing : Windowing or None
+    labels : Labels or None
+        None where a collection's own files name its classes.
+    samples : Collection or None
+        Of a collection; None of recordings.
     prepare : Preparation or None
         None where there is nothing to prepare.
     """
 
     name: str
     task: str
-    people: int
     source: Source
-    signals: Signals
-    labels: Labels
-    windowing: Windowing
     paper: Paper
+    people: int | None = None
+    signals: Signals | None = None
+    labels: Labels | None = None
+    windowing: Windowing | None = None
+    samples: Collection | None = None
     files: tuple[OfficialFile, ...] = ()
     other_signals: tuple[Signals, ...] = ()
     prepare: Preparation | None = None
 
+    @property
+    def holds(self) -> str:
+        """How much there is, such as ``30 people`` or ``70,000 images``."""
+        if self.samples is not None:
+            return f"{self.samples.count:,} {MANY[self.samples.kind]}"
+        return f"{self.people} people"
 
-def check_dataset_card(card: DatasetCard, path: Path) -> None:
-    """Refuse values of the right type that still cannot be; `path` is the card's file.
-
-    Raises
-    ------
-    DataError
-        Names the file, the key, what it holds and what was expected.
-    """
-    for fits, key, got, expected in _rules(card, path.parent.name):
-        if not fits:
-            raise refused_key(path, key, got, expected)
-
-
-def _rules(card: DatasetCard, folder: str) -> Iterator[tuple[bool, str, object, str]]:
-    """Yield whether each rule holds, its key, what came and what was expected."""
-    source, windowing = card.source, card.windowing
-    yield card.name == folder, "name", card.name, f"the folder's name {folder!r}"
-    yield card.people > 0, "people", card.people, "a number above 0"
-    yield source.access in ACCESS, "source.access", source.access, f"one of {', '.join(ACCESS)}"
-    yield from _address("source.page", source.page)
-    for key, access in _BELONGS.items():
-        there = getattr(source, key) is not None
-        want = f"a value where access is {access}, and only there"
-        yield there == (source.access == access), f"source.{key}", getattr(source, key), want
-    if source.apply is not None:
-        yield from _address("source.apply", source.apply)
-    yield from _content("source", source.bytes, source.sha256)
-    fetched = source.access == "open"
-    yield fetched == bool(card.files), "files", len(card.files), "some if access is open, or none"
-    for i, file in enumerate(card.files):
-        plain = file.name == Path(file.name).name and not file.name.startswith(".")
-        yield plain, f"files[{i}].name", file.name, "a plain file name"
-        yield from _address(f"files[{i}].url", file.url)
-        yield from _content(f"files[{i}]", file.bytes, file.sha256)
-    for signals in (card.signals, *card.other_signals):
-        rate = signals.sampling_rate_hz
-        yield rate is None or 0 < rate < 1e6, "sampling_rate_hz", rate, "a number above 0"
-        yield bool(signals.channels), "signals.channels", signals.channels, "at least one"
-    yield len(card.labels.classes) >= 2, "labels.classes", card.labels.classes, "two or more"
-    window = windowing.window_s
-    yield 0 < window < 1e6, "windowing.window_s", window, "a number above 0"
-    overlap = windowing.overlap
-    yield 0 <= overlap < 1, "windowing.overlap", overlap, "a share from 0 to below 1"
-
-
-def _address(key: str, address: str) -> Iterator[tuple[bool, str, object, str]]:
-    parts = urlsplit(address)
-    fits = parts.scheme == "https" and bool(parts.hostname)
-    yield fits, key, address, "an address that starts with https://"
-
-
-def _content(
-    key: str, size: int | None, sha256: str | None
-) -> Iterator[tuple[bool, str, object, str]]:
-    yield size is None or size > 0, f"{key}.bytes", size, "a number above 0"
-    fits = sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256) is not None
-    yield fits, f"{key}.sha256", sha256, "64 hex digits in lower case"
+    @property
+    def class_count(self) -> int:
+        """Number of classes."""
+        if self.labels is not None:
+            return len(self.labels.classes)
+        assert self.samples is not None  # one of both has them
+        return self.samples.classes

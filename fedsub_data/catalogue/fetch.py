@@ -29,7 +29,7 @@ def terms(card: DatasetCard) -> str:
     """Return what a person must know and agree to before the files of `card` are fetched."""
     source = card.source
     lines = [
-        f"{card.name}: {card.task}, {card.people} people",
+        f"{card.name}: {card.task}, {card.holds}",
         f"  page:     {source.page}",
         f"  licence:  {source.licence}",
         f"  terms:    {source.terms}",
@@ -91,6 +91,12 @@ def _check_access(card: DatasetCard, accept_terms: bool) -> None:
         raise DataError(
             f"{name}: there is nothing to fetch: it comes with the package {source.package} "
             f"{source.version}. Use it as it is: data = '{name}'."
+        )
+    if source.access == "by-hand":
+        raise DataError(
+            f"{name}: there is no address to fetch its files from. Download them by hand from "
+            f"{source.page}, and go on with `fedsub data prepare {name} --source FOLDER --out "
+            f"{name}`."
         )
     if source.access == "credentialed":
         raise DataError(

@@ -11,13 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
+
+import numpy as np
 
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import describe, suggestion
+from fedsub_data.partitions.balanced import BalancedOptions, balanced
+from fedsub_data.partitions.domains import DomainsOptions, domains
 from fedsub_data.partitions.feature_shift import FeatureShiftOptions, feature_shift
 from fedsub_data.partitions.hard_clusters import HardClustersOptions, hard_clusters
 from fedsub_data.partitions.label_skew import (
@@ -64,6 +69,12 @@ PARTITIONS: dict[str, Partition] = {
             dirichlet,
         ),
         Partition(
+            "dirichlet-balanced",
+            "label skew: clients of one size, a Dirichlet class prior for each (FIARSE, FRAMP)",
+            BalancedOptions,
+            balanced,
+        ),
+        Partition(
             "pathological",
             "label skew: exactly k classes for each client (after McMahan et al. 2017)",
             PathologicalOptions,
@@ -74,6 +85,12 @@ PARTITIONS: dict[str, Partition] = {
             "groups of clients that share no class, sizes log-normal (CA-AFP)",
             HardClustersOptions,
             hard_clusters,
+        ),
+        Partition(
+            "domains",
+            "every client has samples of one domain, which a file was before (Digit5, PACS)",
+            DomainsOptions,
+            domains,
         ),
         Partition(
             "feature-shift",
@@ -101,7 +118,7 @@ def partition(federation: Federation, kind: str, options: Any, seed: int) -> Fed
     -------
     Federation
         The card is kept, but for the name: ``<name>-<kind>``. Clients of pooled samples are called
-        ``c000``, ``c001``, ...
+        ``c000``, ``c001``, ..., those of a domain ``<domain>-000``, ...
 
     Raises
     ------
@@ -125,7 +142,7 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
     for option in describe(row.options):
         option.check(getattr(options, option.key.replace("-", "_")), f"partition {kind}")
     counts = Counts()
-    counts.add("people", len(federation.clients))
+    counts.add("clients before", len(federation.clients))
     clients = row.make(federation, options, seed, counts)
     check_splittable(clients.values(), f"partition {kind}")
     card = replace(federation.card, name=f"{federation.card.name}-{kind}")
@@ -136,6 +153,12 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
     people = sum(len(data.y) for data in federation.clients.values())
     counts.add("samples left out", people - placed + counts.get(COPIES, 0))
     counts.add("clients too short for a blocked split", _too_short(made))
+    sizes = [len(data.y) for data in clients.values()]
+    classes = [len(np.unique(data.y)) for data in clients.values()]
+    for what, numbers in (("samples", sizes), ("classes", classes)):
+        counts.add(f"{what} of a client: fewest", min(numbers))
+        counts.add(f"{what} of a client: median", round(median(numbers)))
+        counts.add(f"{what} of a client: most", max(numbers))
     return Prepared(made, counts)
 
 

@@ -13,6 +13,41 @@ from fedsub_core.options import choice, option
 
 
 @dataclass(frozen=True)
+class NothingToChoose:
+    """Of sets that are prepared in one way."""
+
+
+@dataclass(frozen=True)
+class AGNewsOptions:
+    """How AG News' texts become token ids."""
+
+    length: int = option(
+        128, "ids of a text, words and bigrams; later words are cut", minimum=1, maximum=4096
+    )
+    words: int = option(8192, "ids that words are hashed to", minimum=16, maximum=2**19)
+    bigrams: int = option(
+        8191, "ids that pairs of neighbours are hashed to; 0 is none", minimum=0, maximum=2**19 - 1
+    )
+
+
+@dataclass(frozen=True)
+class CIFAR100Options:
+    """Which of CIFAR-100's labels are the classes."""
+
+    labels: str = choice("fine", "coarse", doc="the 100 classes, or the 20 that they belong to")
+
+
+@dataclass(frozen=True)
+class DigitsOptions:
+    """How many digits each domain has."""
+
+    samples: int = option(
+        1797, "digits of each domain; scikit-learn has 1,797", minimum=10, maximum=1797
+    )
+    seed: int = option(0, "decides patches, fonts and colours", minimum=0, maximum=2**31 - 1)
+
+
+@dataclass(frozen=True)
 class DREAMTOptions:
     """How DREAMT's nights become windows."""
 
@@ -53,6 +88,22 @@ class PAMAP2Options:
 
 
 @dataclass(frozen=True)
+class PACSOptions:
+    """How large PACS' pictures are made."""
+
+    size: int = option(64, "width and height in pixels; official are 227", minimum=8, maximum=227)
+
+
+@dataclass(frozen=True)
+class TinyImageNetOptions:
+    """How much of TinyImageNet is taken."""
+
+    per_class: int = option(
+        0, "training pictures of each class, the first; 0 is all 500", minimum=0, maximum=500
+    )
+
+
+@dataclass(frozen=True)
 class UCIHAROptions:
     """How UCI-HAR becomes a federation."""
 
@@ -62,11 +113,6 @@ class UCIHAROptions:
         doc="the 9 signals of each window, or the 561 official features, which were scaled to "
         "-1 .. 1 over all people together",
     )
-
-
-@dataclass(frozen=True)
-class WatchOptions:
-    """There are none: the windows are those of ``fedsub run``."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +159,21 @@ class WISDMOptions:
 
 #: A data set's name in the catalogue, and the options of its preparer.
 OPTIONS: dict[str, type[Any]] = {
+    "ag-news": AGNewsOptions,
+    "cifar10": NothingToChoose,
+    "cifar100": CIFAR100Options,
+    "digits": DigitsOptions,
     "dreamt": DREAMTOptions,
+    "fashion-mnist": NothingToChoose,
     "hhar": HHAROptions,
+    "mnist": NothingToChoose,
+    "pacs": PACSOptions,
     "pamap2": PAMAP2Options,
+    "svhn": NothingToChoose,
+    "tiny-imagenet": TinyImageNetOptions,
     "uci-har": UCIHAROptions,
-    "watch": WatchOptions,
+    "usps": NothingToChoose,
+    "watch": NothingToChoose,
     "wesad": WESADOptions,
     "wisdm": WISDMOptions,
 }

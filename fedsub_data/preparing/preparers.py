@@ -18,10 +18,20 @@ from fedsub_data.preparing.preparation import REPORT_FILE, Prepared, Progress
 
 #: A data set's name in the catalogue, and its preparer, loaded when it is used.
 PREPARERS = {
+    "ag-news": "fedsub_data.preparing.texts.ag_news",
+    "cifar10": "fedsub_data.preparing.pictures.cifar10",
+    "cifar100": "fedsub_data.preparing.pictures.cifar100",
+    "digits": "fedsub_data.preparing.pictures.digits",
     "dreamt": "fedsub_data.preparing.dreamt",
+    "fashion-mnist": "fedsub_data.preparing.pictures.fashion_mnist",
     "hhar": "fedsub_data.preparing.hhar.preparer",
+    "mnist": "fedsub_data.preparing.pictures.mnist",
+    "pacs": "fedsub_data.preparing.pictures.pacs",
     "pamap2": "fedsub_data.preparing.pamap2",
+    "svhn": "fedsub_data.preparing.pictures.svhn",
+    "tiny-imagenet": "fedsub_data.preparing.pictures.tiny_imagenet",
     "uci-har": "fedsub_data.preparing.uci_har.preparer",
+    "usps": "fedsub_data.preparing.pictures.usps",
     "watch": "fedsub_data.preparing.watch",
     "wesad": "fedsub_data.preparing.wesad.preparer",
     "wisdm": "fedsub_data.preparing.wisdm.preparer",

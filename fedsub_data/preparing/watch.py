@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedsub_core.data.watch import watch_federation
-from fedsub_data.preparing.options import WatchOptions
+from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress
 
 
-def prepare(source: Path, options: WatchOptions, workers: int, progress: Progress) -> Prepared:
+def prepare(source: Path, options: NothingToChoose, workers: int, progress: Progress) -> Prepared:
     """Return what ``data = "watch"`` trains on; `source` is not needed, pip installed the file."""
     federation = watch_federation()
     counts = Counts()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedsub.report.methods import markdown
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import METHODS, NOT_OFFERED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "methods.md"
 COMMAND = "fedsub methods --markdown > docs/methods.md"
@@ -26,3 +26,9 @@ def test_the_page_is_what_the_cards_say() -> None:
 
 def test_the_page_names_the_command_that_renews_it() -> None:
     assert f"<!-- Written by `{COMMAND}`" in PAGE.read_text("utf-8")
+
+
+def test_the_page_says_which_methods_of_the_papers_are_not_offered() -> None:
+    last = PAGE.read_text("utf-8").split("## Methods that are not offered")[1]
+    assert "- **shufflefl**: it is not built. It moves samples between" in last
+    assert all(f"- **{name}**: " in last for name in NOT_OFFERED)

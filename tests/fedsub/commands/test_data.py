@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,7 @@ def test_what_cannot_be_fetched_is_said_with_the_terms(tmp_path: Path) -> None:
     assert "--accept-terms" in str(result.exception) and "readme.txt" in result.output
     assert "https://physionet.org" in error("fetch", "dreamt", "--accept-terms")
     assert "seglearn" in error("fetch", "watch", "--accept-terms")
+    assert "Download them by hand from https://domaingen" in error("fetch", "pacs")
     assert not (tmp_path / "d").exists()
 
 
@@ -77,11 +79,18 @@ def test_prepare_refuses_and_leaves_nothing(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == [bad.name]
 
 
-@pytest.mark.parametrize("kind", ["dirichlet", "pathological", "hard-clusters", "feature-shift"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("dirichlet", "dirichlet-balanced", "pathological", "hard-clusters", "feature-shift"),
+    ],
+)
 def test_partition_writes_a_federation(tmp_path: Path, real_data: Path, kind: str) -> None:
     out = tmp_path / kind
     result = fedsub("partition", real_data / "wisdm", "--kind", kind, "--out", out, "--seed", 3)
     assert result.exit_code == 0 and "samples placed" in result.output
+    assert "samples of a client: median" in result.output
+    assert re.search(r"Labels: \d\.\d{3} nats from everybody's", result.output)
     made = read_federation(out)
     assert made.card.name == f"wisdm-{kind}" and len(made.clients) >= 30
     assert json.loads((out / "preparation.json").read_text())["seed"] == 3

@@ -22,6 +22,8 @@ from fedsub_core.data.federation import (
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import describe
+from fedsub_data.partitions.balanced import BalancedOptions
+from fedsub_data.partitions.domains import DomainsOptions
 from fedsub_data.partitions.feature_shift import FeatureShiftOptions
 from fedsub_data.partitions.hard_clusters import HardClustersOptions
 from fedsub_data.partitions.label_skew import DirichletOptions, PathologicalOptions
@@ -37,8 +39,10 @@ CARD = Card("toy", "test", ("a", "b", "c", "d"), ("number", "u"), "m", None, 2.0
 KINDS: list[tuple[str, Any]] = [
     ("natural", NaturalOptions()),
     ("dirichlet", DirichletOptions(6, 0.3, 9)),
+    ("dirichlet-balanced", BalancedOptions(6, 0.3)),
     ("pathological", PathologicalOptions(6, 2)),
     ("hard-clusters", HardClustersOptions(6, base=5, mu=2.0)),
+    ("domains", DomainsOptions(9)),
     ("feature-shift", FeatureShiftOptions(gain=0.0, offset=0.0)),
     ("feature-shift", FeatureShiftOptions("iid", 6, gain=0.0, offset=0.0)),
 ]
@@ -96,7 +100,9 @@ def test_samples_stay_whole_and_come_once_whatever_the_order_of_clients(
             assert len(test) > 0
     assert len(set(numbers)) == len(numbers)
     if kind[0] != "hard-clusters":
-        assert len(numbers) == len(whole["y"])
+        # Where all get as many, the rest of the division is left out.
+        left_out = len(whole["y"]) % 6 if kind[0] == "dirichlet-balanced" else 0
+        assert len(numbers) == len(whole["y"]) - left_out
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)
@@ -105,7 +111,7 @@ def test_the_card_is_kept_but_for_the_name(kind: str, options: Any) -> None:
     assert made.card == replace(CARD, name=f"toy-{kind}")
 
 
-@pytest.mark.parametrize(("kind", "options"), POOLED)
+@pytest.mark.parametrize(("kind", "options"), [k for k in POOLED if k[0] != "domains"])
 def test_pooled_clients_are_numbered_and_differ_by_seed(kind: str, options: Any) -> None:
     one, again, other = (partition(people(), kind, options, seed) for seed in (0, 0, 1))
     assert list(one.clients) == [f"c00{i}" for i in range(6)]
@@ -118,12 +124,19 @@ def test_natural_is_the_federation_as_it_is() -> None:
     federation = people()
     made = counted_partition(federation, "natural", NaturalOptions(), 0)
     assert same(made.federation, federation)
+    sizes = sorted(len(d.y) for d in federation.clients.values())
     assert made.counts == {
-        "people": 4,
+        "clients before": 4,
         "clients": 4,
-        "samples placed": sum(len(d.y) for d in federation.clients.values()),
+        "samples placed": sum(sizes),
         "samples left out": 0,
         "clients too short for a blocked split": 0,
+        "samples of a client: fewest": sizes[0],
+        "samples of a client: median": round((sizes[1] + sizes[2]) / 2),
+        "samples of a client: most": sizes[3],
+        "classes of a client: fewest": 4,
+        "classes of a client: median": 4,
+        "classes of a client: most": 4,
     }
 
 
@@ -180,6 +193,8 @@ def test_real_people_can_be_split_both_ways(
     options = [PARTITIONS[kind].options()]
     if kind == "feature-shift":
         options.append(FeatureShiftOptions("iid"))
+    if kind == "domains":
+        options = [DomainsOptions(40)]
     if kind == "dirichlet":
         options.append(DirichletOptions(50, 0.01))
     for chosen in options:

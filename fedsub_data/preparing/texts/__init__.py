@@ -1,0 +1,1 @@
+"""Sets of texts, which become token ids."""
