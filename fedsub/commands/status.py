@@ -57,7 +57,7 @@ def status(
       1  going on or finished, and something to look at, which is said
       2  it cannot be told: no such folder, none of a run's, damaged
       3  stopped before its end, or not begun
-    """
+    """  # noqa: D301  # click reads the backspace
     from fedsub.status.reading import read_status
     from fedsub.status.shown import as_json as to_json
     from fedsub.status.shown import show
