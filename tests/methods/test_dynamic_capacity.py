@@ -25,7 +25,7 @@ def expected(client: str, round: int, seed: int = 0) -> float:
     return Capacity(0.25, SHARES).at(seed, client, round)
 
 
-@pytest.mark.parametrize("name", ["heterofl", "fiarse"])
+@pytest.mark.parametrize("name", ["heterofl", "fedmp", "subflot", "fiarse", "framp"])
 def test_each_round_everybody_sends_what_it_drew_for_it(name: str, run_method: RunMethod) -> None:
     run = run_method(name, rounds=4, **KEYS)
     said, sent = run.metric("capacity"), run.metric("bytes_up_sent")
