@@ -251,7 +251,7 @@ def test_a_weak_device_trains_and_sends_its_share_of_the_numbers(
             expected = share**2 * 4 * whole + whole / 8
             assert each[3, client] == pytest.approx(expected, abs=300)
     assert not run.metric("refused_replies")
-    assert run.metric("loss")[3, "p3"] < 1.0
+    assert run.metric("loss")[3, "p3"] < 1.05, "who knows nothing has ln 3, 1.10"
 
 
 def test_devices_of_their_own_train_as_in_one_process(

@@ -25,7 +25,7 @@ def test_everybody_is_asked_in_a_last_round_that_finetunes(
 
 
 def test_bodies_alone_travel_and_are_averaged(people: MakePeople, run_method: RunMethod) -> None:
-    run = run_method(people(), "fedrep", rounds=1)
+    run = run_method(people(), "fedrep", rounds=1, robust="none")  # of few, updates are shortened
     sizes = {c.client: len(c.train_y) for c in run.clients}
     assert list(run.states[0]) == BODY
     for name in BODY:
