@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 GAP_STEPS = 10
 #: How far a step may be from one sample of the rate, in samples, for rows to be taken as they are.
 _JITTER = 0.1
+#: And how far all of them together from the rate, relatively: a little in each step adds up.
+_DRIFT = 0.02
 #: A recording with so many times the rate or more is averaged first: faster waves would fold over.
 _AVERAGED = 1.5
 
@@ -157,9 +159,13 @@ def _at_rate(one: Rows, rate: float) -> tuple[Array, NDArray[np.float32], NDArra
     """
     assert one.t is not None
     t = one.t
-    if len(t) < 2 or (np.abs(np.diff(t) * rate - 1) <= _JITTER).all():
+    if len(t) < 2:
         return t, one.x, one.y
-    own = (len(t) - 1) / (t[-1] - t[0])
+    steps, samples = len(t) - 1, float(t[-1] - t[0]) * rate
+    steady = (np.abs(np.diff(t) * rate - 1) <= _JITTER).all()
+    if steady and abs(samples - steps) <= max(_DRIFT * steps, 2 * _JITTER):
+        return t, one.x, one.y
+    own = steps / float(t[-1] - t[0])
     x = _averaged(one.x, round(own / rate)) if own >= _AVERAGED * rate else one.x
     # The last sample must not be lost to a rounding error.
     grid = t[0] + np.arange(int((t[-1] - t[0]) * rate + 1e-6) + 1) / rate

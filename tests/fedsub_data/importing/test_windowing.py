@@ -74,6 +74,16 @@ def test_rows_of_the_rate_are_taken_as_they_are() -> None:
     assert np.array_equal(found.x[0, 0], one.x[:10, 0])
 
 
+def test_a_rate_that_is_off_by_little_is_resampled_too() -> None:
+    """Of 54 samples a second, taken for 50, a window of 2 s would be one of 1.85."""
+    t = np.arange(20 * 54) / 54
+    cut = Cut(50.0, 100, 100, 0.5, None)
+    found = windows([recording(t)], cut, False, "p", Dropped())
+    assert np.allclose(found.t, np.arange(10) * 2.0)
+    expected = np.sin(np.pi * (found.t[:, None] + np.arange(100) / 50))
+    np.testing.assert_allclose(found.x[:, 0], expected, atol=0.01)
+
+
 def test_recordings_that_all_begin_at_0_lie_one_behind_the_other() -> None:
     """Else a split would hold windows apart that share no sample."""
     t = np.arange(20) / 10
