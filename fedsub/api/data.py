@@ -135,9 +135,12 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
                 f"data: got a tuple of {len(data)}, expected (x, y, subject) or (x, y, subject, t)"
             )
         x, y, subject, *t = data
-        whose = texts(np.asarray(subject), "data", "subject")
+        whose = texts(even(subject, "data: subject"), "data", "subject")
         parts.append(_part("data", whose, x, y, t, options.time_unit))
     else:
+        ids = [str(person) for person in data]
+        if twice := [one for one in dict.fromkeys(ids) if ids.count(one) > 1]:
+            raise DataError(f"data: got two people {twice[0]!r}, expected ids that differ as text")
         for person, given in data.items():
             where = f"person {person!r}"
             if not isinstance(given, tuple | list) or len(given) not in (2, 3):
@@ -145,7 +148,8 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
                     f"{where}: got {type(given).__name__}, expected (x, y) or (x, y, t)"
                 )
             x, y, *t = given
-            whose = np.full(len(x), str(person), object)
+            x = even(x, f"{where}: x")
+            whose = np.full(x.shape[:1], str(person), object)
             parts.append(_part(where, whose, x, y, t, options.time_unit))
     if not parts:
         raise DataError("data: got nobody, expected a person at least")
@@ -159,7 +163,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
 
 
 def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], unit: str) -> Part:
-    values, labels = np.asarray(x), np.asarray(y)
+    values, labels = even(x, f"{where}: x"), even(y, f"{where}: y")
     if values.ndim not in (2, 3) or values.dtype.kind not in "fiu":
         raise DataError(
             f"{where}: x: got {values.dtype} of shape {values.shape}, expected numbers "
@@ -176,6 +180,16 @@ def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], 
     # Numbers are seconds unless an option says another unit: none is guessed.
     ticks = ticks and unit != AUTO
     return Part(where, subjects, own, seconds, values.astype(np.float32), ticks=ticks)
+
+
+def even(values: Any, where: str) -> NDArray[Any]:
+    """Return lists or an array as an array; raises DataError where rows differ in length."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: got rows of different lengths, expected one length. Cut or fill them"
+        ) from error
 
 
 def _options(given: Mapping[str, Any]) -> ImportOptions:

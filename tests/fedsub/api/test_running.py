@@ -62,6 +62,11 @@ def test_a_persons_model_is_a_function_of_raw_samples(run: fedsub.Run, tmp_path:
         run.model("02", "fedavg")
 
 
+def test_samples_of_different_lengths_are_refused(run: fedsub.Run) -> None:
+    with pytest.raises(DataError, match="x: got rows of different lengths"):
+        run.model(run.persons()[0])([[1.0], [1.0, 2.0]])
+
+
 def test_a_run_is_loaded_from_its_folder(run: fedsub.Run, tmp_path: Path) -> None:
     again = fedsub.load(run.folder)
     assert isinstance(again, fedsub.Run)
