@@ -54,11 +54,14 @@ def windows(
     recordings : in the order of their time, which is in seconds; those that overlap in time, as
         recordings do that begin at 0 each, are put one behind another.
     interpolate : whether NaN in ``x`` is filled from the rows around, but for pauses.
-    dropped : gains windows without a label or of several, and rows that are left over.
+    dropped : gains windows without a label or of several, rows that are left over, and those
+        in whose holes nothing can be filled.
     """
     made: list[Windows] = []
     for one, shift in _behind(recordings, cut.length / cut.rate):
-        for stretch in _stretches(one, cut, interpolate):
+        stretches = list(_stretches(one, cut, interpolate))
+        dropped.add(Why.MISSING, person, len(one) - sum(map(len, stretches)))
+        for stretch in stretches:
             t, x, y = _at_rate(stretch, cut.rate)
             starts = window_starts(0, len(t), cut.length, cut.step)
             rows = len(stretch)
@@ -144,6 +147,8 @@ def _filled(one: Rows, gap: float) -> Rows:
         inside = (after > 0) & (after < len(there))
         lost[holes[~inside]] = True
         holes, after = holes[inside], after[inside]
+        if not len(holes):
+            continue
         wide = one.t[there[after]] - one.t[there[after - 1]] > gap
         lost[holes[wide]] = True
         column[holes] = np.interp(one.t[holes], one.t[there], column[there])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -360,3 +361,12 @@ def test_a_table_without_rows_is_told(tmp_path: Path) -> None:
         table.write_parquet(str(tmp_path / f"{person}.parquet"))
     made = imported(tmp_path / "*.parquet", tmp_path / "out", window="none")
     assert f"Left out, as there is no row in it: {tmp_path / 'c.parquet'}." in made.notes
+
+
+@pytest.mark.parametrize(
+    "content", [b"user,activity\n", gzip.compress(b"user,activity\n")[:-9], b""]
+)
+def test_a_packed_file_that_is_none_or_cut_off_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(content)
+    with pytest.raises(DataError, match=r"t.csv.gz: (cannot be read|got an empty file)"):
+        imported(tmp_path / "t.csv.gz", tmp_path / "out")

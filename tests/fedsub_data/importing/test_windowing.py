@@ -106,3 +106,16 @@ def test_a_recording_shorter_than_a_window_is_left_over() -> None:
     dropped = Dropped()
     found = windows([recording(np.arange(7) / 10)], CUT, False, "p", dropped)
     assert found.x.shape == (0, 1, 10) and dropped.counts == {Why.LEFT_OVER: {"p": 7}}
+
+
+def test_what_cannot_be_filled_is_counted() -> None:
+    """Before a column's first value and in its pauses; of a dead sensor everything."""
+    dropped = Dropped()
+    one = recording(np.arange(60) / 10)
+    one.x[:2] = np.nan
+    one.x[30:45] = np.nan
+    found = windows([one], CUT, True, "p", dropped)
+    assert found.t[0] == 0.2 and dropped.counts[Why.MISSING] == {"p": 17}
+    one.x[:] = np.nan
+    assert not len(windows([one], CUT, True, "q", dropped).t)
+    assert dropped.counts[Why.MISSING] == {"p": 17, "q": 60}
