@@ -113,8 +113,8 @@ def test_times_of_windows_are_seconds_numbers_or_dates(tmp_path: Path) -> None:
 def test_time_of_some_files_alone_is_refused(tmp_path: Path, timed: str) -> None:
     x, y = np.zeros((8, 1, 16), np.float32), np.arange(8) % 2
     for person in "ab":
-        more = {"t": np.arange(8) * 2.0} if person == timed else {}
-        np.savez(tmp_path / f"{person}.npz", x=x, y=y, **more)
+        time = "t" if person == timed else "more"
+        np.savez(tmp_path / f"{person}.npz", **{"x": x, "y": y, time: np.arange(8) * 2.0})  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"b.npz: got (no time|time in numbers), expected"):
         imported(tmp_path / "*.npz", tmp_path / "out", window="auto")
 

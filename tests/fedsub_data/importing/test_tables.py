@@ -347,9 +347,8 @@ def test_without_time_people_may_take_turns(tmp_path: Path) -> None:
 def test_no_value_in_parquet_is_nobody(tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     who = "CASE WHEN i % 10 = 0 THEN 'nan'::DOUBLE ELSE i % 3 END AS subject"
-    duckdb.sql(
-        f"SELECT {who}, 'c' || i % 2 AS label, i / 2 AS f FROM range(60) t(i)"
-    ).write_parquet(str(file))
+    rows = f"SELECT {who}, 'c' || i % 2 AS label, i / 2 AS f FROM range(60) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{file}'")
     made = imported(file, tmp_path / "out", window="none")
     assert sorted(read_federation(tmp_path / "out").clients) == ["0", "1", "2"]
     assert made.dropped.counts[Why.NOBODY] == {"": 6}
@@ -357,8 +356,8 @@ def test_no_value_in_parquet_is_nobody(tmp_path: Path) -> None:
 
 def test_a_table_without_rows_is_told(tmp_path: Path) -> None:
     for person, rows in (("a", 9), ("b", 9), ("c", 0)):
-        table = duckdb.sql(f"SELECT 'c' || i % 2 AS label, i / 2 AS f FROM range({rows}) t(i)")
-        table.write_parquet(str(tmp_path / f"{person}.parquet"))
+        table = f"SELECT 'c' || i % 2 AS label, i / 2 AS f FROM range({rows}) t(i)"
+        duckdb.sql(f"COPY ({table}) TO '{tmp_path / person}.parquet'")
     made = imported(tmp_path / "*.parquet", tmp_path / "out", window="none")
     assert f"Left out, as there is no row in it: {tmp_path / 'c.parquet'}." in made.notes
 
