@@ -93,7 +93,11 @@ class Comparison:
 
 def compare(
     data: Any = WATCH,
-    methods: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("local", "fedavg", "fedsub-ridge"),
+    methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (
+        "local",
+        "fedavg",
+        "fedsub-ridge",
+    ),
     rounds: int | None = None,
     *,
     seeds: Sequence[int] = (0,),
@@ -112,7 +116,8 @@ def compare(
         As :func:`fedsub.run` takes them. A model in memory is trained in this process, one run
         after another.
     methods
-        Names; or rows by a label, each with ``method`` and hyperparameters of its own.
+        Names, also as one text with commas; or rows by a label, each with ``method`` and
+        hyperparameters of its own.
     seeds
         Of the runs; means are over all.
     tune
@@ -131,7 +136,8 @@ def compare(
     place = place_of(model) if model is not None else ""
     keys = flat_settings(settings) | ({"model": place} if place else {})
     keys |= {"rounds": rounds} if rounds is not None else {}
-    chosen = dict(methods) if isinstance(methods, Mapping) else {name: {} for name in methods}
+    names = methods.split(",") if isinstance(methods, str) else methods
+    chosen = dict(names) if isinstance(names, Mapping) else {name: {} for name in names}
     to = Path(folder) if folder is not None else stamped_folder(Path("runs"), "compare")
     make_folder(to)
     with _lying(data) as source, tempfile.TemporaryDirectory(prefix="fedsub-study-") as draft:

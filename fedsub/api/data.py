@@ -18,9 +18,9 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import Value, describe, suggestion
-from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts
+from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
 from fedsub_data.importing.importing import Imported, in_memory, open_source
-from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.source import OpenSource
 
 log = logging.getLogger("fedsub")
@@ -36,7 +36,7 @@ def federation(data: Any, **options: Any) -> Federation:
         or a pattern that ``fedsub data import`` reads; a pandas DataFrame with a row for each
         sample; a mapping of person to ``(x, y)`` or ``(x, y, t)``; a tuple ``(x, y, subject)`` or
         ``(x, y, subject, t)`` of arrays. ``x`` is [n, features], a row for each sample, or
-        [n, channels, time], windows; ``t`` is seconds.
+        [n, channels, time], windows; ``t`` is seconds, or dates.
     **options
         Those of ``fedsub data import`` (``docs/your-data.md``), such as ``subject="user"``,
         ``window="2.56s"``, ``rate=50``, ``features=["ax", "ay"]``. Arrays take ``features`` as the
@@ -135,9 +135,12 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
                 f"data: got a tuple of {len(data)}, expected (x, y, subject) or (x, y, subject, t)"
             )
         x, y, subject, *t = data
-        whose = texts(np.asarray(subject), "data", "subject")
-        parts.append(_part("data", whose, x, y, t))
+        whose = texts(even(subject, "data: subject"), "data", "subject")
+        parts.append(_part("data", whose, x, y, t, options.time_unit))
     else:
+        ids = [str(person) for person in data]
+        if twice := [one for one in dict.fromkeys(ids) if ids.count(one) > 1]:
+            raise DataError(f"data: got two people {twice[0]!r}, expected ids that differ as text")
         for person, given in data.items():
             where = f"person {person!r}"
             if not isinstance(given, tuple | list) or len(given) not in (2, 3):
@@ -145,8 +148,9 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
                     f"{where}: got {type(given).__name__}, expected (x, y) or (x, y, t)"
                 )
             x, y, *t = given
-            whose = np.full(len(x), str(person), object)
-            parts.append(_part(where, whose, x, y, t))
+            x = even(x, f"{where}: x")
+            whose = np.full(x.shape[:1], str(person), object)
+            parts.append(_part(where, whose, x, y, t, options.time_unit))
     if not parts:
         raise DataError("data: got nobody, expected a person at least")
     width = parts[0].x.shape[1]
@@ -155,14 +159,11 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
         raise DataError(
             f"features: got {len(names)} names, expected {width}, one for each of x's second axis"
         )
-    timed = [part.t is not None for part in parts]
-    if len(set(timed)) > 1:
-        raise DataError("data: got t of some people, expected it of all or of nobody")
-    return ArraySource(parts, names, "t" if timed[0] else None, True, options)
+    return ArraySource(parts, names, None if parts[0].t is None else "t", options)
 
 
-def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any]) -> Part:
-    values, labels = np.asarray(x), np.asarray(y)
+def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], unit: str) -> Part:
+    values, labels = even(x, f"{where}: x"), even(y, f"{where}: y")
     if values.ndim not in (2, 3) or values.dtype.kind not in "fiu":
         raise DataError(
             f"{where}: x: got {values.dtype} of shape {values.shape}, expected numbers "
@@ -174,8 +175,21 @@ def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any]) 
                 f"{where}: {name}: got shape {one.shape}, expected ({len(values)},), one for each "
                 "of x"
             )
-    times = np.asarray(t[0], np.float64) if t else None
-    return Part(where, subjects, texts(labels, where, "y"), times, values.astype(np.float32))
+    seconds, ticks = times(np.asarray(t[0])) if t else (None, False)
+    own = texts(labels, where, "y")
+    # Numbers are seconds unless an option says another unit: none is guessed.
+    ticks = ticks and unit != AUTO
+    return Part(where, subjects, own, seconds, values.astype(np.float32), ticks=ticks)
+
+
+def even(values: Any, where: str) -> NDArray[Any]:
+    """Return lists or an array as an array; raises DataError where rows differ in length."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: got rows of different lengths, expected one length. Cut or fill them"
+        ) from error
 
 
 def _options(given: Mapping[str, Any]) -> ImportOptions:

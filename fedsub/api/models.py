@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub.api.data import even
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import DataError
 
@@ -87,7 +88,7 @@ class PersonModel:
 
     def _samples(self, x: Any) -> NDArray[Any]:
         if not hasattr(x, "columns"):
-            return np.asarray(x)
+            return even(x, "x")
         if lacking := [name for name in self.features if name not in x.columns]:
             raise DataError(
                 f"x: got columns {', '.join(map(str, x.columns))}, expected {', '.join(lacking)}, "

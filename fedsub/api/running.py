@@ -21,6 +21,7 @@ from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, new_folder, train_methods
 from fedsub.studies.run_data import data_notes
 from fedsub_client.loaded_model import load_model
+from fedsub_client.model_file import model_of
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
@@ -153,8 +154,9 @@ class Run:
 
     @cached_property
     def _classes(self) -> dict[int, str]:
-        people = self.persons()
-        return dict(enumerate(self.model(people[0]).classes)) if people else {}
+        first = next(iter(sorted(self._models(None).glob("*.safetensors"))), None)
+        # Names stand in the file: a model from another process's memory is not built for them.
+        return {} if first is None else dict(enumerate(model_of(first.read_bytes()).card.classes))
 
     def _repr_html_(self) -> str:
         shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",

@@ -47,7 +47,7 @@ def _metavar(option: Option) -> str:
 @click.option("--inspect/--no-inspect", default=True, help="end with the page of `inspect`")
 @_options
 def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | None) -> None:
-    r"""Turn FILES (CSV, TSV, Parquet, .ts, .npz; also folders and patterns) into a federation.
+    """Turn FILES (CSV, TSV, Parquet, .ts, .npz; also folders and patterns) into a federation.
 
     Raw signals are cut into windows where there is a column of time or --rate; other rows are
     samples. Columns are guessed by their names, and it is said which. What is dropped is counted by
@@ -57,7 +57,7 @@ def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | Non
     fedsub data import walks.csv --out walks
     fedsub data import 'rec/s*.csv' --subject-from-name 's(\\d+)' --window 2.56s --out walks
     fedsub data import features.parquet --window none --label state --out states
-    """
+    """  # noqa: D301  # click reads the backspace
     from fedsub_data.importing.importing import import_files
 
     texts = {key.replace("_", "-"): value for key, value in given.items() if value is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -192,20 +193,20 @@ def _people(found: _Found, current: bool) -> list[Person]:
         why = None
         if isinstance(refused, list) and len(refused) == 2:
             why = f"round {refused[0]}: {refused[1]}"
-        until = own.get("rests_until")
+        until = _whole(own, "rests_until")
         person = Person(
             client=client,
             state="idle",
-            node=own.get("node"),
-            since=(own.get("since") or None) if current else None,
-            version=own.get("version") or _version(look, own),
-            capacity=own.get("capacity") or _last(look, "capacity", client),
-            usable=max(filter(None, [own.get("usable"), usable.get(client)]), default=None),
+            node=_whole(own, "node"),
+            since=str(own["since"]) if current and own.get("since") else None,
+            version=str(own["version"]) if own.get("version") else _version(look, own),
+            capacity=_number(own, "capacity", None) or _last(look, "capacity", client),
+            usable=max(filter(None, [_whole(own, "usable"), usable.get(client)]), default=None),
             failed=int(_count(look, "missing_replies", client)),
             refused=int(_count(look, "refused_replies", client)),
             why=why,
-            rests_until=until if isinstance(until, int) and until > _round(found) else None,
-            seconds=own.get("seconds"),
+            rests_until=until if until is not None and until > _round(found) else None,
+            seconds=_number(own, "seconds", None),
             bytes_up=_last(look, "bytes_up_sent", client),
             bytes_down=_last(look, "bytes_down_sent", client),
             macro_f1=_last(look, "macro_f1", client),
@@ -285,7 +286,15 @@ def _texts(found: object) -> tuple[str, ...]:
     return tuple(str(one) for one in found) if isinstance(found, list) else ()
 
 
-def _number(live: Mapping[str, Any], key: str, default: Any) -> Any:
+def _number(facts: Mapping[str, Any], key: str, default: Any) -> Any:
+    """Return a fact as a number: `default` where it is none, as of another version's server."""
     with suppress(TypeError, ValueError):
-        return float(live[key]) if live.get(key) is not None else default
+        found = default if facts.get(key) is None else float(facts[key])
+        return found if found is None or math.isfinite(found) else default
     return default
+
+
+def _whole(facts: Mapping[str, Any], key: str) -> int | None:
+    """Return a fact that is a whole number; Flower's ids of nodes are too large for a float."""
+    found = facts.get(key)
+    return found if isinstance(found, int) else None

@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from unicodedata import bidirectional, category
 
 from fedsub_core.config.capacities import check_capacities
 from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, TOKENS
@@ -16,6 +17,9 @@ CARD_FILE = "federation.toml"
 #: Keys that token ids need, and those that only samples with a length in time have.
 _OF_TOKENS = ("vocabulary", "padding")
 _OF_TIME = ("sampling_rate_hz", "window_s", "overlap")
+
+#: Marks that turn the direction in which the rest of a line is written.
+_TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,7 @@ def _refused(path: Path, key: str, got: object, expected: str) -> DataError:
 def _text(value: object, key: str, path: Path, may_be_empty: bool = False) -> str:
     if not isinstance(value, str) or not (value.strip() or may_be_empty):
         raise _refused(path, key, value, "text")
-    return value
+    return _shown(value, key, path)
 
 
 def _names(value: object, key: str, least: int, path: Path) -> tuple[str, ...]:
@@ -208,7 +212,14 @@ def _names(value: object, key: str, least: int, path: Path) -> tuple[str, ...]:
         raise _refused(path, key, value, "a list of names")
     if len(value) < least or len(set(value)) < len(value):
         raise _refused(path, key, value, f"at least {least} names, none of them twice")
-    return tuple(value)
+    return tuple(_shown(name, key, path) for name in value)
+
+
+def _shown(text: str, key: str, path: Path) -> str:
+    """Return a text that does nothing to a terminal, where it is shown, too."""
+    if any(category(c) == "Cc" or bidirectional(c) in _TURNS for c in text):
+        raise _refused(path, key, text, "text without control characters")
+    return text
 
 
 def _number(value: object, key: str, path: Path) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, cut
-from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts
+from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
 from fedsub_data.importing.files import TS, Unchanged, people_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import LABELS, SUBJECTS, TIMES, plain
@@ -43,7 +43,7 @@ def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> Arr
             for path, owner, (x, labels) in zip(files, owners, read, strict=True)
         ]
         features = [f"dimension{i + 1}" for i in range(parts[0].x.shape[1])]
-        source = ArraySource(parts, features, None, False, options, _by_name(files, options))
+        source = ArraySource(parts, features, None, options, _by_name(files, options))
     else:
         source = _numpy(files, owners, options)
     unchanged.check()
@@ -82,15 +82,15 @@ def read_ts(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
         if not line or line.startswith("#"):
             continue
         if line.startswith("@"):
-            key, *words = line[1:].split()
-            facts[key.lower()] = words
-            begun = key.lower() == "data"
-            if key.lower() == "timestamps" and words[:1] == ["true"]:
+            key, *words = line[1:].lower().split() or [""]
+            facts[key] = words
+            begun = key == "data"
+            if key == "timestamps" and words[:1] == ["true"]:
                 raise _ts(path, number, line, "series without time stamps")
             continue
         if not begun:
             raise _ts(path, number, line, "@data before the first series")
-        if facts.get("classlabel", ["false"])[0].lower() != "true":
+        if facts.get("classlabel", [])[:1] != ["true"]:
             raise _ts(path, number, line, "@classLabel true and the classes")
         *dimensions, label = line.split(":")
         one = [_values(path, number, dimension) for dimension in dimensions]
@@ -155,10 +155,10 @@ def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions)
             if subject
             else np.full(len(values), owner, object)
         )
-        t = arrays[time].astype(np.float64) if time else None
+        t, ticks = times(arrays[time]) if time else (None, False)
         single = values.astype(np.float32)
         labels = texts(arrays[label], where, label)
-        parts.append(Part(where, whose, labels, t, single))
+        parts.append(Part(where, whose, labels, t, single, ticks=ticks))
         notes |= dict.fromkeys(
             f"Guessed: --{key} {name}."
             for key, name, given in (
@@ -170,7 +170,7 @@ def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions)
             if name and not given
         )
     features = [f"x{i + 1}" for i in range(parts[0].x.shape[1])]
-    return ArraySource(parts, features, time, True, options, list(notes))
+    return ArraySource(parts, features, time, options, list(notes))
 
 
 def _array(

@@ -13,7 +13,7 @@ from fedsub_core.errors import DataError, cut
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import class_names, client_ids, roles
-from fedsub_data.importing.source import Rows
+from fedsub_data.importing.source import Rows, nobody_in
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
@@ -31,6 +31,7 @@ class Part:
     t : float64 [n] or None.
     x : float32 [n, F] or [n, F, time]; NaN is missing, infinite is text.
     value : what stands in a row and column, for messages.
+    ticks : whether `t` is in numbers of a unit that is to be found, and no date.
     """
 
     where: str
@@ -39,6 +40,13 @@ class Part:
     t: NDArray[np.float64] | None
     x: NDArray[np.float32]
     value: Callable[[int, str], object] = field(default=lambda row, column: "no number")
+    ticks: bool = False
+
+    @property
+    def clock(self) -> str:
+        """How time is written, in words."""
+        known = "time in numbers" if self.ticks else "time in dates or seconds"
+        return "no time" if self.t is None else known
 
 
 class ArraySource:
@@ -47,7 +55,7 @@ class ArraySource:
     Raises
     ------
     DataError
-        Where parts differ in shape, or hold no label.
+        Where parts differ in shape or in how they write time, or hold no label.
     """
 
     def __init__(
@@ -55,7 +63,6 @@ class ArraySource:
         parts: Sequence[Part],
         features: Sequence[str],
         time: str | None,
-        ticks: bool,
         options: ImportOptions,
         notes: Sequence[str] = (),
     ) -> None:
@@ -66,8 +73,15 @@ class ArraySource:
                     f"{part.where}: got samples of shape {part.x.shape[1:]}, expected "
                     f"{first.x.shape[1:]} as in {first.where}. Window all alike"
                 )
-        self.features, self.time, self.ticks = tuple(features), time, ticks
+            if part.clock != first.clock:
+                raise DataError(
+                    f"{part.where}: got {part.clock}, expected {first.clock} as in {first.where}. "
+                    "Write it for all alike"
+                )
+        self.features, self.time, self.ticks = tuple(features), time, first.ticks
         self.notes = list(notes)
+        if empty := [part.where for part in parts if not len(part.x)]:
+            self.notes.append(nobody_in(empty))
         self._parts = list(parts)
         subjects = np.concatenate([part.subjects for part in parts])
         ids, said = client_ids(list(dict.fromkeys(s for s in subjects.tolist() if s is not None)))
@@ -149,7 +163,7 @@ def from_columns(
             f"{first}: got columns {', '.join(sample)}, expected one that says whose a row is. Say "
             "which with subject"
         )
-    parts, ticks = [], True
+    parts = []
     for i, (where, columns) in enumerate(tables.items()):
         needed = [found.subject, found.label, found.time, *found.features]
         if lacking := [one for one in needed if one is not None and one not in columns]:
@@ -163,13 +177,11 @@ def from_columns(
         else:
             assert owners is not None
             subjects = np.full(n, owners[i], object)
-        t = None
-        if found.time is not None:
-            t, ticks = times(columns[found.time])
+        t, ticks = times(columns[found.time]) if found.time is not None else (None, False)
         x = np.stack([numbers(columns[name]) for name in found.features], axis=1)
         labels = texts(columns[found.label], where, found.label)
-        parts.append(Part(where, subjects, labels, t, x, _value(columns)))
-    return ArraySource(parts, found.features, found.time, ticks, options, found.notes)
+        parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks))
+    return ArraySource(parts, found.features, found.time, options, found.notes)
 
 
 def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:

@@ -25,7 +25,7 @@ from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.source import OpenSource, Rows, Source
-from fedsub_data.importing.windowing import windows
+from fedsub_data.importing.windowing import GAP_STEPS, Cut, windows
 from fedsub_data.preparing.preparation import REPORT_FILE
 
 Progress = Callable[[int, int], None]
@@ -155,7 +155,7 @@ def _client(
     """Return one person's samples."""
     cut = planned.cut
     if cut is not None and rows.t is None:
-        rows = rows.at(_counted(rows) / cut.rate)
+        rows = rows.at(_counted(rows, cut) / cut.rate)
     rows = cleaned(rows, source, options, dropped)
     if cut is None:
         rows = repeated(without_labels(rows, dropped), source, options, dropped)
@@ -170,7 +170,17 @@ def _client(
     return ClientData(rows.person, found.x, found.y, found.t)
 
 
-def _counted(rows: Rows) -> NDArray[np.float64]:
-    """Return the number of each row among the person's in its file: all that is known of time."""
+def _counted(rows: Rows, cut: Cut) -> NDArray[np.float64]:
+    """Return the number of each row among the person's in its file: all that is known of time.
+
+    Where rows of others stand between two, as in a table that is sorted by activity, there is a
+    pause; people whose rows take turns have none.
+    """
+    steps = np.diff(rows.row, prepend=rows.row[:1])
+    new = np.diff(rows.file, prepend=rows.file[:1]) != 0
+    usual = np.median(steps[~new][1:]) if len(steps) - new.sum() > 1 else 1.0
+    apart = (steps > GAP_STEPS * usual) & ~new
+    pause = 1 + max(GAP_STEPS, (cut.gap_s or 0.0) * cut.rate)
+    counted = np.cumsum(np.where(apart, pause, 1.0))
     first = np.searchsorted(rows.file, rows.file)  # a person's rows stand in the order of files
-    return np.arange(len(rows), dtype=np.float64) - first
+    return np.asarray(counted - counted[first], np.float64)

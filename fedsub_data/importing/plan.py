@@ -56,14 +56,17 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
             "and --no-label, or import the other files, too"
         )
     surveys: dict[str, Survey] = {}
-    axes = 2
+    axes, points = 2, 1
     for rows in source.rows():
         surveys[rows.person], axes = survey(rows), rows.x.ndim
+        points = rows.x.shape[2] if axes == 3 else 1
     check_units(surveys, source.features, options)
-    tick, said = tick_seconds(surveys, source.time or "", source.ticks, options)
+    signal = axes == 2 and _windowed(source, options)
+    between = points / options.rate if options.rate and (signal or axes == 3) else None
+    tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
     notes = [*source.notes, *([said] if said else [])]
     cut = None
-    if axes == 2 and _windowed(source, options):
+    if signal:
         cut = _cut(surveys, tick, source, options, notes)
     elif options.missing == "interpolate":
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -84,3 +84,9 @@ class OpenSource(Source, Protocol):
     def close(self) -> None:
         """Let go of what it holds."""
         ...
+
+
+def nobody_in(files: Sequence[str]) -> str:
+    """Return the sentence on files in which there is no row: whose they are is left out."""
+    more = f" and {len(files) - 5} more" if len(files) > 5 else ""
+    return f"Left out, as there is no row in it: {', '.join(files[:5])}{more}."

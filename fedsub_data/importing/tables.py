@@ -25,8 +25,8 @@ from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import TEXT, Unchanged, kind_of, people_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import Roles, class_names, client_ids, is_number, roles
-from fedsub_data.importing.source import Rows
-from fedsub_data.importing.text_files import Dialect, dialect, line_of, literal, name
+from fedsub_data.importing.source import Rows, nobody_in
+from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
 
 #: Rows of several people that are fetched together; one person's are never parted.
 AT_ONCE = 1_000_000
@@ -151,8 +151,10 @@ class TableSource:
         for i, _ in enumerate(self._files):
             if i:
                 self._check_columns(i, types)
-            subject = literal(owners[i]) if owners else name(str(self._roles.subject))
-            parts = [f"{subject}::VARCHAR", f"{name(self._roles.label)}::VARCHAR"]
+            parts = [
+                f"{literal(owners[i])}::VARCHAR" if owners else self._subject(),
+                f"{name(self._roles.label)}::VARCHAR",
+            ]
             parts += [self._time_in(types)] if self.time else []
             parts += [self._number_in(one, types) for one in self.features]
             self._run(f"INSERT INTO rows SELECT {', '.join(parts)} FROM {self._relation(i)}", i)
@@ -163,6 +165,8 @@ class TableSource:
         self._starts = np.array(starts[:-1], np.int64)
         if not starts[-1]:
             raise DataError(f"{self._files[0]}: got no row, expected a table of some")
+        if empty := [str(self._files[i]) for i in np.flatnonzero(np.diff(starts) == 0)]:
+            self.notes.append(nobody_in(empty))
         if marked := [str(self._files[i]) for i, form in self._forms.items() if form.marked]:
             more = f" and {len(marked) - 1} more" if len(marked) > 1 else ""
             form = next(form for form in self._forms.values() if form.marked)
@@ -248,6 +252,12 @@ class TableSource:
                 lambda: dialect(self._db, self._files[file], self.options), file
             )
         return self._forms[file].relation(self.options.bad_lines).replace("?", literal(path), 1)
+
+    def _subject(self) -> str:
+        """Return the column that says whose a row is as text in SQL; NULL where it is blank."""
+        text = f"{name(str(self._roles.subject))}::VARCHAR"
+        none = ", ".join(map(literal, EMPTY))
+        return f"CASE WHEN trim({text}) IN ({none}) THEN NULL ELSE {text} END"
 
     def _ticks(self, types: dict[str, str]) -> bool:
         """Return whether time is in numbers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +85,11 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     DataError
         Where it is empty, or has one column.
     """
-    with _opened(path) as file:
-        start = file.read(4)
+    try:
+        with _opened(path) as file:
+            start = file.read(4)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({cut(error)}). Check the file") from error
     marked = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
     if not start:
         raise DataError(f"{path}: got an empty file, expected a table. Export it again")

@@ -65,18 +65,30 @@ def _mean_size(x: NDArray[np.float32], good: NDArray[np.bool_]) -> float:
 
 
 def tick_seconds(
-    surveys: Mapping[str, Survey], column: str, ticks: bool, options: ImportOptions
+    surveys: Mapping[str, Survey],
+    column: str,
+    ticks: bool,
+    options: ImportOptions,
+    between: float | None = None,
+    signal: bool = True,
 ) -> tuple[float, str]:
-    """Return how long one tick of time is, s, and what was guessed, in a sentence."""
+    """Return how long one tick of time is, s, and what was guessed, in a sentence.
+
+    Parameters
+    ----------
+    column : of time; ``ticks`` says whether it holds numbers.
+    between : about how long it is from one row to the next, s, where that is known.
+    signal : whether rows are points of a signal; samples and windows may be any time apart.
+    """
     if not ticks:
         return 1.0, ""
     if options.time_unit != AUTO:
         return SECONDS[options.time_unit], ""
-    unit = _unit(surveys, column, options.rate)
+    unit = _unit(surveys, column, between, signal)
     return SECONDS[unit], f"Guessed: --time-unit {unit}."
 
 
-def _unit(surveys: Mapping[str, Survey], column: str, rate: float) -> str:
+def _unit(surveys: Mapping[str, Survey], column: str, between: float | None, signal: bool) -> str:
     start = float(np.median([one.start for one in surveys.values()]))
     for least, unit in _SINCE_1970:
         if start >= least:
@@ -87,8 +99,10 @@ def _unit(surveys: Mapping[str, Survey], column: str, rate: float) -> str:
     if not steps:
         return "s"
     step = float(np.median(steps))
-    if rate:
-        return min(SECONDS, key=lambda unit: abs(np.log(step * SECONDS[unit] * rate)))
+    if between:
+        return min(SECONDS, key=lambda unit: abs(np.log(step * SECONDS[unit] / between)))
+    if not signal:
+        return "s"
     # A signal has from one to some thousand samples a second.
     return "s" if step < 1 or step == 1 else "ms" if step < 1e3 else "us" if step < 1e6 else "ns"
 

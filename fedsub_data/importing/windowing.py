@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 GAP_STEPS = 10
 #: How far a step may be from one sample of the rate, in samples, for rows to be taken as they are.
 _JITTER = 0.1
+#: And how far all of them together from the rate, relatively: a little in each step adds up.
+_DRIFT = 0.02
 #: A recording with so many times the rate or more is averaged first: faster waves would fold over.
 _AVERAGED = 1.5
 
@@ -52,11 +54,14 @@ def windows(
     recordings : in the order of their time, which is in seconds; those that overlap in time, as
         recordings do that begin at 0 each, are put one behind another.
     interpolate : whether NaN in ``x`` is filled from the rows around, but for pauses.
-    dropped : gains windows without a label or of several, and rows that are left over.
+    dropped : gains windows without a label or of several, rows that are left over, and those
+        in whose holes nothing can be filled.
     """
     made: list[Windows] = []
     for one, shift in _behind(recordings, cut.length / cut.rate):
-        for stretch in _stretches(one, cut, interpolate):
+        stretches = list(_stretches(one, cut, interpolate))
+        dropped.add(Why.MISSING, person, len(one) - sum(map(len, stretches)))
+        for stretch in stretches:
             t, x, y = _at_rate(stretch, cut.rate)
             starts = window_starts(0, len(t), cut.length, cut.step)
             rows = len(stretch)
@@ -142,6 +147,8 @@ def _filled(one: Rows, gap: float) -> Rows:
         inside = (after > 0) & (after < len(there))
         lost[holes[~inside]] = True
         holes, after = holes[inside], after[inside]
+        if not len(holes):
+            continue
         wide = one.t[there[after]] - one.t[there[after - 1]] > gap
         lost[holes[wide]] = True
         column[holes] = np.interp(one.t[holes], one.t[there], column[there])
@@ -157,9 +164,13 @@ def _at_rate(one: Rows, rate: float) -> tuple[Array, NDArray[np.float32], NDArra
     """
     assert one.t is not None
     t = one.t
-    if len(t) < 2 or (np.abs(np.diff(t) * rate - 1) <= _JITTER).all():
+    if len(t) < 2:
         return t, one.x, one.y
-    own = (len(t) - 1) / (t[-1] - t[0])
+    steps, samples = len(t) - 1, float(t[-1] - t[0]) * rate
+    steady = (np.abs(np.diff(t) * rate - 1) <= _JITTER).all()
+    if steady and abs(samples - steps) <= max(_DRIFT * steps, 2 * _JITTER):
+        return t, one.x, one.y
+    own = steps / float(t[-1] - t[0])
     x = _averaged(one.x, round(own / rate)) if own >= _AVERAGED * rate else one.x
     # The last sample must not be lost to a rounding error.
     grid = t[0] + np.arange(int((t[-1] - t[0]) * rate + 1e-6) + 1) / rate

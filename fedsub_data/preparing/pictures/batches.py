@@ -137,7 +137,8 @@ def _located(source: Path, folder: str, name: str) -> Path:
     expected = f"the archive of {folder}, or that folder"
     if source.is_dir():
         archives = [p for p in sorted(source.iterdir()) if p.name.endswith(_TAR)]
-        archives = [p for p in archives if folder.startswith(p.name.split("-python")[0])]
+        # cifar-10-python.tar.gz holds cifar-10-batches-py, not cifar-100-python.
+        archives = [p for p in archives if folder.startswith(f"{p.name.split('-python')[0]}-")]
         for path in (source, source / folder):
             if (path / name).is_file():
                 return path

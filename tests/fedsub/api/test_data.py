@@ -109,7 +109,11 @@ def test_windows_stay_windows() -> None:
     data = {name: (x, [0, 1] * 3, np.arange(6) * 2.0) for name in ("a", "b")}
     made = fedsub.federation(data, rate=16.0)
     assert made.clients["a"].x.shape == (6, 3, 32) and made.card.sampling_rate_hz == 16
-    assert made.clients["a"].t is not None
+    t = made.clients["a"].t
+    assert t is not None and t.tolist() == [0, 2, 4, 6, 8, 10]
+    days = {n: (x, y, np.datetime64("2024-01-01") + np.arange(6)) for n, (x, y, _) in data.items()}
+    dated = fedsub.federation(days).clients["a"].t
+    assert dated is not None and np.diff(dated).tolist() == [86_400.0] * 5
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,9 @@ def test_windows_stay_windows() -> None:
         ({"a": (np.zeros((3, 2)), [0, 1])}, r"person 'a': y: got shape \(2,\)"),
         ((np.zeros((3, 2)), [0, 1, 0]), "a tuple of 2"),
         ({"a": (np.zeros(3), [0, 1, 0])}, r"x: got float64 of shape \(3,\)"),
+        ({"a": (3, [0, 1])}, r"person 'a': x: got int64 of shape \(\)"),
+        ({"a": ([[1, 2], [3]], [0, 1])}, "person 'a': x: got rows of different lengths"),
+        ({1: (np.zeros((2, 2)), [0, 1]), "1": (np.zeros((2, 2)), [0, 1])}, "got two people '1'"),
         (3, "got int, expected a folder"),
         ("no such file.csv", "no such file"),
     ],

@@ -62,6 +62,11 @@ def test_a_persons_model_is_a_function_of_raw_samples(run: fedsub.Run, tmp_path:
         run.model("02", "fedavg")
 
 
+def test_samples_of_different_lengths_are_refused(run: fedsub.Run) -> None:
+    with pytest.raises(DataError, match="x: got rows of different lengths"):
+        run.model(run.persons()[0])([[1.0], [1.0, 2.0]])
+
+
 def test_a_run_is_loaded_from_its_folder(run: fedsub.Run, tmp_path: Path) -> None:
     again = fedsub.load(run.folder)
     assert isinstance(again, fedsub.Run)
@@ -98,6 +103,20 @@ def _built(input_shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(nn.Linear(input_shape[0], 3), nn.Tanh(), nn.Linear(3, classes))
 
 
+def test_numbers_are_read_without_a_model_that_lay_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    made = fedsub.run(people(), "fedavg", beside="", model=model, out=str(tmp_path), **QUIET)
+    classes = made.model("01").classes
+    monkeypatch.delitem(sys.modules, "fedsub_given")  # as in another process
+    found = fedsub.load(made.folder)
+    assert isinstance(found, fedsub.Run)
+    assert len(found.people) == 4 and set(found.metrics["class"]) == {"", *classes}
+    with pytest.raises(RunError, match="takes it once more"):
+        found.model("01")
+
+
 def test_a_builder_may_be_any_function(tmp_path: Path) -> None:
     for model in (_built, lambda shape, classes: _built(shape, classes)):
         run = fedsub.run(people(), "fedavg", beside="", model=model, out=str(tmp_path), **QUIET)
@@ -132,3 +151,9 @@ def test_public_names_are_there_and_nothing_is_imported_before(tmp_path: Path) -
     said = "import sys, fedsub; print({'torch', 'pandas', 'numpy', 'duckdb'} & set(sys.modules))"
     command = [sys.executable, "-c", said]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_methods_to_compare_may_be_one_text(tmp_path: Path) -> None:
+    """As `beside` of a run: not letter by letter."""
+    with pytest.raises(ConfigError, match="unknown method 'lokal'"):
+        fedsub.compare(people(), "lokal,fedavg", 1, folder=tmp_path / "study", progress=False)

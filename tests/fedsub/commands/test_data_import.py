@@ -56,3 +56,9 @@ def test_wrong_options_are_refused_in_one_line(fedsub: Call, tmp_path: Path) -> 
     (tmp_path / "walks" / "mine").touch()
     assert_refused(fedsub(*call), "already holds something")
     assert (tmp_path / "walks" / "mine").exists()
+
+
+def test_the_help_keeps_examples_as_they_are_typed(fedsub: Call) -> None:
+    _, said, _ = fedsub("data", "import", "--help")
+    assert "\n  fedsub data import 'rec/s*.csv' --subject-from-name 's(\\d+)' --window" in said
+    assert r"\b" not in said

@@ -9,14 +9,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from fedsub.status import reading, troubles
 from fedsub.status.facts import Person, Status, Verdict
 from fedsub.status.reading import read_status
+from fedsub.status.shown import show
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder
 from fedsub_server.live import BEAT_SECONDS
@@ -180,6 +183,19 @@ def test_a_damaged_database_and_words_of_another_version(tmp_path: Path) -> None
 
 
 Snapshot = Callable[[], dict[str, Any]]
+
+
+@pytest.mark.usefixtures("held")
+def test_facts_of_another_kind_are_passed_over(tmp_path: Path) -> None:
+    """Of another version's server, or of a file that somebody wrote into."""
+    odd = {"usable": "3", "seconds": "soon", "capacity": "half", "node": [], "rests_until": "7"}
+    live = {"people": {"ann": odd}, "round": float("nan"), "limit": float("inf")}
+    with make_deployment(tmp_path / "run", live=live):
+        status = read_status(tmp_path / "run")
+        show(Console(file=StringIO()), status)
+    ann = people(status)["ann"]
+    assert (ann.usable, ann.seconds, ann.capacity, ann.node) == (3, None, None, None)
+    assert ann.rests_until is None and status.round == 0 and status.limit is None
 
 
 def snapshot(folder: Path) -> dict[str, Any]:

@@ -155,6 +155,8 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
         (CARD_TOML.replace("task", "# task"), "'task' is missing"),
         (CARD_TOML.replace('["a", "b", "c"]', '["a"]'), "classes"),
         (CARD_TOML.replace('["a", "b", "c"]', '["a", "a"]'), "none of them twice"),
+        (CARD_TOML.replace('["a", "b", "c"]', r'["a", "b\u001b[2J"]'), r"got 'b\x1b[2J', expected"),
+        (CARD_TOML.replace('["a", "b", "c"]', r'["a", "b\u202e"]'), r"got 'b\u202e', expected"),
         (CARD_TOML.replace('["u", "v"]', "[1, 2]"), "features"),
         (CARD_TOML.replace('["u", "v"]', "[]"), "features"),
         (CARD_TOML.replace('"toy"', "3"), "name: got 3"),

@@ -47,6 +47,8 @@ def test_series_of_ts_files_are_windows(tmp_path: Path) -> None:
         ("2,2,3,4:", "2,2,x,4:", "line 11: got could not convert"),
         ("@timeStamps false", "@timeStamps true", "line 3: got @timeStamps true, expected series"),
         ("@classLabel true walk sit", "@classLabel false", "expected @classLabel true"),
+        ("@classLabel true walk sit", "@classLabel", "expected @classLabel true"),
+        ("@classLabel true walk sit", "@", "expected @classLabel true"),
     ],
 )
 def test_ts_files_that_differ_are_refused_by_line(
@@ -90,3 +92,37 @@ def test_a_structured_array_is_a_table(tmp_path: Path) -> None:
     np.save(tmp_path / "t.npy", np.array(rows, kinds))
     made = imported(tmp_path / "t.npy", tmp_path / "out", window="none")
     assert made.card.features == ("ax", "ay") and made.samples == 4
+
+
+def test_times_of_windows_are_seconds_numbers_or_dates(tmp_path: Path) -> None:
+    x, y = np.arange(128, dtype=np.float32).reshape(8, 1, 16), np.arange(8) % 2
+    seconds = np.arange(8) * 2.0
+    days = np.datetime64("2024-01-01") + np.arange(8)
+    for name, t in (("numbers", seconds), ("days", days), ("text", days.astype(str))):
+        (tmp_path / name).mkdir()
+        for person in "ab":
+            np.savez(tmp_path / name / f"{person}.npz", x=x, y=y, t=t)
+        imported(tmp_path / name, tmp_path / f"{name}-out", window="auto")
+        found = read_federation(tmp_path / f"{name}-out").clients["a"].t
+        assert found is not None
+        expected = seconds if name == "numbers" else 1704067200 + np.arange(8) * 86_400.0
+        assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("timed", ["a", "b"])
+def test_time_of_some_files_alone_is_refused(tmp_path: Path, timed: str) -> None:
+    x, y = np.zeros((8, 1, 16), np.float32), np.arange(8) % 2
+    for person in "ab":
+        time = "t" if person == timed else "more"
+        np.savez(tmp_path / f"{person}.npz", **{"x": x, "y": y, time: np.arange(8) * 2.0})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"b.npz: got (no time|time in numbers), expected"):
+        imported(tmp_path / "*.npz", tmp_path / "out", window="auto")
+
+
+def test_a_file_without_rows_is_told(tmp_path: Path) -> None:
+    x, y = np.zeros((8, 1, 16), np.float32), np.arange(8) % 2
+    for person, n in (("a", 8), ("b", 0)):
+        np.savez(tmp_path / f"{person}.npz", x=x[:n], y=y[:n])
+    made = imported(tmp_path / "*.npz", tmp_path / "out", window="auto")
+    assert f"Left out, as there is no row in it: {tmp_path / 'b.npz'}." in made.notes
+    assert not any("time-unit" in note for note in made.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -316,3 +317,55 @@ def test_without_the_extra_it_is_said_what_to_install(
     path = written(tmp_path / "a.csv", lines())
     with pytest.raises(ConfigError, match=r"pip install 'fedsub\[import\]'"):
         open_source([str(path)], ImportOptions())
+
+
+def test_without_time_no_window_spans_the_rows_of_others(tmp_path: Path) -> None:
+    """A table that is sorted by activity holds each person in several places."""
+    rows = [
+        f"{person},{state},{number}"
+        for number, state in enumerate(("walk", "sit"))
+        for person in "ab"
+        for _ in range(35)
+    ]
+    table = written(tmp_path / "t.csv", ["user,activity,ax", *rows])
+    for gap in ("auto", "60s"):
+        out = tmp_path / f"out-{gap}"
+        imported(table, out, rate=10.0, gap=gap)
+        data = read_federation(out).clients["a"]
+        assert data.x.shape == (2, 1, 20)
+        assert [np.unique(window).tolist() for window in data.x] == [[0], [1]]
+
+
+def test_without_time_people_may_take_turns(tmp_path: Path) -> None:
+    rows = [f"{person},{'walk' if i < 40 else 'sit'},{i}" for i in range(80) for person in "ab"]
+    table = written(tmp_path / "t.csv", ["user,activity,ax", *rows])
+    imported(table, tmp_path / "out", rate=10.0)
+    data = read_federation(tmp_path / "out").clients["b"]
+    assert data.x[:, 0].tolist() == np.arange(80.0).reshape(4, 20).tolist()
+
+
+def test_no_value_in_parquet_is_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "t.parquet"
+    who = "CASE WHEN i % 10 = 0 THEN 'nan'::DOUBLE ELSE i % 3 END AS subject"
+    rows = f"SELECT {who}, 'c' || i % 2 AS label, i / 2 AS f FROM range(60) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{file}'")
+    made = imported(file, tmp_path / "out", window="none")
+    assert sorted(read_federation(tmp_path / "out").clients) == ["0", "1", "2"]
+    assert made.dropped.counts[Why.NOBODY] == {"": 6}
+
+
+def test_a_table_without_rows_is_told(tmp_path: Path) -> None:
+    for person, rows in (("a", 9), ("b", 9), ("c", 0)):
+        table = f"SELECT 'c' || i % 2 AS label, i / 2 AS f FROM range({rows}) t(i)"
+        duckdb.sql(f"COPY ({table}) TO '{tmp_path / person}.parquet'")
+    made = imported(tmp_path / "*.parquet", tmp_path / "out", window="none")
+    assert f"Left out, as there is no row in it: {tmp_path / 'c.parquet'}." in made.notes
+
+
+@pytest.mark.parametrize(
+    "content", [b"user,activity\n", gzip.compress(b"user,activity\n")[:-9], b""]
+)
+def test_a_packed_file_that_is_none_or_cut_off_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(content)
+    with pytest.raises(DataError, match=r"t.csv.gz: (cannot be read|got an empty file)"):
+        imported(tmp_path / "t.csv.gz", tmp_path / "out")

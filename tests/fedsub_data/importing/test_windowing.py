@@ -74,6 +74,16 @@ def test_rows_of_the_rate_are_taken_as_they_are() -> None:
     assert np.array_equal(found.x[0, 0], one.x[:10, 0])
 
 
+def test_a_rate_that_is_off_by_little_is_resampled_too() -> None:
+    """Of 54 samples a second, taken for 50, a window of 2 s would be one of 1.85."""
+    t = np.arange(20 * 54) / 54
+    cut = Cut(50.0, 100, 100, 0.5, None)
+    found = windows([recording(t)], cut, False, "p", Dropped())
+    assert np.allclose(found.t, np.arange(10) * 2.0)
+    expected = np.sin(np.pi * (found.t[:, None] + np.arange(100) / 50))
+    np.testing.assert_allclose(found.x[:, 0], expected, atol=0.01)
+
+
 def test_recordings_that_all_begin_at_0_lie_one_behind_the_other() -> None:
     """Else a split would hold windows apart that share no sample."""
     t = np.arange(20) / 10
@@ -96,3 +106,16 @@ def test_a_recording_shorter_than_a_window_is_left_over() -> None:
     dropped = Dropped()
     found = windows([recording(np.arange(7) / 10)], CUT, False, "p", dropped)
     assert found.x.shape == (0, 1, 10) and dropped.counts == {Why.LEFT_OVER: {"p": 7}}
+
+
+def test_what_cannot_be_filled_is_counted() -> None:
+    """Before a column's first value and in its pauses; of a dead sensor everything."""
+    dropped = Dropped()
+    one = recording(np.arange(60) / 10)
+    one.x[:2] = np.nan
+    one.x[30:45] = np.nan
+    found = windows([one], CUT, True, "p", dropped)
+    assert found.t[0] == 0.2 and dropped.counts[Why.MISSING] == {"p": 17}
+    one.x[:] = np.nan
+    assert not len(windows([one], CUT, True, "q", dropped).t)
+    assert dropped.counts[Why.MISSING] == {"p": 17, "q": 60}

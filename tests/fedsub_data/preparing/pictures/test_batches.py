@@ -66,6 +66,19 @@ def test_the_unpacked_folder_and_one_that_holds_the_archive(
         assert (one.federation.clients["train"].x == pictures[0][:417]).all()
 
 
+def test_of_two_archives_in_a_folder_each_set_takes_its_own(
+    tmp_path: Path, pictures: Photographs
+) -> None:
+    (tmp_path / "both").mkdir()
+    cifar10(tmp_path / "both" / "cifar-10-python.tar.gz", *pictures)
+    cifar100(tmp_path / "both" / "cifar-100-python.tar.gz", pictures)
+    for name, classes in (("cifar10", 10), ("cifar100", 100)):
+        prepare(
+            name, tmp_path / "both", tmp_path / name, OPTIONS[name](), 1, lambda done, total: None
+        )
+        assert len(read_federation(tmp_path / name).card.classes) == classes
+
+
 def cifar100(path: Path, pictures: Photographs, **changes: Any) -> Path:
     """Write CIFAR-100's archive; its labels are those of the ten classes, a hundred names."""
     x, y = pictures
