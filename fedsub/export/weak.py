@@ -14,7 +14,6 @@ from fedsub_client.learner import Learner
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import method
 from fedsub_core.models.exits import Exits, path_of
 from fedsub_core.models.held import Held
@@ -57,24 +56,19 @@ def weak_model(own: PersonalModel, capacity: float, run: Path | None = None) -> 
             "that predicts by layers of units alone: a smaller one of this is solved or mixed anew "
             "on a device of that capacity"
         )
-    if _has_rule(card) and run is None:
+    if card.has_rule and run is None:
         raise ConfigError(
             f"capacity: got {capacity:g} of {own.method}'s model without its run, expected --run: "
             "how wide each layer of a smaller one is follows from what the server knows"
         )
-    if _has_rule(card) and card.load_learner().arrived is not Learner.arrived:
+    if card.has_rule and card.load_learner().arrived is not Learner.arrived:
         raise ConfigError(
             f"capacity: got {capacity:g} of {own.method}'s model, expected the model of a method "
             "whose server says which units are sent: a device chooses these by its own samples"
         )
-    if run is not None and (card.resizes or _has_rule(card)):
+    if run is not None and card.sends_all:
         return _sent(own, capacity, run)
     return _first_units(own, capacity, run)
-
-
-def _has_rule(card: MethodCard) -> bool:
-    """Return whether a method has a rule of its own for how wide and deep a device's model is."""
-    return card.narrow == "model" and card.holds != MethodCard.holds
 
 
 def _sent(own: PersonalModel, capacity: float, run: Path) -> PersonalModel:
@@ -99,7 +93,7 @@ def _sent(own: PersonalModel, capacity: float, run: Path) -> PersonalModel:
             )
         params[name] = torch.zeros(shape)
         part.at.put(params[name], torch.from_numpy(np.array(part.values)))
-    if _has_rule(strategy.card):
+    if strategy.card.has_rule:
         # A device may have room for more units than it is sent: the others are 0, and left out.
         units = {
             group.name: np.arange(group.size) if rows is None else rows
