@@ -247,6 +247,12 @@ def test_smaller_models_teach_as_constants() -> None:
     assert moved is not None
     by_hand = 10.0 * 3 * (q - p).mean(1) / 3
     torch.testing.assert_close(moved, by_hand)
+    smaller = with_counts(model, {"linear1": 1})
+    both, one, other = (
+        Taught(some, 10.0, 3.0).loss(Forward(params, batch, made.outputs, made.embedding), {})
+        for some in ((small, smaller), (small,), (smaller,))
+    )
+    torch.testing.assert_close(both, (one + other) / 2)
     assert not Taught((), 10.0, 3.0).active and not Taught((small,), 0.0, 3.0).active
 
 
