@@ -305,6 +305,23 @@ def test_activity_is_the_mean_over_real_samples() -> None:
         assert often.tolist() == [[0, 0.5, 1], [1, 1, 1]], "padding does not count"
 
 
+def test_flexfls_device_says_which_share_of_outputs_is_0() -> None:
+    """A unit above 0 for one sample of four, one for none, one for all: 0.75, 1 and 0."""
+    card = METHODS["flexfl"]
+    hyper, settings = card.hyperparameters(), TrainingSettings(lr=1e-9, batch_size=2)
+    learner = card.load_learner()(ONE_LAYER, settings, hyper, card.sends(ONE_LAYER, hyper))
+    state = learner.init(1, 0)
+    state["model.linear1.weight"] = torch.eye(3)[None]
+    state["model.linear1.bias"] = torch.zeros(1, 3)
+    x = np.array([[2, -1, 1], [-1, -1, 1], [-1, -1, 1], [-1, -1, 1]], np.float32)
+    data = stack(["a"], [x], [np.array([0, 1, 0, 0])])
+    _, (upload,), _ = learner.fit(state, [Bundle()], data, Turn(1, 9, 0))
+    assert upload.floats(APOZ).tolist() == pytest.approx([1.75 / 3])
+    known = Bundle(tensors={APOZ: Floats(np.full(1, 0.5, np.float32))})
+    _, (upload,), _ = learner.fit(state, [known], data, Turn(2, 9, 0))
+    assert APOZ not in upload.tensors, "nobody asks for it again"
+
+
 @pytest.mark.parametrize(("weights", "chosen"), [((1, 2, 1), [1]), ((1, 1, 1), [0])])
 def test_feddse_trains_the_units_that_its_samples_excite_most(
     weights: tuple[float, ...], chosen: list[int]
