@@ -354,6 +354,16 @@ def test_feddse_refuses_more_units_than_a_device_can_train() -> None:
     own = strategy.tested_with(state | last, ["b"], turn)[0]
     assert own.part("linear1.weight").at.rows.tolist() == [1, 3]  # type: ignore[union-attr]
     strategy.check(state, Sender("b", turn), uploaded(own, 0.0))
+    for name, rows, told in (
+        ("linear1.bias", [0, 2], "units of linear1.bias: got others"),
+        ("linear2.weight", [1], "units of linear2.weight: got some classes"),
+        ("linear2.bias", [1], "units of linear2.bias: got some classes"),
+    ):
+        at = replace(own.part(name).at, rows=np.array(rows))
+        part = Floats(own.part(name).values[: len(rows)], at)
+        elsewhere = replace(own, tensors={**own.tensors, name: part})
+        with pytest.raises(MessageRefused, match=told):
+            strategy.check(state, Sender("b", turn), elsewhere)
     after, _ = strategy.aggregate(state, {"b": uploaded(own, 0.5)}, turn)
     assert after["choice/b/linear1"].tolist() == [1, 3]
     # The next round is none in which units are chosen: only these travel, and come back.
