@@ -97,7 +97,7 @@ class Live:
                 "online": client in online,
                 "since": registry.since(client) if client in online else None,
                 "version": said[client].version if client in said else None,
-                "capacity": said[client].facts.capacity if client in said else None,
+                "capacity": said[client].facts.capacity.share if client in said else None,
                 "examples": said[client].facts.examples if client in said else None,
                 "usable": usable.get(client),
                 "refused": refused.get(client),

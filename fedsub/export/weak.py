@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from fedsub.engines.simulation import build_strategy
+from fedsub_client.learner import Learner
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import method
+from fedsub_core.models.exits import Exits, path_of
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Model
 from fedsub_core.models.unbuilt import Unbuilt
@@ -28,8 +30,9 @@ from strategies.rounds.next_download import next_download
 def weak_model(own: PersonalModel, capacity: float, run: Path | None = None) -> PersonalModel:
     """Return the model of a device that holds a share of what `own` is or was trained as a part of.
 
-    By the method's own rule, as the run would send it next, where devices hold what they are sent;
-    else the first units of each hidden layer of the person's model.
+    By the method's own rule, as the run would send it next, where devices hold what they are sent,
+    or the method says how wide each layer of theirs is; else the first units of each hidden layer
+    of the person's model.
 
     Parameters
     ----------
@@ -41,7 +44,8 @@ def weak_model(own: PersonalModel, capacity: float, run: Path | None = None) -> 
     Raises
     ------
     ConfigError
-        If the method's models have no part that predicts alone, or `own` is smaller than the part.
+        If the method's models have no part that predicts alone, devices choose theirs by their own
+        samples, or `own` is smaller than the part.
     RunError
         If the run's state cannot be read.
     """
@@ -52,7 +56,17 @@ def weak_model(own: PersonalModel, capacity: float, run: Path | None = None) -> 
             "that predicts by layers of units alone: a smaller one of this is solved or mixed anew "
             "on a device of that capacity"
         )
-    if run is not None and card.resizes:
+    if card.has_rule and run is None:
+        raise ConfigError(
+            f"capacity: got {capacity:g} of {own.method}'s model without its run, expected --run: "
+            "how wide each layer of a smaller one is follows from what the server knows"
+        )
+    if card.has_rule and card.load_learner().arrived is not Learner.arrived:
+        raise ConfigError(
+            f"capacity: got {capacity:g} of {own.method}'s model, expected the model of a method "
+            "whose server says which units are sent: a device chooses these by its own samples"
+        )
+    if run is not None and card.sends_all:
         return _sent(own, capacity, run)
     return _first_units(own, capacity, run)
 
@@ -67,6 +81,8 @@ def _sent(own: PersonalModel, capacity: float, run: Path) -> PersonalModel:
     strategy = build_strategy(config, own.method)
     strategy.resume(round, dict(state[SERVER]))
     model, sent = next_download(strategy, own.client, capacity)
+    if isinstance(model, Exits):
+        model = path_of(model)  # the others do not predict
     params: dict[str, Tensor] = {}
     for name, shape in model.tensor_shapes.items():
         part = sent.tensors.get(name)
@@ -77,6 +93,15 @@ def _sent(own: PersonalModel, capacity: float, run: Path) -> PersonalModel:
             )
         params[name] = torch.zeros(shape)
         part.at.put(params[name], torch.from_numpy(np.array(part.values)))
+    if strategy.card.has_rule:
+        # A device may have room for more units than it is sent: the others are 0, and left out.
+        units = {
+            group.name: np.arange(group.size) if rows is None else rows
+            for group in model.unit_groups
+            for rows in [sent.part(f"{group.name}.weight").at.rows]
+        }
+        model, places = model.narrow(units)
+        params = {name: places[name].take(params[name]) for name in model.tensor_shapes}
     return replace(own, round=round, params=params, architecture=model)
 
 

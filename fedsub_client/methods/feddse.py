@@ -9,7 +9,7 @@ from fedsub_client.parts.activity import activity
 from fedsub_client.parts.slices import SliceLearner
 from fedsub_core.data.stacks import Stack, select_params
 from fedsub_core.models.chain import require_chain
-from fedsub_core.models.pools import units_at
+from fedsub_core.models.units import units_at
 from fedsub_core.training import Turn
 
 

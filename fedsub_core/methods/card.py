@@ -173,6 +173,16 @@ class MethodCard:
         """Return the default hyperparameters of people who consent to what the method needs."""
         return self.hyperparameters(**dict.fromkeys(self.needs, True))
 
+    @property
+    def has_rule(self) -> bool:
+        """Whether it has a rule of its own for how wide and deep a weak device's model is."""
+        return self.narrow == "model" and self.holds != MethodCard.holds
+
+    @property
+    def sends_all(self) -> bool:
+        """Whether what a weak device holds of the model is what the server sends it."""
+        return self.resizes or self.has_rule
+
     def load_holds(self) -> Any:
         """Import and return what makes the model that a device holds."""
         return _load(self.holds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log, prod
+from math import log, prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.model import Model
+from fedsub_core.models.units import units_at
 
 #: How many units a sub-model has, by group.
 Counts = Mapping[str, int]
@@ -45,12 +46,6 @@ def numbers_at(model: Chain, counts: Counts) -> int:
 def with_counts(model: Chain, counts: Counts) -> Chain:
     """Return the chain with the first units alone, so many of each group."""
     return model.narrow({name: np.arange(count) for name, count in counts.items()})[0]
-
-
-def units_at(share: float, units: int) -> int:
-    """Return how many units of a layer a share of it is, at least one."""
-    # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
-    return max(1, ceil(share * units - 1e-9))
 
 
 @dataclass(frozen=True)

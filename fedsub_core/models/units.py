@@ -64,17 +64,21 @@ class UnitGroup:
     members: tuple[Member, ...]
 
 
+def units_at(share: float, units: int) -> int:
+    """Return how many of some units a share of them is, rounded up, at least one."""
+    # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
+    return max(1, ceil(share * units - 1e-9))
+
+
 def first_units(model: Model, share: float) -> dict[str, NDArray[np.int64]]:
-    """Return the first ``max(1, ceil(share * size))`` units of every group.
+    """Return the first units of every group: :func:`units_at` a share.
 
     Raises
     ------
     ConfigError
         If the model's units are not known.
     """
-    # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
-    sizes = {group.name: ceil(share * group.size - 1e-9) for group in model.unit_groups}
-    return {name: np.arange(max(1, size)) for name, size in sizes.items()}
+    return {group.name: np.arange(units_at(share, group.size)) for group in model.unit_groups}
 
 
 def first_of(model: Model, hyper: Any, capacity: float) -> Model:

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.pools import units_at
-from fedsub_core.models.units import Units
+from fedsub_core.models.units import Units, units_at
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.slices import SliceStrategy

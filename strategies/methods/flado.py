@@ -13,8 +13,8 @@ from torch import Tensor
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Chain, require_chain
-from fedsub_core.models.pools import Counts, sizes_at, units_at
-from fedsub_core.models.units import UnitGroup, Units
+from fedsub_core.models.pools import Counts, sizes_at
+from fedsub_core.models.units import UnitGroup, Units, units_at
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle

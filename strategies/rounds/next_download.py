@@ -31,5 +31,5 @@ def next_download(
     strategy.capacities = {client: capacity}
     strategy.narrow = {client: own} if capacity < 1 and strategy.card.narrow else {}
     turn = strategy.turn(strategy.finished_rounds + 1)
-    (sent,) = strategy.downloads(strategy.state, [client], turn)
+    (sent,) = strategy.tested_with(strategy.state, [client], turn)
     return own, sent

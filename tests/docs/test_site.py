@@ -77,7 +77,7 @@ def test_files_that_pages_name_are_links(pages: dict[Path, Names]) -> None:
     code = "```\n`docs/data.md`\n```\n"
     assert linked(code, "README.md") == code
     links = {path.stem: page.links for path, page in pages.items()}
-    assert "studies.html" in links["which-method"] and "data.html" in links["index"]
+    assert "studies.html" in links["which-method"] and "your-data.html" in links["index"]
 
 
 def test_commands_and_options_are_there(pages: dict[Path, Names]) -> None:

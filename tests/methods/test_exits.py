@@ -117,6 +117,19 @@ def test_depthfls_server_goes_on_against_the_drift() -> None:
         assert torch.equal(after[name], state[name]) and not after[f"drift/{name}"].any()
 
 
+def test_depthfls_drift_grows_by_the_share_of_clients_that_hold_a_layer() -> None:
+    """Old 1, drift .01, one of four returns .8: h = .01 + .1 / 4 * .2 = .015, new .8 - .15."""
+    strategy = server("depthfl", dict.fromkeys("abcd", 0.3))
+    shapes, turn = strategy.model.parameter_shapes, Turn(2, 9, 0)
+    state = {name: torch.ones(shape) for name, shape in shapes.items()}
+    state |= {f"drift/{name}": torch.full(shape, 0.01) for name, shape in shapes.items()}
+    (sent,) = strategy.downloads(state, ["a"], turn)
+    after, _ = strategy.aggregate(state, {"a": returned(sent, 0.8)}, turn)
+    for name in sent.tensors:
+        torch.testing.assert_close(after[name], torch.full(shapes[name], 0.65))
+        torch.testing.assert_close(after[f"drift/{name}"], torch.full(shapes[name], 0.015))
+
+
 def test_depthfls_device_minimises_feddyns_loss() -> None:
     """One step: CE's gradient, less q, and the next q is less by alpha times the way."""
     card, model = METHODS["depthfl"], mlp(2, 3, (4,))

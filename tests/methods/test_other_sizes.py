@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fedsub.testing.runs import RunMethod, people
 from fedsub_core.config.capacities import sizes
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_server.results import DATABASE_FILE
@@ -55,10 +57,15 @@ def test_of_framp_the_common_model_is_the_mean_descriptors(tmp_path: Path) -> No
     assert found["loss_of_0.5"]["p2"] != found["loss"]["p2"], "p2 has a model of its own"
 
 
-@pytest.mark.parametrize("name", ["local", "fedsub"])
-def test_who_has_only_models_of_single_people_has_no_other_sizes(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["local", "fedsub", "fedsub-gated"])
+@pytest.mark.parametrize("tested", ["received", "trained"])
+def test_who_has_only_models_of_single_people_has_no_other_sizes(
+    name: str, tested: str, tmp_path: Path
+) -> None:
+    """Whichever is tested: what the server sends of a size completes what a device holds."""
+    hyper = {name: replace(METHODS[name].agreed(), tested=tested)}
     assert "macro_f1_union" not in measured(
-        name, tmp_path, capacities="p2=0.5,p4=0.5", sizes="1,0.5"
+        name, tmp_path, capacities="p2=0.5,p4=0.5", sizes="1,0.5", hyper=hyper
     )
 
 

@@ -247,6 +247,12 @@ def test_smaller_models_teach_as_constants() -> None:
     assert moved is not None
     by_hand = 10.0 * 3 * (q - p).mean(1) / 3
     torch.testing.assert_close(moved, by_hand)
+    smaller = with_counts(model, {"linear1": 1})
+    both, one, other = (
+        Taught(some, 10.0, 3.0).loss(Forward(params, batch, made.outputs, made.embedding), {})
+        for some in ((small, smaller), (small,), (smaller,))
+    )
+    torch.testing.assert_close(both, (one + other) / 2)
     assert not Taught((), 10.0, 3.0).active and not Taught((small,), 0.0, 3.0).active
 
 
@@ -299,6 +305,23 @@ def test_activity_is_the_mean_over_real_samples() -> None:
         assert often.tolist() == [[0, 0.5, 1], [1, 1, 1]], "padding does not count"
 
 
+def test_flexfls_device_says_which_share_of_outputs_is_0() -> None:
+    """A unit above 0 for one sample of four, one for none, one for all: 0.75, 1 and 0."""
+    card = METHODS["flexfl"]
+    hyper, settings = card.hyperparameters(), TrainingSettings(lr=1e-9, batch_size=2)
+    learner = card.load_learner()(ONE_LAYER, settings, hyper, card.sends(ONE_LAYER, hyper))
+    state = learner.init(1, 0)
+    state["model.linear1.weight"] = torch.eye(3)[None]
+    state["model.linear1.bias"] = torch.zeros(1, 3)
+    x = np.array([[2, -1, 1], [-1, -1, 1], [-1, -1, 1], [-1, -1, 1]], np.float32)
+    data = stack(["a"], [x], [np.array([0, 1, 0, 0])])
+    _, (upload,), _ = learner.fit(state, [Bundle()], data, Turn(1, 9, 0))
+    assert upload.floats(APOZ).tolist() == pytest.approx([1.75 / 3])
+    known = Bundle(tensors={APOZ: Floats(np.full(1, 0.5, np.float32))})
+    _, (upload,), _ = learner.fit(state, [known], data, Turn(2, 9, 0))
+    assert APOZ not in upload.tensors, "nobody asks for it again"
+
+
 @pytest.mark.parametrize(("weights", "chosen"), [((1, 2, 1), [1]), ((1, 1, 1), [0])])
 def test_feddse_trains_the_units_that_its_samples_excite_most(
     weights: tuple[float, ...], chosen: list[int]
@@ -331,6 +354,16 @@ def test_feddse_refuses_more_units_than_a_device_can_train() -> None:
     own = strategy.tested_with(state | last, ["b"], turn)[0]
     assert own.part("linear1.weight").at.rows.tolist() == [1, 3]  # type: ignore[union-attr]
     strategy.check(state, Sender("b", turn), uploaded(own, 0.0))
+    for name, rows, told in (
+        ("linear1.bias", [0, 2], "units of linear1.bias: got others"),
+        ("linear2.weight", [1], "units of linear2.weight: got some classes"),
+        ("linear2.bias", [1], "units of linear2.bias: got some classes"),
+    ):
+        at = replace(own.part(name).at, rows=np.array(rows))
+        part = Floats(own.part(name).values[: len(rows)], at)
+        elsewhere = replace(own, tensors={**own.tensors, name: part})
+        with pytest.raises(MessageRefused, match=told):
+            strategy.check(state, Sender("b", turn), elsewhere)
     after, _ = strategy.aggregate(state, {"b": uploaded(own, 0.5)}, turn)
     assert after["choice/b/linear1"].tolist() == [1, 3]
     # The next round is none in which units are chosen: only these travel, and come back.

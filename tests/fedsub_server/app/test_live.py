@@ -17,7 +17,8 @@ from fedsub_server.live import LIVE_FILE, Live, read_live
 @pytest.fixture
 def served(data: str, tmp_path: Path, configuration: Any, serve: Any, devices: Any) -> Path:
     """The folder of a run that has ended."""
-    config = configuration(data, tmp_path / "run", method="fedavg", rounds=2)
+    weak = {"capacities": "ben=1/2"}
+    config = configuration(data, tmp_path / "run", method="fedavg", rounds=2, **weak)
     serve(devices(config, tmp_path / "devices"), config)
     return tmp_path / "run"
 
@@ -31,6 +32,7 @@ def test_what_is_known_at_the_end(served: Path) -> None:
     for place, anna in enumerate(live["people"].values()):
         assert (anna["node"], anna["usable"], anna["refused"]) == (place + 1, 2, None)
         assert anna["version"] and anna["online"] and math.isfinite(anna["seconds"])
+    assert [one["capacity"] for one in live["people"].values()] == [1.0, 0.5, 1.0]
     found = read_status(served)
     assert found.state == "finished" and found.troubles == ()
     assert [person.node for person in found.people] == [1, 2, 3]
