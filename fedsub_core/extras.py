@@ -22,6 +22,7 @@ EXTRAS: Mapping[str, str] = {
     "neurokit2": "data",
     "duckdb": "import",
     "pandas": "tables",
+    "PIL": "data",
     "pooch": "data",
     "requests": "data",
     "tqdm": "data",

@@ -93,11 +93,7 @@ class Comparison:
 
 def compare(
     data: Any = WATCH,
-    methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (
-        "local",
-        "fedavg",
-        "fedsub-ridge",
-    ),
+    methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = "local,fedavg,fedsub-ridge",
     rounds: int | None = None,
     *,
     seeds: Sequence[int] = (0,),

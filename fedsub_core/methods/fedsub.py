@@ -111,8 +111,8 @@ WEAK_DEVICES = (
     "A weak device has the first units of each hidden layer, and begins with these units of the "
     "run's first model. Relevance is of the units that it has, in its own small model; what others "
     "hold beside is unknown to it, counts as nothing and is never sent to it.",
-    "Rows are fused number by number: a number of a row is fused among those alone who hold it, "
-    "by the clusters and scores of these people as if there were no others, so a weak person's "
+    "Rows are fused number by number: a number of a row is fused among those alone who hold it. "
+    "Clusters and scores of these people count as if there were no others, so a weak person's "
     "lack is never a 0 in a mean. Of a weak person's row the numbers that read units which it "
     "lacks take no part. Clusters themselves are everybody's: prototypes of the input are as long "
     "for all; of embeddings those units are compared that all have.",

@@ -74,8 +74,8 @@ CARD = MethodCard(
     decisions=(
         "Behind each hidden layer but the last stands an exit: channels are averaged to four "
         "positions, and one linear layer follows. The model's own end is the last exit.",
-        "A device of the l-th of levels holds the model to its l-th exit, and of each hidden layer "
-        "the largest multiple of 1/32 of the units with c * c of all numbers at most. One of "
+        "A device of the l-th of levels holds the model to its l-th exit. Of each hidden layer it "
+        "has the largest multiple of 1/32 of the units with c * c of all numbers at most. One of "
         "capacity 1 holds everything. Capacities between two levels count as the lower.",
         "The loss is the mean of all exits' held, weighted by their place; the divergence is a "
         "mean over samples and classes, and is weighted with its exit. It begins after the first "

@@ -218,7 +218,8 @@ def test_a_weak_device_holds_trains_and_sends_its_part_alone(
 
 
 def test_the_expert_that_nothing_is_fused_with_begins_as_local_does(run_method: RunMethod) -> None:
-    gated, alone = (run_method(n, LACKING, capacity=SHARES, rounds=1) for n in (*BOTH[1:], "local"))
+    names = (*BOTH[1:], "local")
+    gated, alone = (run_method(n, LACKING, capacities=SHARES, rounds=1) for n in names)
     name = "linear2.weight"
     for run, key in ((gated, f"local.{name}"), (alone, f"model.{name}")):
         learner = run.grid.cohorts[-1].learner

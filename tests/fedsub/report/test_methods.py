@@ -86,7 +86,8 @@ def test_the_page_has_a_row_and_a_section_for_each() -> None:
     page = markdown([METHODS["fedavg-finetune"], THEIRS])
     assert "\n| [`theirs`](#theirs) | an idea | 1.000 | 1.000 | 1 | trained |\n" in page
     assert "](#fedavg-finetune) | FedAvg, whose" in page and "| 1 + 1 | received |\n" in page
-    _, first, second = page.split("\n## ")
+    _, first, second, missing = page.split("\n## ")
+    assert missing.startswith("Methods that are not offered\n\n- **")
     assert first.startswith("fedavg-finetune\n\nFedAvg, whose") and first.endswith("|\n")
     assert "\n\nAn idea. A paper, 2020.\n\n- **up**: the model (1.000 models at most)\n" in second
     assert "\n- One.\n- alpha is two.\n" in second

@@ -43,8 +43,10 @@ def test_a_byte_a_number_learns_the_same_in_a_quarter_of_the_bytes(
 ) -> None:
     """Differences have a smaller range than numbers, so that their 256 steps are finer."""
     federation = people()
-    plain = run_method(federation, "fedavg", **KEYS)
-    coded = run_method(federation, "fedavg", **KEYS, **both_ways(encoding))
+    # A bound for few people cuts by a hair more here, a hair less there.
+    keys = KEYS | {"robust": "none"}
+    plain = run_method(federation, "fedavg", **keys)
+    coded = run_method(federation, "fedavg", **keys, **both_ways(encoding))
     assert coded.refusals == {}
     start = {name: t[0] for name, t in plain.strategy.model.init(1, 0).items()}
     exact, near = model(plain), model(coded)
