@@ -15,10 +15,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import tomli_w
 
+import fedsub
 from fedsub.cli import cli
 from fedsub.report.methods import default, markdown_table, meaning
 from fedsub_core.config.run_config import RunConfig
@@ -46,10 +48,25 @@ PAGES = (
     ("Reference", "Methods", "docs/methods.md"),
     ("Reference", "Commands", "commands"),
     ("Reference", "Options of a run", "options"),
+    ("Reference", "Python", "python"),
     ("Reference", "Wire format", "docs/wire-format.md"),
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )
+#: How mkdocstrings shows Python names.
+_PYTHON: dict[str, Any] = {
+    "paths": [str(ROOT)],
+    "options": {
+        "docstring_style": "numpy",
+        "filters": ["!^_[^_]", "!^__repr__"],
+        "heading_level": 2,
+        "separate_signature": True,
+        "show_bases": False,
+        "show_root_full_path": False,
+        "show_root_heading": True,
+        "show_source": False,
+    },
+}
 #: Columns of a command's help.
 WIDTH = 100
 
@@ -122,11 +139,20 @@ def options() -> str:
     )
 
 
+def python() -> str:
+    """Return the page of the public Python names, as mkdocstrings fills it from docstrings."""
+    lines = ["# Python", "", "`import fedsub`. Examples: [your table](your-data.md#from-python)."]
+    for name in sorted(fedsub.__all__, key=str.lower):
+        known = getattr(fedsub, name)
+        lines += ["", f"::: {known.__module__}.{known.__qualname__}"]
+    return "\n".join([*lines, ""])
+
+
 def write_sources(folder: Path) -> None:
     """Write what Zensical builds: its settings, and all pages as Markdown."""
     pages = folder / "pages"
     pages.mkdir()
-    written = {"commands": commands, "options": options}
+    written = {"commands": commands, "options": options, "python": python}
     nav: dict[str, list[dict[str, str]]] = {}
     for part, title, source in PAGES:
         text = (
@@ -153,13 +179,14 @@ def write_sources(folder: Path) -> None:
         "use_directory_urls": False,
         "nav": [{part: entries} for part, entries in nav.items()],
         "theme": theme,
+        "plugins": {"mkdocstrings": {"handlers": {"python": _PYTHON}}},
     }
     (folder / "zensical.toml").write_text(tomli_w.dumps({"project": settings}), "utf-8")
 
 
 def build(out: Path) -> None:
     """Write the site into a folder that is not there yet; a page that leads nowhere stops it."""
-    require("the site", "zensical")
+    require("the site", "zensical", "mkdocstrings_handlers")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_sources(folder)

@@ -33,6 +33,7 @@ EXTRAS: Mapping[str, str] = {
     "dp_accounting": "privacy",
     "ot": "transport",
     "zensical": "site",
+    "mkdocstrings_handlers": "site",
     "tensorboard": "tensorboard",
     "pytest": "testing",
     "mlflow": "mlflow",

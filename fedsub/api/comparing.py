@@ -109,7 +109,7 @@ def compare(
     Parameters
     ----------
     data, model, rounds, settings
-        As :func:`fedsub.run` takes them. A model in memory is trained in this process, one run
+        As `fedsub.run` takes them. A model in memory is trained in this process, one run
         after another.
     methods
         Names, also as one text with commas; or rows by a label, each with ``method`` and

@@ -199,7 +199,7 @@ def run(
     Parameters
     ----------
     data
-        All that :func:`fedsub.federation` takes without options: a folder, a file, a DataFrame,
+        All that `fedsub.federation` takes without options: a folder, a file, a DataFrame,
         arrays; or what it returned.
     method, rounds
         As ``fedsub run --method --rounds``, with the same defaults.

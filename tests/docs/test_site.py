@@ -11,6 +11,8 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+import fedsub
+
 ROOT = Path(__file__).resolve().parents[2]
 SITE = runpy.run_path(str(ROOT / "docs" / "site.py"))
 
@@ -84,6 +86,13 @@ def test_commands_and_options_are_there(pages: dict[Path, Names]) -> None:
     texts = {path.stem: path.read_text("utf-8") for path in pages}
     assert "fedsub-deploy-local" in pages[next(p for p in pages if p.stem == "commands")].ids
     assert "round-timeout" in texts["options"] and "--upload-encoding" in texts["commands"]
+
+
+def test_every_public_name_is_there_with_what_it_says(pages: dict[Path, Names]) -> None:
+    path = next(path for path in pages if path.stem == "python")
+    headings = {name.rpartition(".")[2] for name in pages[path].ids if name.startswith("fedsub.")}
+    assert set(fedsub.__all__) <= headings
+    assert "Train a method, and others beside it" in path.read_text("utf-8")
 
 
 def test_the_picture_is_what_its_code_draws(tmp_path: Path) -> None:

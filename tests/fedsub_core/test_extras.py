@@ -19,6 +19,7 @@ BROUGHT = {
     "ray": "flwr[simulation]",
     "mlflow": "mlflow-skinny",
     "ot": "POT",
+    "mkdocstrings_handlers": "mkdocstrings[python]",
 }
 
 
