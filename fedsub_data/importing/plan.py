@@ -65,6 +65,11 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
     notes = [*source.notes, *([said] if said else [])]
+    if axes == 3 and source.time is None:
+        notes.append(
+            "Windows come without a time: whether they overlap is not known, and test windows are "
+            "drawn at random. Where they follow one another, run with --split blocked."
+        )
     cut = None
     if signal:
         cut = _cut(surveys, tick, source, options, notes)

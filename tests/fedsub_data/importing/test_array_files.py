@@ -65,7 +65,8 @@ def test_arrays_of_windows_and_of_signals(tmp_path: Path) -> None:
     x = np.arange(6 * 2 * 8).reshape(6, 2, 8) / 10
     subject, y = np.array(["1", "1", "1", "02", "02", "02"]), np.array([0, 1, 1, 0, 0, 1])
     np.savez(tmp_path / "w.npz", x=x, y=y, subject=subject)
-    imported(tmp_path / "w.npz", tmp_path / "windows", window="auto", rate=4.0)
+    made = imported(tmp_path / "w.npz", tmp_path / "windows", window="auto", rate=4.0)
+    assert any("whether they overlap is not known" in note for note in made.notes)
     federation = read_federation(tmp_path / "windows")
     assert list(federation.clients) == ["02", "1"] and federation.card.sampling_rate_hz == 4
     np.testing.assert_allclose(federation.clients["02"].x, x[3:])
@@ -78,6 +79,7 @@ def test_arrays_of_windows_and_of_signals(tmp_path: Path) -> None:
     )
     made = imported(tmp_path / "s.npz", tmp_path / "signals", rate=10.0)
     assert made.samples == 4 and made.card.window_s == 2
+    assert not any("overlap" in note for note in made.notes)
     with pytest.raises(DataError, match=r"y: got shape \(5,\), expected \(6,\)"):
         np.savez(tmp_path / "w.npz", x=x, y=y[:5], subject=subject)
         imported(tmp_path / "w.npz", tmp_path / "none", window="auto")
