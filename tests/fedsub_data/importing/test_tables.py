@@ -363,7 +363,9 @@ def test_a_table_without_rows_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"user,activity\n", gzip.compress(b"user,activity\n")[:-9], b""]
+    "content",
+    [b"user,activity\n", gzip.compress(b"user,activity\n")[:-9], b""],
+    ids=["none", "cut off", "empty"],
 )
 def test_a_packed_file_that_is_none_or_cut_off_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t.csv.gz").write_bytes(content)
