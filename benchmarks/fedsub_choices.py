@@ -105,8 +105,9 @@ def print_results(people: Federation, root: Path, shared: Mapping[str, Value], r
         s = run(people, folder, local, {**shared, **keys, "rounds": rounds})
         local = local or folder / "local"  # the first of them
         worse = "-" if s.worse_than_local is None else f"{s.worse_than_local:.0%}"
+        interval = "" if s.macro_f1_ci95 is None else f"± {s.macro_f1_ci95:.3f}"
         print(
-            f"{label(keys):66} {s.macro_f1:.3f} ± {s.macro_f1_ci95:.3f} "
+            f"{label(keys):66} {s.macro_f1:.3f} {interval:7} "
             f"{s.macro_f1_p10:7.3f} {s.weighted_f1:7.3f} {s.loss:6.3f} {worse:>6}",
             flush=True,
         )
