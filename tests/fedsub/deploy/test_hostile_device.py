@@ -1,4 +1,4 @@
-"""One of three devices attacks in every round of `fedsub deploy local`: the others learn on."""
+"""One of four devices attacks in every round of `fedsub deploy local`: the others learn on."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .tampered import tampered_path
 
 pytestmark = pytest.mark.slow
 
-PEOPLE, EVIL = ("01", "02", "03"), "03"
+PEOPLE, EVIL = ("01", "02", "03", "04"), "03"
 KEYS: dict[str, Value] = {
     "data": "watch",
     "method": "fedavg",
     "beside": "",
     "lr": 0.2,
-    "rounds": 8,
-    "evaluate-every": 8,
+    "rounds": 12,
+    "evaluate-every": 12,
     "device": "cpu",
     "threads": 1,
 }
@@ -38,9 +38,9 @@ KEYS: dict[str, Value] = {
 def honest_f1(folder: Path) -> float:
     """Return what the others reach in the same run, in one process, without an attack."""
     whole = load_federation("watch")
-    three = Federation(whole.card, {client: whole.clients[client] for client in PEOPLE})
+    few = Federation(whole.card, {client: whole.clients[client] for client in PEOPLE})
     config = read_config(None, KEYS)
-    train_method(config, "fedavg", three, folder, lambda round: None)
+    train_method(config, "fedavg", few, folder, lambda round: None)
     return others_f1(folder / DATABASE_FILE)
 
 
@@ -58,7 +58,8 @@ def test_no_round_is_lost_and_the_others_learn_on(
 ) -> None:
     """It goes far the other way, and claims the most samples that the wire takes.
 
-    That leads all to NaN in round 4. Who is found otherwise, or later, is tested in one process.
+    Its update is shortened to what the median adds, so the others learn at half of their pace.
+    Where it leads all to numbers that no device takes, the server goes back and leaves it out.
     """
     monkeypatch.setenv("PYTHONPATH", tampered_path(tmp_path / "shim"))
     monkeypatch.setenv("FEDSUB_TEST_CHEAT", EVIL)
@@ -70,5 +71,5 @@ def test_no_round_is_lost_and_the_others_learn_on(
     assert mark() == []
     (database,) = tmp_path.glob(f"out/*/run/fedavg/{DATABASE_FILE}")
     with RunDatabase(database) as opened:
-        assert {row.client for row in opened.metrics("left_out")} == {EVIL}
+        assert {row.client for row in opened.metrics("left_out")} <= {EVIL}
     assert others_f1(database) > 0.5 * honest_f1(tmp_path / "honest")
