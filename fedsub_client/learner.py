@@ -71,10 +71,14 @@ class Learner(ABC):
     ) -> None:
         self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
         self.whole = whole
-        self.predictor = predictor.of(model, hyper)
+        self.predictor = predictor.of(self.predicting(model), hyper)
         self.check()
 
     # What a method defines.
+
+    def predicting(self, model: Model) -> Model:
+        """Return the part of what it trains that predictions need; by default all of it."""
+        return model
 
     def check(self) -> None:  # noqa: B027  # most methods have nothing to check
         """Raise a ConfigError if hyperparameters do not fit the model or the settings."""

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
-from fedsub_client.predictor import Predictor
-from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import require_chain
 from fedsub_core.models.exits import exits_of, path_of
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training import Turn
 from fedsub_core.training.objectives import CE, CrossEntropy, Distillation, Objective
-from fedsub_core.wire.bundles import Declaration
 
 
 class ScaleFLLearner(Learner):
     """Its model is the part that it received last, trained; what predicts has one exit."""
 
-    def __init__(
-        self,
-        model: Model,
-        settings: TrainingSettings,
-        hyper: Any,
-        sends: Declaration,
-        predictor: type[Predictor] = Predictor,
-        whole: Model | None = None,
-    ) -> None:
-        super().__init__(model, settings, hyper, sends, predictor, whole)
-        self.predictor = predictor.of(path_of(require_chain(model)), hyper)
+    def predicting(self, model: Model) -> Model:
+        """Return what leads to the deepest exit."""
+        return path_of(require_chain(model))
 
     def personal(self, state: State) -> Params:
         """Return the parameters of what leads to the deepest exit."""

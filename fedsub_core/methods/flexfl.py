@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import Cost, ReceivedHyperparameters
 from fedsub_core.methods.slices import slice_card, sliced_model
-from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.methods.sub_models import SEES_SUB_MODELS, ascending_shares
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
@@ -42,16 +40,7 @@ class FlexFLHyperparameters(ReceivedHyperparameters):
         ConfigError
             If they do not ascend, or one is none.
         """
-        try:
-            found = tuple(map(float, self.pool.split(",")))
-        except ValueError:
-            found = ()
-        ascending = all(first < second for first, second in pairwise(found))
-        if not found or not ascending or not 0 < found[0] <= found[-1] <= 1:
-            raise ConfigError(
-                f"flexfl.pool: got {self.pool!r}, expected ascending shares above 0, at most 1"
-            )
-        return found
+        return ascending_shares("flexfl.pool", self.pool)
 
 
 def share_of(shares: Sequence[float], capacity: float) -> float:

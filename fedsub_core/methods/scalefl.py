@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
-from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.methods.sub_models import SEES_SUB_MODELS, ascending_shares
 from fedsub_core.options import choice, option
 
 
@@ -35,17 +33,7 @@ class ScaleFLHyperparameters(ReceivedHyperparameters):
         ConfigError
             If they do not ascend, or one is none.
         """
-        try:
-            found = tuple(map(float, self.levels.split(",")))
-        except ValueError:
-            found = ()
-        ascending = all(first < second for first, second in pairwise(found))
-        if not found or not ascending or not 0 < found[0] <= found[-1] <= 1:
-            raise ConfigError(
-                f"scalefl.levels: got {self.levels!r}, expected ascending capacities above 0, at "
-                "most 1"
-            )
-        return found
+        return ascending_shares("scalefl.levels", self.levels)
 
 
 def check(hyper: ScaleFLHyperparameters, rounds: int) -> None:

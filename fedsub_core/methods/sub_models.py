@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, whole_model
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
@@ -45,6 +47,24 @@ class SubModelHyperparameters(ReceivedHyperparameters):
     masked_loss: bool = option(
         True, "whether classes that a person lacks stay out of its loss, and of what it sends"
     )
+
+
+def ascending_shares(key: str, text: str) -> tuple[float, ...]:
+    """Return the shares that an option's text lists, such as ``0.25,0.5,1``.
+
+    Raises
+    ------
+    ConfigError
+        If they do not ascend, or one is none; it names `key`.
+    """
+    try:
+        found = tuple(map(float, text.split(",")))
+    except ValueError:
+        found = ()
+    ascending = all(first < second for first, second in pairwise(found))
+    if not found or not ascending or not 0 < found[0] <= found[-1] <= 1:
+        raise ConfigError(f"{key}: got {text!r}, expected ascending shares above 0, at most 1")
+    return found
 
 
 def sends(model: Architecture, hyper: Any) -> Declaration:
