@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.methods.sub_models import SEES_SUB_MODELS, UNITS_STAY
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, sliced
 
@@ -16,6 +16,7 @@ DECISIONS = (
     "sent last.",
     "Inputs and classes are never left out.",
     "The model is tested as it comes: the part that the device is sent for the next round.",
+    UNITS_STAY,
 )
 
 

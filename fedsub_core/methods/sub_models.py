@@ -20,14 +20,17 @@ PRIVACY = (
     "The server sees each person's part of the model after training, and which classes the person "
     "has samples of, unless masked-loss is off. Other devices see only means."
 )
+UNITS_STAY = (
+    "smooth is for devices whose units stay the same: where they change from round to round, a "
+    "mean of models is one of different units."
+)
 #: What the cards of all of these decide alike.
 DECISIONS = (
     "A device of capacity c holds max(1, ceil(c * units)) units of each hidden layer: it builds, "
     "trains, stores and sends that model alone, c * c of the whole one. Inputs and classes are "
     "never left out.",
     "The model is tested as it comes: the part that the device is sent for the next round.",
-    "smooth is for devices whose units stay the same: where they change from round to round, a "
-    "mean of models is one of different units.",
+    UNITS_STAY,
     "Scaling hidden layers by 1 / c in training (HeteroFL) is left out: a norm that follows "
     "divides it away, and without one it makes the first logits of a device of c = 1/16 sixteen "
     "times as large.",
