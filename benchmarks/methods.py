@@ -1,6 +1,7 @@
 """What every method's card says, measured: bytes, time of a round, lines of its files.
 
     python benchmarks/methods.py [--data ../shared/data/wisdm] [--rounds 20] [--clients 12]
+                                 [--times 5]
     python benchmarks/methods.py --methods ditto fedsub-gated
 
 Bytes are full models a client and round over a whole run with the defaults, beside what the card
@@ -36,11 +37,9 @@ from fedsub_server.summaries import MethodSummary, summarise_method
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
-TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1"]
+TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--times", "1"]
 #: What the lines of results begin with.
 LINES = tuple(f"{name} " for name in METHODS)
-#: A round is timed so often.
-TIMES = 5
 
 
 def read_arguments() -> argparse.Namespace:
@@ -48,6 +47,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--data", default=f"{REAL}/wisdm")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--clients", type=int, default=12)
+    parser.add_argument("--times", type=int, default=5, help="a round is timed so often")
     parser.add_argument("--methods", nargs="*", default=sorted(METHODS), choices=sorted(METHODS))
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
@@ -74,13 +74,13 @@ def bytes_of(name: str, people: Federation, rounds: int) -> MethodSummary:
             return summarise_method(database, None)
 
 
-def seconds_of(names: Iterable[str], people: Federation) -> dict[str, float]:
+def seconds_of(names: Iterable[str], people: Federation, times: int) -> dict[str, float]:
     """Return what a round of each method's device half takes, timed in turn."""
     torch.set_num_threads(1)
     grids = {name: build_grid(configuration(name, 9), name, people) for name in names}
     found: dict[str, list[float]] = {name: [] for name in grids}
     try:
-        for round in range(1, TIMES + 1):
+        for round in range(1, times + 1):
             for name, grid in grids.items():
                 begun = time.perf_counter()
                 for cohort in grid.cohorts:
@@ -90,7 +90,7 @@ def seconds_of(names: Iterable[str], people: Federation) -> dict[str, float]:
     finally:
         for grid in grids.values():
             grid.close()
-    return {name: statistics.median(times) for name, times in found.items()}
+    return {name: statistics.median(took) for name, took in found.items()}
 
 
 def own_lines(method: str, spot: str) -> str:
@@ -134,7 +134,7 @@ def main() -> None:
     widths = (16, 9, 17, 6, 17, 6, 7, 5, 18, 18)
     print("".join(title.ljust(width + 1) for title, width in zip(titles, widths, strict=True)))
     chosen = [name for name in METHODS if name in arguments.methods]
-    seconds = seconds_of({"local", *chosen}, people)
+    seconds = seconds_of({"local", *chosen}, people, arguments.times)
     for name in chosen:
         epochs = seconds[name] / seconds["local"]
         row = (name, *cells(name, people, arguments.rounds, epochs))

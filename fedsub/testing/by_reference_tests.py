@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.testing.runs import RunMethod, WholeRuns, assert_equal
+from fedsub.testing.runs import RunMethod, WholeRuns, assert_equal, assert_equal_models, people
 
 
 def written(grid: CohortGrid) -> None:
@@ -31,9 +31,9 @@ class ByReferenceTests(WholeRuns):
         handed = run_method(name, **keys)
         sent = run_method(name, prepare=written, **keys)
         assert_equal(handed.lasting, sent.lasting)
-        for client, model in sent.models().items():
+        assert_equal_models(handed, sent)
+        for client in people().clients:
             assert_equal(handed.client_state(client), sent.client_state(client))
-            assert_equal(handed.models()[client], model)
         assert [row for row in handed.rows if row not in sent.rows] == []
         assert len(handed.rows) == len(sent.rows)
         assert any(row.metric == "bytes_up_sent" and row.value for row in handed.rows)

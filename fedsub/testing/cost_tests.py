@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def one_client(name: str, epochs: int, **hyper: Any) -> Cohort:
     own = replace(METHODS[name].agreed(), **hyper)
     keys: dict[str, Any] = dict(device="cpu", epochs=epochs, lr=0.01, batch_size=8, train_share=1.0)
     config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
-    federation, settings = people(samples=200), config.device_settings(name)
+    federation, settings = people(samples=80), config.device_settings(name)
     parts = split_client(federation.clients["p1"], federation.card, settings.split)
     return make_cohort(settings, federation.card, [parts])
 
@@ -71,12 +72,19 @@ def evaluation_of(cohort: Cohort) -> int:
     return flops(lambda: cohort.personalised(TURN, None, [0], sent))
 
 
+@cache
+def epoch() -> int:
+    """Count what an epoch of training alone costs, the unit of what cards say."""
+    return round_of(one_client("local", 1))
+
+
 def check_cost(name: str, epochs: int = 1, **hyper: Any) -> None:
     """Check what a card says of a method with these hyperparameters."""
-    epoch = round_of(one_client("local", 1))
     said = METHODS[name].cost(METHODS[name].hyperparameters(**hyper), epochs)
-    assert round_of(one_client(name, epochs, **hyper)) / epoch == pytest.approx(said.round, rel=0.2)
-    adapting = evaluation_of(one_client(name, epochs, **hyper)) / epoch
+    assert round_of(one_client(name, epochs, **hyper)) / epoch() == pytest.approx(
+        said.round, rel=0.2
+    )
+    adapting = evaluation_of(one_client(name, epochs, **hyper)) / epoch()
     # A few steps, as Per-FedAvg's one, are less than a card says.
     assert adapting == pytest.approx(said.evaluation, rel=0.2, abs=0.05)
 

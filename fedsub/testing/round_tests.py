@@ -14,7 +14,7 @@ import torch
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
-from fedsub.testing.runs import Run, RunMethod, WholeRuns, assert_equal, people
+from fedsub.testing.runs import Run, RunMethod, WholeRuns, assert_equal, assert_equal_models, people
 from fedsub_client.learner import make_learner
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.run_config import RunConfig
@@ -155,9 +155,9 @@ class RoundTests(WholeRuns):
         half = run_method(name, rounds=4, until=2)
         resumed = run_method(name, rounds=4, after=half)
         assert_equal(resumed.lasting, whole.lasting)
-        for client, model in whole.models().items():
+        assert_equal_models(resumed, whole)
+        for client in people().clients:
             assert_equal(resumed.client_state(client), whole.client_state(client))
-            assert_equal(resumed.models()[client], model)
         late = {key: value for key, value in values(whole).items() if int(str(key[0])) > 2}
         assert values(resumed) == pytest.approx(late, abs=0, nan_ok=True)
 
@@ -168,9 +168,10 @@ class RoundTests(WholeRuns):
         run, other = run_method(name, federation), run_method(name, backwards, threads=3)
         for key, tensor in run.states[-1].items():
             torch.testing.assert_close(other.states[-1][key], tensor, atol=1e-6, rtol=0)
+        models = other.models()
         for client, model in run.models().items():
             for key, tensor in model.items():
-                torch.testing.assert_close(other.models()[client][key], tensor, atol=1e-6, rtol=0)
+                torch.testing.assert_close(models[client][key], tensor, atol=1e-6, rtol=0)
 
     @pytest.mark.parametrize("federation", [SOME_LACK_CLASSES, FEW_SAMPLES], ids=["lacking", "few"])
     def test_people_of_few_classes_or_samples(
@@ -196,8 +197,7 @@ class RoundTests(WholeRuns):
                 cohort.hold([spoilt_client(client) for client in cohort.clients])
 
         run, spoilt = run_method(name), run_method(name, prepare=spoil)
-        for client, model in run.models().items():
-            assert_equal(spoilt.models()[client], model)
+        assert_equal_models(spoilt, run)
         assert_equal(spoilt.lasting, run.lasting)
         assert spoilt.metric("loss") != run.metric("loss")
 
@@ -241,8 +241,9 @@ class RoundTests(WholeRuns):
             trained |= set(uploads)
             for client in there - trained:
                 assert run.metric("loss")[round, client] == sent.metric("loss")[round, client]
+        ours, theirs = run.models(), sent.models()
         for client in there - trained:
-            assert_equal(run.models()[client], sent.models()[client])
+            assert_equal(ours[client], theirs[client])
         # What the server remembers of who trained outlives its process, and is forgotten on wish.
         again = run_method(name, hyper={"tested": "trained"}, after=run, **keys)
         assert again.strategy.memory.trained == trained

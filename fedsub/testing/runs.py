@@ -102,6 +102,13 @@ def assert_equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> No
         assert torch.equal(ours[name], tensor), name
 
 
+def assert_equal_models(ours: Run, theirs: Run) -> None:
+    """Check that everybody ends with the same personal model in two runs, bit for bit."""
+    models = ours.models()
+    for client, model in theirs.models().items():
+        assert_equal(models[client], model)
+
+
 RunMethod = Callable[..., Run]
 
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from fedsub.testing.one_number import Slope, filled, one_number, samples, weights
-from fedsub.testing.runs import Run, assert_equal
+from fedsub.testing.runs import RunMethod, assert_equal, assert_equal_models
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)
 
 
 def test_alone_it_is_local(run_method: RunMethod) -> None:
     own = run_method("apfl", hyper={"alpha": 1.0, "adaptive": False})
     local = run_method("local")
-    for client, model in local.models().items():
-        assert_equal(own.models()[client], model)
+    assert_equal_models(own, local)
 
 
 def test_without_a_share_it_is_fedavg(run_method: RunMethod) -> None:
     none = run_method("apfl", hyper={"alpha": 0.0, "adaptive": False})
     fedavg = run_method("fedavg")
-    for client, model in fedavg.models().items():
-        assert_equal(none.models()[client], model)
+    assert_equal_models(none, fedavg)
 
 
 @pytest.mark.parametrize("adaptive", [True, False])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from fedsub.testing.one_number import BIAS, WEIGHT, Parabola, filled, one_number, samples, weights
-from fedsub.testing.runs import Run, assert_equal, next_from, people
+from fedsub.testing.runs import Run, RunMethod, assert_equal, next_from, people
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
 from fedsub_core.training import TrainingSettings, Turn
@@ -19,7 +18,6 @@ from strategies.methods.caafp import CAAFPStrategy
 
 from .test_groups import two_types
 
-RunMethod = Callable[..., Run]
 PHASES: dict[str, Any] = {"cluster_round": 2, "dense_rounds": 1, "k_selection": "fixed:2"}
 
 

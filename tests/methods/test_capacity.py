@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from fedsub.engines.simulation import build_grid, build_strategy, split_clients, train_method
 from fedsub.export.formats import export
 from fedsub.testing.device_grid import DeviceGrid
-from fedsub.testing.runs import Run, assert_equal
+from fedsub.testing.runs import Run, RunMethod, assert_equal
 from fedsub_client.cohort import Cohort, make_cohort
 from fedsub_client.loaded_model import load_model
 from fedsub_core.closed_form.noise import sensitivity
@@ -28,7 +27,6 @@ from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub_ridge.groups import class_distances
 from strategies.methods.fedsub_ridge.people import held, people
 
-RunMethod = Callable[..., Run]
 NAME, SIZE = "fedsub-ridge", 12
 #: Of 12 kernels, five features each: those of three capacities.
 MIXED, WIDTHS = "01=0.25,02=0.5", (15, 30, 60)

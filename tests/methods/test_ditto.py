@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
 from fedsub.testing.one_number import Slope, filled, one_number, samples, weights
-from fedsub.testing.runs import Run, assert_equal
+from fedsub.testing.runs import RunMethod, assert_equal
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)
 
 

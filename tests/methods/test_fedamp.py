@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedsub.testing.one_number import BIAS, ONE, WEIGHT, Slope, filled, one_number, samples, weights
-from fedsub.testing.runs import Run, assert_equal, people, start_of
+from fedsub.testing.runs import RunMethod, assert_equal, people, start_of
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError
@@ -24,7 +24,6 @@ from strategies.methods.fedamp import FedAMPStrategy, cosine, gauss, shortened
 from strategies.parts.last_models import CLIENTS, PAIRS
 from strategies.parts.roster import Roster
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 9, 0)
 
 

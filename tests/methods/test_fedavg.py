@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +19,10 @@ from fedsub.testing.one_number import (
     samples,
     weights,
 )
-from fedsub.testing.runs import Run, assert_equal
+from fedsub.testing.runs import RunMethod, assert_equal
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)
 PLAIN = TrainingSettings(lr=0.1, momentum=0.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedsub.testing.hostile_tests import SIX, infect
 from fedsub.testing.one_number import BIAS, ONE, WEIGHT
-from fedsub.testing.runs import Run, next_from, people, start_of
+from fedsub.testing.runs import RunMethod, next_from, people, start_of
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_client.methods.fedfomo import FedFomoLearner, gain, share
 from fedsub_client.parts.validation import held_back
@@ -32,7 +32,6 @@ from fedsub_core.wire.envelope import Envelope
 from strategies.methods.fedfomo import FedFomoStrategy
 from strategies.parts.last_models import PAIRS
 
-RunMethod = Callable[..., Run]
 MODEL = mlp(4, 3)
 TURN = Turn(1, 9, 0)
 

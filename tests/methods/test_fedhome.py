@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.cost_tests import flops, one_client, round_of
 from fedsub.testing.one_number import one_number
-from fedsub.testing.runs import Run, assert_equal, next_from, people
+from fedsub.testing.runs import RunMethod, assert_equal, next_from, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
@@ -21,7 +20,6 @@ from fedsub_core.training import CE, TrainingSettings, Turn, train
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.roster import Roster
 
-RunMethod = Callable[..., Run]
 HEAD = {"linear3.weight", "linear3.bias"}
 TWO_ROUNDS: dict[str, Any] = {"head_rounds": 2}
 

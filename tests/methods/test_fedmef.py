@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,13 @@ import pytest
 import torch
 
 from fedsub.testing.one_number import BIAS, WEIGHT, Slope, one_number, samples
-from fedsub.testing.runs import Run, assert_equal, next_from, start_of
+from fedsub.testing.runs import (
+    RunMethod,
+    assert_equal,
+    assert_equal_models,
+    next_from,
+    start_of,
+)
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedmef import FedMefHyperparameters, adjusts
 from fedsub_core.models.chain import Chain
@@ -19,7 +24,6 @@ from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedmef import FedMefStrategy
 
-RunMethod = Callable[..., Run]
 #: Two layers of 2,048 and 192 weights, as those that CA-AFP's comparison prunes.
 TWO_DENSE = Chain((Linear("linear1", 32, 64), ReLU(), Linear("linear2", 6, 32)), (64,))
 
@@ -33,8 +37,7 @@ def test_a_whole_mask_without_a_pull_is_fedavg(run_method: RunMethod) -> None:
     fedavg = run_method("fedavg")
     for ours, theirs in zip(fedmef.states, fedavg.states, strict=True):
         assert_equal({name: ours[name] for name in theirs}, theirs)
-    for client, model in fedavg.models().items():
-        assert_equal(fedmef.models()[client], model)
+    assert_equal_models(fedmef, fedavg)
 
 
 def test_sparsity_stays_while_the_mask_moves(run_method: RunMethod) -> None:

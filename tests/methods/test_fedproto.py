@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from fedsub.testing.one_number import one_number
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.kinds import cnn1d, mlp
@@ -18,7 +17,6 @@ from fedsub_core.training.objectives import Forward
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedproto import FedProtoStrategy
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 2, 0)
 
 

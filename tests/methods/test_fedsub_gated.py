@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.testing.runs import Run, assert_equal, next_from, people
+from fedsub.testing.runs import Run, RunMethod, assert_equal, next_from, people, running
 from fedsub_client.methods.fedsub_gated import learner
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_client.parts.validation import share_held_back
@@ -29,7 +28,6 @@ from fedsub_core.methods.fedsub_gated import (
 )
 from fedsub_core.wire.bundles import Bundle, Floats
 
-RunMethod = Callable[..., Run]
 ALL = ",".join(EXPERTS)
 #: So late that what judges has trained in no round.
 FOR_EVER = 1.0
@@ -220,6 +218,23 @@ def test_class_means_are_those_in_the_body_that_is_tested(run_method: RunMethod)
         assert not torch.allclose(found, before, atol=1e-3)
 
 
+def answers(run_method: RunMethod, hyper: dict[str, Any]) -> torch.Tensor:
+    """Return what the mixtures of people who lack classes answer after a few rounds."""
+    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
+    x = torch.randn(1, 50, 4, generator=torch.Generator().manual_seed(0)) * 3
+    run = run_method("fedsub-gated", lacking, rounds=8, hyper={"experts": ALL} | hyper)
+    return torch.cat(
+        [c.learner.predict(c.state, x.expand(len(c.clients), 50, 4)) for c in run.grid.cohorts]
+    )
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, torch.Tensor]:
+    """Answers with nothing switched, with and without classes of others."""
+    with running() as run_method:
+        return {opened: answers(run_method, {"open_classes": opened}) for opened in ("off", "on")}
+
+
 @pytest.mark.parametrize(
     "switched",
     [
@@ -248,18 +263,14 @@ def test_class_means_are_those_in_the_body_that_is_tested(run_method: RunMethod)
     ],
     ids=str,
 )
-def test_every_part_is_a_switch(switched: dict[str, Any], run_method: RunMethod) -> None:
+def test_every_part_is_a_switch(
+    switched: dict[str, Any], whole: dict[str, torch.Tensor], run_method: RunMethod
+) -> None:
     """Each changes what people's mixtures answer."""
-    lacking = people(((0, 1), (0, 1, 2), (0, 1, 2), (1, 2)))
-    x = torch.randn(1, 50, 4, generator=torch.Generator().manual_seed(0)) * 3
-    said = []
-    for hyper in ({"open_classes": "on"} if len(switched) > 1 else {}, switched):
-        run = run_method("fedsub-gated", lacking, rounds=8, hyper={"experts": ALL} | hyper)
-        answers = [c.learner.predict(c.state, x.expand(len(c.clients), 50, 4))
-                   for c in run.grid.cohorts]  # fmt: skip
-        said.append(torch.cat(answers))
-    assert said[0].isfinite().all() and said[1].isfinite().all()
-    assert not torch.equal(said[0], said[1])
+    before = whole["on" if len(switched) > 1 else "off"]
+    after = answers(run_method, switched)
+    assert before.isfinite().all() and after.isfinite().all()
+    assert not torch.equal(before, after)
 
 
 def test_what_judges_trains_later(run_method: RunMethod) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from fedsub.engines import cohort_grid
 from fedsub.testing.hostile_tests import SIX, infect, others_f1
-from fedsub.testing.runs import Run, assert_equal, people, start_of
+from fedsub.testing.runs import RunMethod, assert_equal, people, start_of
 from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
 from fedsub_client.parts import own_sums
 from fedsub_client.parts.own_sums import Own
@@ -32,7 +32,6 @@ from strategies.methods.fedsub_ridge.pooling import counts_as, sum_over
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeStrategy
 from strategies.rounds.context import Sender
 
-RunMethod = Callable[..., Run]
 NAME, CLASSES, FEATURES = "fedsub-ridge", 3, 12
 #: Few features: what is to be shown does not depend on how many there are.
 SMALL = {"encoder": "relu:8"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
-
-RunMethod = Callable[..., Run]
 
 
 def two_types(seed: int = 0) -> Federation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 
 from fedsub.studies.run import load_data
 from fedsub.testing.one_number import TWO, Slope, filled, one_number, samples
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import Stack
@@ -23,7 +22,6 @@ from fedsub_core.training import CE, Gradient, TrainingSettings, Turn, train
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.averaging import weighted_mean
 
-RunMethod = Callable[..., Run]
 BODY, HEAD = "linear1.weight", "linear2.weight"
 TURN = Turn(1, 2, 0)
 PLAIN = TrainingSettings(lr=0.1, momentum=0.0)

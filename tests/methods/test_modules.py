@@ -21,7 +21,7 @@ from fedsub.testing.engine_tests import (
     engine_models,
     two_people,
 )
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.device import Device
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import model_bytes
@@ -40,7 +40,6 @@ from fedsub_server.rundb import RunDatabase
 
 from ..fedsub_core.models.modules import MODULES
 
-RunMethod = Callable[..., Run]
 FILE = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
 #: What they need of a model is found layer by layer.
 OF_UNITS = ("fedsub", "fedsub-gated")

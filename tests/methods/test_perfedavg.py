@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +9,11 @@ import pytest
 import torch
 
 from fedsub.testing.one_number import Curve, Parabola, Slope, filled, one_number, samples, weights
-from fedsub.testing.runs import Run
+from fedsub.testing.runs import RunMethod
 from fedsub_core.seeds import generator
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)
 PLAIN = TrainingSettings(lr=0.1, momentum=0.0)
 

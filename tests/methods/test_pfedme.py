@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from fedsub.testing.one_number import Slope, filled, one_number, samples, weights
-from fedsub.testing.runs import Run
+from fedsub.testing.runs import RunMethod
 from fedsub_core.errors import ConfigError
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 1, 0)
 
 

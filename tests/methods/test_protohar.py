@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
 
 from fedsub.testing.one_number import TWO, Slope, filled, one_number, samples
-from fedsub.testing.runs import Run, assert_equal, people
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import Batches, Met, TrainingSettings, Turn, each_batch
 from fedsub_core.wire.bundles import Bundle
 
-RunMethod = Callable[..., Run]
 TURN = Turn(1, 2, 0)
 PLAIN = TrainingSettings(lr=0.1, momentum=0.0)
 

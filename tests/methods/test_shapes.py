@@ -24,7 +24,7 @@ from fedsub.testing.engine_tests import (
     by_ray,
     engine_models,
 )
-from fedsub.testing.runs import Run, assert_equal
+from fedsub.testing.runs import Run, RunMethod, assert_equal
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import built
 from fedsub_core.config.run_config import RunConfig, from_flat
@@ -36,7 +36,6 @@ from fedsub_server.results import MODELS
 from .. import shapes
 from .test_modules import OF_CHAINS
 
-RunMethod = Callable[..., Run]
 CUTS = {"digits": shapes.digits, "news": shapes.news}
 #: Heads are solved on an encoder's features.
 OF_FEATURES = {"fedsub-ridge"}
