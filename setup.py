@@ -52,4 +52,6 @@ setup(
         TEMPLATE: ["template/**/*.template"],
         **{package: ["py.typed"] for package in PACKAGES},
     },
+    # Of its folder, these are among the cards.
+    exclude_package_data={WATCH: ["*.toml", "*.md"]},
 )
