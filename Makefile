@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One thread per process and core: OpenMP teams fight over few cores.
 export OMP_NUM_THREADS = 1
 
-.PHONY: run flower test test-slow site lint clean
+.PHONY: run flower test test-slow site wheels lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -24,6 +24,11 @@ test-slow: $(VENV)/dev.installed
 site: $(VENV)/site.installed
 	rm -rf site
 	$(BIN)/python docs/site.py --out site
+
+# A source archive and wheels, in the folder dist/: for any machine, and with kernels for Linux.
+wheels: $(VENV)/wheels.installed
+	rm -rf dist
+	$(BIN)/python .ci/wheels.py --out dist
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .

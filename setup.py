@@ -17,6 +17,8 @@ from setuptools import Extension, find_packages, setup
 
 PACKAGES = ["fedsub", "fedsub_data", "fedsub_server", "strategies", "fedsub_client", "fedsub_core"]
 CARDS = "fedsub_data.cards"
+# Found by a name of its own (``fedsub_core/data/watch.py`` says why).
+WATCH = "fedsub_watch"
 TEMPLATE = "fedsub.new_method"
 KERNELS = Path("fedsub_core/kernels")
 SOURCES, HEADERS = (sorted(map(str, KERNELS.glob(f"*.{kind}"))) for kind in "ch")
@@ -40,13 +42,16 @@ COMPILED = Extension(
 LISTED = [] if os.environ.get("FEDSUB_KERNELS") == "off" else [COMPILED]
 
 setup(
-    packages=[*find_packages(include=[f"{p}*" for p in PACKAGES]), CARDS],
+    packages=[*find_packages(include=[f"{p}*" for p in PACKAGES]), CARDS, WATCH],
     ext_modules=LISTED,
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LISTED and LIMITED else {},
-    package_dir={CARDS: "datasets"},
+    package_dir={CARDS: "datasets", WATCH: "datasets/watch"},
     package_data={
         CARDS: ["*/*.toml", "*/*.md"],
+        WATCH: ["recordings.npz", "LICENSE"],
         TEMPLATE: ["template/**/*.template"],
         **{package: ["py.typed"] for package in PACKAGES},
     },
+    # Of its folder, these are among the cards.
+    exclude_package_data={WATCH: ["*.toml", "*.md"]},
 )

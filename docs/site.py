@@ -8,6 +8,7 @@ backticks becomes a link. Nothing is asked of another host, neither here nor by 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -37,6 +38,7 @@ PAGES = (
     ("Start", "How it works", "docs/how-it-works.md"),
     ("Yours", "Your table", "docs/your-data.md"),
     ("Yours", "Data sets", "docs/data.md"),
+    ("Yours", "From a table to a phone", "docs/notebooks/csv-to-phone.ipynb"),
     ("Yours", "Your model", "docs/models.md"),
     ("Yours", "Your method", "CONTRIBUTING.md"),
     ("Results", "Studies", "studies/README.md"),
@@ -82,7 +84,7 @@ def page_name(source: str) -> str:
 
 def linked(text: str, source: str) -> str:
     """Return a page's text with links to the site's pages where it names their files."""
-    names = {one: page_name(one) for _, _, one in PAGES if one.endswith(".md")}
+    names = {one: page_name(one) for _, _, one in PAGES if one.endswith((".md", ".ipynb"))}
     here = Path(source).parent
 
     def of_link(found: re.Match[str]) -> str:
@@ -99,9 +101,19 @@ def linked(text: str, source: str) -> str:
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     for place in range(0, len(parts), 2):
         part = re.sub(r"(?<!!)\[([^\]]+)\]\(([\w./-]+)(#[\w-]*)?\)", of_link, parts[place])
-        parts[place] = re.sub(r"(?<!\[)`([\w./-]+\.md)`(?!\])", of_code, part)
+        parts[place] = re.sub(r"(?<!\[)`([\w./-]+\.(?:md|ipynb))`(?!\])", of_code, part)
     # In the site images lie beside the pages.
     return "".join(parts).replace("](docs/images/", "](images/")
+
+
+def source_text(source: str) -> str:
+    """Return a page's text as it stands in its file; of a notebook, its cells as Markdown."""
+    text = (ROOT / source).read_text("utf-8")
+    if not source.endswith(".ipynb"):
+        return text
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
+    parts = [f"```python\n{part}\n```" if kind == "code" else part for kind, part in cells]
+    return "\n\n".join([*parts, f"This page is a notebook: `{source}`, in a checkout.", ""])
 
 
 def commands() -> str:
@@ -155,11 +167,7 @@ def write_sources(folder: Path) -> None:
     written = {"commands": commands, "options": options, "python": python}
     nav: dict[str, list[dict[str, str]]] = {}
     for part, title, source in PAGES:
-        text = (
-            written[source]()
-            if source in written
-            else linked((ROOT / source).read_text("utf-8"), source)
-        )
+        text = written[source]() if source in written else linked(source_text(source), source)
         (pages / page_name(source)).write_text(text, "utf-8")
         nav.setdefault(part, []).append({title: page_name(source)})
     shutil.copytree(ROOT / "docs" / "images", pages / "images")

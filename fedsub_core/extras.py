@@ -18,7 +18,6 @@ EXTRAS: Mapping[str, str] = {
     "matplotlib": "run",
     "packaging": "run",
     "rich": "run",
-    "seglearn": "run",
     "neurokit2": "data",
     "duckdb": "import",
     "pandas": "tables",

@@ -16,7 +16,7 @@ from rich.console import Console
 from fedsub.api.data import federation as as_federation
 from fedsub.api.data import flat_settings
 from fedsub.api.modules import is_given, place_of
-from fedsub.api.running import Report
+from fedsub.api.running import Report, shown_with_place
 from fedsub.api.tables import table
 from fedsub.commands.study_progress import study_progress
 from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
@@ -82,8 +82,7 @@ class Comparison:
         return Report(write_study_page(self._study, self.folder, self._runs))
 
     def _repr_html_(self) -> str:
-        html: str = self.table[_SHOWN].to_html()
-        return html
+        return shown_with_place(self.table[_SHOWN], self.folder)
 
     def __repr__(self) -> str:
         """Return where the study lies and what it compares."""

@@ -96,6 +96,12 @@ def frame_columns(frame: Any) -> dict[str, NDArray[Any]]:
     """
     index = frame.index
     if any(name is not None for name in index.names):
+        columns = {str(name) for name in frame.columns}
+        if twice := [name for name in index.names if str(name) in columns]:
+            raise DataError(
+                f"the DataFrame: got the name {twice[0]!r} for an index and for a column, expected "
+                "one of both. df.reset_index(drop=True) leaves the index out"
+            )
         frame = frame.reset_index()
     elif index.nlevels > 1 or index.dtype.kind not in "iu":
         shown = ", ".join(repr(value) for value in index[:3].tolist())
@@ -119,7 +125,8 @@ def _plain(column: Any) -> NDArray[Any]:
             **({"dtype": np.float64, "na_value": np.nan} if _nullable(column) else {})
         )
         return plain
-    return np.array([None if value != value else value for value in column.tolist()], object)
+    cells = zip(column.tolist(), column.isna(), strict=True)
+    return np.fromiter((None if gone else value for value, gone in cells), object, len(column))
 
 
 def _nullable(column: Any) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rich.console import Console
 
@@ -39,8 +40,8 @@ _OF_PEOPLE = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
 class Run:
     """A run's folder, and what its methods reached as pandas tables.
 
-    Ids of people are text in every table. In a notebook a run shows its table; ``run.report`` shows
-    the report.
+    Ids of people are text in every table. In a notebook a run shows its table and where it lies;
+    ``run.report`` shows the report.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -161,12 +162,22 @@ class Run:
     def _repr_html_(self) -> str:
         shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",
                  "worse_than_local"]  # fmt: skip
-        html: str = self.table[shown].to_html()
-        return html
+        return shown_with_place(self.table[shown], self.folder)
 
     def __repr__(self) -> str:
         """Return where the run lies and what it trained."""
         return f"Run({str(self.folder)!r}, methods={self.methods}, rounds={self.config.rounds})"
+
+
+def shown_with_place(table: pd.DataFrame, folder: Path) -> str:
+    """Return a table as HTML, with where it comes from and how its report is shown.
+
+    A page that is there is a link as well: relative, as notebooks serve what lies below them.
+    """
+    where = f"<code>{escape(str(folder))}</code>"
+    if (page := folder / "report.html").is_file():
+        where += f", <a href='{quote(str(page))}'>report</a>"
+    return f"{table.to_html()}<p>{where}; <code>.report</code> shows the report here.</p>"
 
 
 class Report:
@@ -209,7 +220,8 @@ def run(
         A kind's name, a builder's place, a builder, or a ``torch.nn.Module``, from a copy of whose
         weights everybody starts.
     progress
-        Whether rounds are told, by a bar on a terminal, elsewhere by a line now and then.
+        Whether rounds are told: by bars on a terminal or below a notebook's cell, elsewhere by
+        a line now and then.
     **settings
         Every other key of ``fedsub run``, with ``_`` for ``-``: ``lr=0.01``, ``batch_size=16``,
         ``seed=3``, ``out="runs"``; a method's own as ``ditto={"lam": 0.5}``.

@@ -1,4 +1,4 @@
-"""How far something is: a bar on a terminal, else a line now and then, as in a batch job's log."""
+"""How far something is: bars on a terminal or below a notebook's cell, else lines now and then."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from html import escape
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 #: Seconds from one line to the next; what begins or ends is told at once.
 EVERY = 5.0
+#: Seconds from one drawing of a notebook's bars to the next.
+MOMENT = 0.2
 #: Told of a task: its name, how much of it is done, and of how much.
 Tell = Callable[[str, float, float], None]
 
@@ -28,8 +32,8 @@ def progress(console: Console, unit: str, names: Sequence[str] = ()) -> Iterator
     `names` are tasks that are known beforehand: their bars are there from the start.
     """
     if not draws_bars(console):
-        lines = Lines()
-        yield lambda name, done, total: lines.tell(
+        shown = told_by(console)
+        yield lambda name, done, total: shown.tell(
             name, done, total, f"{done:.0f} of {total:.0f} {unit}"
         )
         return
@@ -50,31 +54,84 @@ def bars(bar: Progress, names: Sequence[str] = ()) -> Tell:
     return tell
 
 
+class Pace:
+    """Says of tasks how long each took, or how long it will take from the pace since it began."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[float, float]] = {}
+
+    def words(self, now: float, name: str, done: float, total: float) -> tuple[str, bool]:
+        """Return ``, 0:00:12 left`` or the like, and whether a task begins or ends."""
+        first = name not in self._begun
+        since, before = self._begun.setdefault(name, (now, done))
+        took = now - since
+        if done >= total:
+            return "" if first else f", after {_shown(took)}", True
+        if done > before:
+            return f", {_shown(took * (total - done) / (done - before))} left", first
+        return "", first
+
+
 class Lines:
     """Tells by lines on standard output, each there as soon as it is told."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._begun: dict[str, tuple[float, float]] = {}
-        self._last = 0.0
+        self._clock, self._pace, self._last = clock, Pace(), 0.0
 
     def tell(self, name: str, done: float, total: float, words: str) -> None:
-        """Print a line where a task begins or ends, or no line came for a while.
-
-        `words` say how far it is; the time that is left follows from the pace since it began here.
-        """
+        """Print a line where a task begins or ends, or no line came for a while."""
         now = self._clock()
-        first = name not in self._begun
-        since, before = self._begun.setdefault(name, (now, done))
-        if not first and done < total and now - self._last < EVERY:
+        time_words, turning = self._pace.words(now, name, done, total)
+        if turning or now - self._last >= EVERY:
+            self._last = now
+            print(f"{name}: {words}{time_words}", flush=True)
+
+
+class Cell:
+    """Tells by bars below a notebook's cell, drawn in place: IPython shows them, nothing else."""
+
+    def __init__(
+        self,
+        display: Callable[..., Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._display, self._handle = display, None
+        self._clock, self._pace, self._last = clock, Pace(), 0.0
+        self._rows: dict[str, tuple[float, float, str]] = {}
+
+    def tell(self, name: str, done: float, total: float, words: str) -> None:
+        """Draw the bars anew where a task begins or ends, or they stood still for a moment."""
+        now = self._clock()
+        time_words, turning = self._pace.words(now, name, done, total)
+        self._rows[name] = done, total, words + time_words
+        if self._handle is None:
+            self._handle = self._display(self, display_id=True)
+        elif turning or now - self._last >= MOMENT:
+            self._handle.update(self)
+        else:
             return
         self._last = now
-        took = now - since
-        if done >= total:
-            words += "" if first else f", after {_shown(took)}"
-        elif done > before:
-            words += f", {_shown(took * (total - done) / (done - before))} left"
-        print(f"{name}: {words}", flush=True)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            f"<tr><td>{escape(name)}</td><td><progress value='{done}' max='{total}'></progress>"
+            f"</td><td style='text-align:left'>{escape(words)}</td></tr>"
+            for name, (done, total, words) in self._rows.items()
+        )
+        return f"<table>{''.join(rows)}</table>"
+
+    def __repr__(self) -> str:
+        """Return a line for each task."""
+        return "\n".join(f"{name}: {words}" for name, (_, _, words) in self._rows.items())
+
+
+def told_by(console: Console) -> Cell | Lines:
+    """Return what tells where no bar can move: a notebook's cell, or lines."""
+    if not console.is_jupyter:
+        return Lines()
+    from IPython.display import display  # it is there, as a notebook runs in it
+
+    return Cell(display)
 
 
 def _shown(seconds: float) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from fedsub.commands.progress import Lines, bars, draws_bars
+from fedsub.commands.progress import bars, draws_bars, told_by
 from fedsub.studies import runner
 from fedsub.studies.runner import Stage
 
@@ -22,10 +22,10 @@ NAMED = 4
 def study_progress(console: Console) -> Iterator[runner.Progress]:
     """Yield what a study tells how far it is."""
     if not draws_bars(console):
-        lines = Lines()
+        shown = told_by(console)
         yield (
             lambda stage: (
-                lines.tell(stage.name, stage.done, stage.total, in_words(stage))
+                shown.tell(stage.name, stage.done, stage.total, in_words(stage))
                 if stage.runs
                 else None
             )

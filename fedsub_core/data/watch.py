@@ -2,7 +2,7 @@
 
 Burns, Leung, Hardisty, Whyne, Henry and McLachlin, Shoulder physiotherapy exercise recognition:
 machine learning the inertial signals from a smartwatch, 2018, arXiv:1802.01489. The recordings
-come with the package seglearn; ``datasets/watch/README.md`` describes them.
+come along in ``datasets/watch``, whose README.md describes them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,19 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_core.data.unpickling import ArraysOnly
 from fedsub_core.errors import DataError
 
-PACKAGE = "seglearn"
-VERSION = "1.2.5"
-FILE = "seglearn/data/watch_dataset.npy"
-SHA256 = "eb122f23cdf06ef6bd6c6c5312958ec5cf9d038e2e6d457b8081662c75a42537"
+#: The folder ``datasets/watch`` where it is installed: no Python in it, only data.
+PACKAGE = "fedsub_watch"
+FILE = "recordings.npz"
+SHA256 = "2512447ca569edb4f6b4cd56492d367290c20bbf4f3f679f0dbe5cb476bb8f29"
 
 RATE_HZ = 50
 WINDOW = 128  # samples: 2.56 s
@@ -54,68 +52,57 @@ def watch_federation() -> Federation:
     Raises
     ------
     DataError
-        Where the package is not installed, or its file is not the one of version 1.2.5.
+        Where the recordings are not there, or not those that came with FedSub.
     """
-    people: dict[str, list[tuple[NDArray[np.float64], int]]] = {}
-    recordings = _read(watch_file())
-    for signal, label, person in zip(
-        recordings["X"], recordings["y"], recordings["subject"], strict=True
-    ):
-        people.setdefault(f"{int(person):02d}", []).append((signal, int(label)))
+    people: dict[str, list[tuple[NDArray[np.float32], int]]] = {}
+    for signal, label, person in _recordings(watch_file()):
+        people.setdefault(f"{person:02d}", []).append((signal, label))
     return Federation(CARD, {person: _client(person, parts) for person, parts in people.items()})
 
 
 def watch_file() -> Path:
-    """Return where the recordings are installed, without importing the package.
+    """Return where the recordings lie: in the checkout, or where pip put them.
 
     Raises
     ------
     DataError
-        Where they are not.
+        Where they are at neither place.
     """
-    try:
-        path = Path(str(distribution(PACKAGE).locate_file(FILE)))
-    except PackageNotFoundError as error:
-        raise DataError(
-            f"data 'watch': the package {PACKAGE} is not installed; it brings the recordings. "
-            f"Run: pip install {PACKAGE}=={VERSION}"
-        ) from error
-    if not path.is_file():
-        raise DataError(
-            f"{path}: no such file; expected the recordings of {PACKAGE} {VERSION}. "
-            f"Run: pip install --force-reinstall {PACKAGE}=={VERSION}"
-        )
-    return path
+    # Flower runs an app's Python files from a folder of its own: pip's is asked for by name.
+    spec = find_spec(PACKAGE)
+    folders = [Path(__file__).resolve().parents[2] / "datasets" / "watch"]
+    folders += map(Path, spec.submodule_search_locations or () if spec is not None else ())
+    for folder in folders:
+        if (folder / FILE).is_file():
+            return folder / FILE
+    tried = ", ".join(map(str, folders))
+    raise DataError(f"data 'watch': {FILE} is at none of {tried}. Reinstall fedsub")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _recordings(path: Path) -> Iterator[tuple[NDArray[np.float32], int, int]]:
+    """Yield each recording: its signals [time, channels], its label, and whose it is."""
     raw = path.read_bytes()
-    digest = hashlib.sha256(raw).hexdigest()
-    if digest != SHA256:
-        raise DataError(
-            f"{path}: got sha256 {digest}, expected {SHA256}, that of {PACKAGE} {VERSION}. "
-            f"Run: pip install --force-reinstall {PACKAGE}=={VERSION}"
-        )
-    file = io.BytesIO(raw)
-    np.lib.format.read_magic(file)
-    np.lib.format.read_array_header_1_0(file)
-    recordings: dict[str, Any] = ArraysOnly(file).load().item()
-    return recordings
+    if (digest := hashlib.sha256(raw).hexdigest()) != SHA256:
+        raise DataError(f"{path}: got sha256 {digest}, expected {SHA256}. Reinstall fedsub")
+    with np.load(io.BytesIO(raw), allow_pickle=False) as file:
+        ends = np.cumsum(file["lengths"])
+        signals = np.split(file["signals"], ends[:-1])
+        yield from zip(signals, file["labels"].tolist(), file["people"].tolist(), strict=True)
 
 
-def _client(person: str, recordings: list[tuple[NDArray[np.float64], int]]) -> ClientData:
+def _client(person: str, recordings: list[tuple[NDArray[np.float32], int]]) -> ClientData:
     windows, labels, starts = zip(*_windows(recordings), strict=True)
     return ClientData(
         person,
-        np.stack(windows).astype(np.float32),
+        np.stack(windows),
         np.array(labels, np.int64),
         np.array(starts, np.float64) / RATE_HZ,
     )
 
 
 def _windows(
-    recordings: list[tuple[NDArray[np.float64], int]],
-) -> Iterator[tuple[NDArray[np.float64], int, int]]:
+    recordings: list[tuple[NDArray[np.float32], int]],
+) -> Iterator[tuple[NDArray[np.float32], int, int]]:
     """Yield each window ``[channels, time]``, its label and the sample at which it starts."""
     begin = 0
     for signal, label in recordings:

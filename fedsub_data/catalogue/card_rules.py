@@ -12,9 +12,7 @@ from fedsub_data.catalogue.strict_tables import refused_key
 
 ACCESS = ("open", "by-hand", "credentialed", "installed")
 # Keys of [source] that only one kind of access has, and always.
-_BELONGS = {"apply": "credentialed"} | dict.fromkeys(
-    ("package", "version", "file", "sha256", "bytes"), "installed"
-)
+_BELONGS = {"apply": "credentialed"} | dict.fromkeys(("file", "sha256", "bytes"), "installed")
 
 
 def check_dataset_card(card: DatasetCard, path: Path) -> None:

@@ -18,11 +18,11 @@ class Source:
         The official page; the licence's name; what one agrees to, in words; what to cite.
     access : str
         ``open`` (can be fetched), ``by-hand`` (a person downloads it from the page),
-        ``credentialed`` (its owner grants access) or ``installed`` (comes with a Python package).
+        ``credentialed`` (its owner grants access) or ``installed`` (comes with FedSub).
     apply : str or None
         Where to ask for access; credentialed only.
-    package, version, file, sha256, bytes : str, int or None
-        The Python package, and its file; installed only.
+    file, sha256, bytes : str, int or None
+        The file beside the card; installed only.
     """
 
     page: str
@@ -31,8 +31,6 @@ class Source:
     citation: str
     access: str
     apply: str | None = None
-    package: str | None = None
-    version: str | None = None
     file: str | None = None
     sha256: str | None = None
     bytes: int | None = None

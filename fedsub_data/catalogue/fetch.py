@@ -89,8 +89,8 @@ def _check_access(card: DatasetCard, accept_terms: bool) -> None:
     source, name = card.source, card.name
     if source.access == "installed":
         raise DataError(
-            f"{name}: there is nothing to fetch: it comes with the package {source.package} "
-            f"{source.version}. Use it as it is: data = '{name}'."
+            f"{name}: there is nothing to fetch: it comes with FedSub. Use it as it is: "
+            f"data = '{name}'."
         )
     if source.access == "by-hand":
         raise DataError(

@@ -25,29 +25,26 @@ def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> Arr
     Raises
     ------
     DataError
-        Where a file cannot be read, or does not hold what is needed.
+        Where a file cannot be read, does not hold what is needed, or changes meanwhile.
     """
-    unchanged = Unchanged(files)
     owners = people_of(files, options.subject_from_name)
-    if kind == TS:
+    with Unchanged(files):
+        if kind != TS:
+            return _numpy(files, owners, options)
         read = [read_ts(path) for path in files]
-        parts = [
-            Part(
-                str(path),
-                np.full(len(x), owner, object),
-                labels,
-                None,
-                x,
-                lambda row, column: "no number",
-            )
-            for path, owner, (x, labels) in zip(files, owners, read, strict=True)
-        ]
-        features = [f"dimension{i + 1}" for i in range(parts[0].x.shape[1])]
-        source = ArraySource(parts, features, None, options, _by_name(files, options))
-    else:
-        source = _numpy(files, owners, options)
-    unchanged.check()
-    return source
+    parts = [
+        Part(
+            str(path),
+            np.full(len(x), owner, object),
+            labels,
+            None,
+            x,
+            lambda row, column: "no number",
+        )
+        for path, owner, (x, labels) in zip(files, owners, read, strict=True)
+    ]
+    features = [f"dimension{i + 1}" for i in range(parts[0].x.shape[1])]
+    return ArraySource(parts, features, None, options, _by_name(files, options))
 
 
 def _by_name(files: Sequence[Path], options: ImportOptions) -> list[str]:

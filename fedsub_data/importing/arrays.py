@@ -186,7 +186,7 @@ def from_columns(
 
 def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:
     return lambda row, name: (
-        columns[name][row].item() if hasattr(columns[name][row], "item") else columns[name][row]
+        cell.item() if isinstance(cell := columns[name][row], np.generic) else cell
     )
 
 

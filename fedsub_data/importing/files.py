@@ -96,10 +96,20 @@ def people_of(files: Sequence[Path], pattern: str) -> list[str]:
 
 
 class Unchanged:
-    """Holds files against what they were when the import began."""
+    """Holds files against what they were when the import began; ``with`` does so at the end.
+
+    Then a file that changed is what is said, and no fault that half of it seems to have.
+    """
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._before = {path: self._seen(path) for path in files}
+
+    def __enter__(self) -> None:
+        """Begin to read."""
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None or issubclass(kind, DataError):
+            self.check()
 
     def check(self) -> None:
         """Raise DataError where a file was written, replaced or removed since."""

@@ -67,7 +67,8 @@ class TableSource:
             )
             # A time without a zone counts as UTC, on every machine.
             self._db.execute("SET TimeZone = 'UTC'")
-            self._stage()
+            with self._unchanged:
+                self._stage()
         except BaseException:
             self.close()
             raise
@@ -161,7 +162,6 @@ class TableSource:
             count = self._run("SELECT count(*) FROM rows").fetchone()
             assert count is not None
             starts.append(int(count[0]))
-        self._unchanged.check()
         self._starts = np.array(starts[:-1], np.int64)
         if not starts[-1]:
             raise DataError(f"{self._files[0]}: got no row, expected a table of some")

@@ -87,6 +87,6 @@ def test_what_the_wheel_is_built_of_is_sent_to_the_builder_and_nothing_else(
     monkeypatch.setattr("setuptools.setup", lambda **arguments: given.update(arguments))
     monkeypatch.chdir(ROOT)
     runpy.run_path("setup.py")
-    needed |= {package.split(".")[0] for package in given["packages"]}
-    needed |= set(given["package_dir"].values())
-    assert sent == needed
+    folders = given["package_dir"]
+    needed |= {folders.get(name, name.replace(".", "/")) for name in given["packages"]}
+    assert sent == {Path(path).parts[0] for path in needed}

@@ -46,7 +46,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Names]:
 
 def test_every_document_is_a_page(pages: dict[Path, Names]) -> None:
     sources: list[str] = [source for _, _, source in SITE["PAGES"]]
-    documents = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")}
+    folder = ROOT / "docs"
+    found = [*folder.glob("*.md"), *folder.glob("notebooks/*.ipynb")]
+    documents = {path.relative_to(ROOT).as_posix() for path in found}
     assert documents <= set(sources)
     built = {Path(SITE["page_name"](source)).stem for source in sources}
     assert {path.stem for path in pages} == built | {"404"} and len(built) == len(sources)

@@ -67,6 +67,26 @@ def test_an_index_of_floats_is_refused() -> None:
     assert fedsub.federation(table.reset_index(drop=True), window="2s").clients
 
 
+def test_an_index_with_a_columns_name_is_refused() -> None:
+    table = frame().rename_axis("time")
+    with pytest.raises(DataError, match=r"the name 'time' for an index and for a column"):
+        fedsub.federation(table)
+
+
+def test_cells_that_are_missing_or_no_numbers_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    table = frame().astype({"user": "string", "ax": object})  # pandas' own text, with pd.NA
+    table.loc[9, "user"] = pd.NA
+    assert list(fedsub.federation(table, window="2s").clients) == ["01", "02", "03"]
+    assert "Dropped 1 rows of nobody" in caplog.text
+    table.at[7, "ax"] = np.arange(2)
+    with pytest.raises(DataError, match=r"row 8, column 'ax': got array\(\[0, 1\]\)"):
+        fedsub.federation(table)
+    table["ax"] = [[1, 2]] * len(table)
+    assert fedsub.federation(table, window="2s").card.features == ("ay",)
+    with pytest.raises(DataError, match=r"column 'ax': got \[1, 2\]"):
+        fedsub.federation(table, window="2s", features=["ax"])
+
+
 def test_a_column_of_mixed_types_is_refused() -> None:
     table = frame().astype({"user": object})
     table.loc[7, "user"] = 1

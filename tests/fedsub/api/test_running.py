@@ -38,7 +38,10 @@ def test_tables_hold_what_the_folder_holds(run: fedsub.Run) -> None:
     assert own["macro_f1"].mean() == pytest.approx(ditto.macro_f1)
     assert set(run.metrics["class"]) == {"", "a", "b"} and run.metrics["round"].max() == 2
     assert run.config.hyper["ditto"].lam == 0.5
-    assert "macro_f1" in run._repr_html_()
+    shown = run._repr_html_()
+    assert "macro_f1" in shown and str(run.folder) in shown and "<a href" not in shown
+    page = run.report
+    assert "srcdoc=" in page._repr_html_() and f"<a href='{page.path}'" in run._repr_html_()
 
 
 def test_a_persons_model_is_a_function_of_raw_samples(run: fedsub.Run, tmp_path: Path) -> None:

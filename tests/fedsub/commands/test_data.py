@@ -47,7 +47,7 @@ def test_what_cannot_be_fetched_is_said_with_the_terms(tmp_path: Path) -> None:
     result = fedsub("fetch", "wisdm", "--to", tmp_path / "d")
     assert "--accept-terms" in str(result.exception) and "readme.txt" in result.output
     assert "https://physionet.org" in error("fetch", "dreamt", "--accept-terms")
-    assert "seglearn" in error("fetch", "watch", "--accept-terms")
+    assert "comes with FedSub" in error("fetch", "watch", "--accept-terms")
     assert "Download them by hand from https://domaingen" in error("fetch", "pacs")
     assert not (tmp_path / "d").exists()
 

@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from fedsub.commands.progress import Lines, draws_bars
+from fedsub.commands.progress import Cell, Lines, draws_bars
 from fedsub.commands.study_progress import in_words
 from fedsub.studies.runner import Stage
 
@@ -49,6 +50,28 @@ def test_a_line_as_it_begins_every_few_seconds_and_as_it_ends(
         "b: 0 of 40 rounds",
         "b: 40 of 40 rounds, after 0:00:59",
     ]
+
+
+def test_bars_below_a_notebooks_cell_are_drawn_in_place() -> None:
+    drawn: list[str] = []
+    shown = SimpleNamespace(update=lambda cell: drawn.append(repr(cell)))
+
+    def display(cell: Cell, display_id: bool) -> object:
+        assert display_id and not drawn
+        shown.update(cell)
+        return shown
+
+    cell = Cell(display, iter((0.0, 0.1, 1.0, 1.1, 1.15, 2.0)).__next__)
+    for name, done in (("a", 0), ("a", 1), ("a", 10), ("<b>", 0), ("a", 11), ("a", 40)):
+        cell.tell(name, done, 40, f"{done} of 40 rounds")
+    assert drawn == [
+        "a: 0 of 40 rounds",
+        # Not so soon after the first.
+        "a: 10 of 40 rounds, 0:00:03 left",
+        "a: 10 of 40 rounds, 0:00:03 left\n<b>: 0 of 40 rounds",
+        "a: 40 of 40 rounds, after 0:00:02\n<b>: 0 of 40 rounds",
+    ]
+    assert "&lt;b&gt;" in cell._repr_html_() and "value='40' max='40'" in cell._repr_html_()
 
 
 def test_a_study_says_which_runs_are_trained() -> None:

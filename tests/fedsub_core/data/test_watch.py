@@ -1,15 +1,13 @@
-"""The data set built in: what the package's file becomes, and that nothing else is loaded."""
+"""The data set built in: what its recordings become, and that they are found where they lie."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
-import subprocess
-import sys
+import shutil
 import tomllib
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -43,20 +41,34 @@ def test_ten_people_and_their_windows(federation: Federation) -> None:
         assert 0.9 < np.median(np.linalg.norm(data.x[:, :3], axis=1)) < 1.4
 
 
+def test_every_bit_is_what_the_original_file_gave(federation: Federation) -> None:
+    digest = hashlib.sha256()
+    for person, data in federation.clients.items():
+        assert data.t is not None
+        for one in (data.x, data.y, data.t):
+            digest.update(f"{person}{one.dtype}{one.shape}".encode() + one.tobytes())
+    # Taken when the windows were still cut from seglearn's own file.
+    golden = "e78ca30240ece1533fa0eb7bc19e781cfe62cda05eb88352d5bfc3171f94d6ee"
+    assert digest.hexdigest() == golden
+
+
 def test_windows_are_the_recordings(federation: Federation) -> None:
-    raw = np.load(watch.watch_file(), allow_pickle=True).item()
-    assert tuple(raw["y_labels"]) == federation.card.classes
-    assert tuple(raw["X_labels"]) == federation.card.features
-    person = [i for i, s in enumerate(raw["subject"]) if s == 3]
+    with np.load(watch.watch_file()) as file:
+        raw = {name: file[name] for name in file.files}
+    assert raw["right"].sum() == 70  # of 140: each exercise once with each arm
+    person = np.flatnonzero(raw["people"] == 3)
     assert len(person) == 14
     data = federation.clients["03"]
-    first, second = (raw["X"][i].astype(np.float32) for i in person[:2])
+    ends = np.cumsum(raw["lengths"])
+    first, second = (
+        raw["signals"][ends[i] - raw["lengths"][i] : ends[i]] for i in person[:2].tolist()
+    )
     count = (len(first) - 128) // 64 + 1
     np.testing.assert_array_equal(data.x[0], first[:128].T)
     np.testing.assert_array_equal(data.x[1], first[64:192].T)
     np.testing.assert_array_equal(data.x[count], second[:128].T)
-    assert data.y[0] == raw["y"][person[0]]
-    assert data.y[count] == raw["y"][person[1]]
+    assert data.y[0] == raw["labels"][person[0]]
+    assert data.y[count] == raw["labels"][person[1]]
 
 
 def test_recordings_never_overlap_in_time(federation: Federation) -> None:
@@ -91,7 +103,6 @@ def test_the_card_in_datasets_says_the_same() -> None:
     card = tomllib.loads((ROOT / "datasets" / "watch" / "card.toml").read_text())
     assert card["source"]["sha256"] == watch.SHA256
     assert card["source"]["file"] == watch.FILE
-    assert (card["source"]["package"], card["source"]["version"]) == ("seglearn", watch.VERSION)
     assert card["source"]["bytes"] == watch.watch_file().stat().st_size
     assert (card["name"], card["task"]) == (watch.CARD.name, watch.CARD.task)
     assert tuple(card["labels"]["classes"]) == watch.CARD.classes
@@ -112,37 +123,29 @@ def test_the_readme_lists_the_windows(federation: Federation) -> None:
         assert f"| {' | '.join(map(str, row))} |" in readme
 
 
-def test_the_package_is_not_imported() -> None:
-    code = (
-        "import sys; from fedsub_core.data.watch import watch_federation; watch_federation();"
-        "assert not {'seglearn', 'sklearn', 'scipy'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> NoReturn:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(watch, "distribution", absent)
-    with pytest.raises(DataError, match=r"pip install seglearn==1\.2\.5"):
-        watch.watch_federation()
-
-
-def test_a_missing_or_changed_file_is_refused(
+def test_recordings_are_found_where_pip_put_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    class Installed:
-        def locate_file(self, path: str) -> Path:
-            return tmp_path / path
+    """As from the folder in which Flower runs an app: Python files and cards, and no data."""
+    recordings = watch.watch_file()
+    monkeypatch.setattr(watch, "__file__", str(tmp_path / "app/fedsub_core/data/watch.py"))
+    with pytest.raises(DataError, match=r"recordings\.npz is at none of .*Reinstall fedsub"):
+        watch.watch_federation()
+    installed = tmp_path / "site-packages" / watch.PACKAGE
+    installed.mkdir(parents=True)
+    monkeypatch.syspath_prepend(installed.parent)
+    shutil.copy(recordings, installed)
+    assert watch.watch_file() == installed / watch.FILE
+    (installed / watch.FILE).write_bytes(b"else")
+    with pytest.raises(DataError, match=r"got sha256 .*, expected 2512447c"):
+        watch.watch_federation()
 
-    monkeypatch.setattr(watch, "distribution", lambda name: Installed())
-    with pytest.raises(DataError, match=r"no such file.*--force-reinstall"):
-        watch.watch_federation()
-    (tmp_path / watch.FILE).parent.mkdir(parents=True)
-    np.save(tmp_path / watch.FILE, np.array({"X": []}, dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="got sha256"):
-        watch.watch_federation()
+
+def test_their_licence_goes_with_them() -> None:
+    text = (ROOT / "datasets" / "watch" / "LICENSE").read_text("utf-8")
+    assert "Copyright (c) 2018, David M. Burns" in text and "Redistributions in binary" in text
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert "datasets/watch/LICENSE" in project["license-files"]
 
 
 class Evil:

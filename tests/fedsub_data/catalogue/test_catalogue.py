@@ -202,7 +202,7 @@ CHANGES: list[tuple[list[str | int], object, str]] = [
     (["source", "terms"], "  ", "source.terms: got '  ', expected text"),
     (["source"], "the web", "source: got 'the web', expected a table"),
     (["source", "access"], "free", "source.access: got 'free', expected one of open"),
-    (["source", "access"], "installed", "source.package: got None, expected a value where"),
+    (["source", "access"], "installed", "source.file: got None, expected a value where"),
     (["source", "access"], "credentialed", "source.apply: got None, expected a value where"),
     (["source", "apply"], "https://a.b", "source.apply: got 'https://a.b', expected a value"),
     (["source", "page"], "http://a.b", "source.page: got 'http://a.b', expected an address"),
@@ -264,4 +264,4 @@ def test_cards_are_found_in_an_installed_package(
         names()
     shutil.copytree(ROOT / "datasets", tmp_path / "fedsub_data" / "cards")
     assert names() == NAMES
-    assert read_dataset_card("watch").source.package == "seglearn"
+    assert read_dataset_card("watch").source.file == "recordings.npz"

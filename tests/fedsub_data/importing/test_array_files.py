@@ -9,6 +9,7 @@ import pytest
 
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
+from fedsub_data.importing import array_files
 from fedsub_data.importing.dropped import Why
 
 from .made_tables import imported
@@ -119,6 +120,24 @@ def test_time_of_some_files_alone_is_refused(tmp_path: Path, timed: str) -> None
         np.savez(tmp_path / f"{person}.npz", **{"x": x, "y": y, time: np.arange(8) * 2.0})  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"b.npz: got (no time|time in numbers), expected"):
         imported(tmp_path / "*.npz", tmp_path / "out", window="auto")
+
+
+def test_a_file_that_changes_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where half of it has a fault of its own."""
+    for person in "ab":
+        (tmp_path / f"{person}.ts").write_text(TS, "utf-8")
+    read = array_files.read_ts
+
+    def slow(path: Path) -> object:
+        (tmp_path / "b.ts").write_text("@problemName", "utf-8")
+        return read(path)
+
+    monkeypatch.setattr(array_files, "read_ts", slow)
+    with pytest.raises(DataError, match=r"b\.ts: changed while it was read"):
+        imported(tmp_path / "*.ts", tmp_path / "out", window="auto")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_file_without_rows_is_told(tmp_path: Path) -> None:

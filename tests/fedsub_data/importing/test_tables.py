@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import duckdb
@@ -280,16 +280,25 @@ def test_what_cannot_be_found_is_asked_for(
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.open("a").write("03,sit,99,1,1\n"),
+        lambda path: path.open("a").write("03,si"),  # a logger in the middle of a line
+        lambda path: path.write_text("user,"),
+        lambda path: path.unlink(),
+    ],
+    ids=["longer", "half a line", "begun anew", "removed"],
+)
 def test_a_file_that_changes_meanwhile_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
 ) -> None:
     path = written(tmp_path / "a.csv", lines())
     begin = TableSource._roles_of
 
     def slow(self: TableSource, file: int) -> object:
         found = begin(self, file)
-        with open(path, "a", encoding="utf-8") as more:
-            more.write("03,sit,99,1,1\n")
+        change(path)
         return found
 
     monkeypatch.setattr(TableSource, "_roles_of", slow)

@@ -132,6 +132,6 @@ def test_what_cannot_be_fetched_says_how_to_go_on(tmp_path: Path) -> None:
         match=r"Apply at https://physionet\.org/content/dreamt/.*prepare dreamt --source",
     ):
         fetch(dreamt, tmp_path, accept_terms=True)
-    with pytest.raises(DataError, match=r"nothing to fetch.*seglearn 1\.2\.5.*data = 'watch'"):
+    with pytest.raises(DataError, match=r"nothing to fetch.*with FedSub.*data = 'watch'"):
         fetch(read_dataset_card("watch"), tmp_path, accept_terms=True)
     assert left(tmp_path) == []
