@@ -58,5 +58,5 @@ def study_status(folder: Path) -> Status:
     )
     if status.state != "stopped":
         return status
-    said = f"stopped after {ended} of {wanted} runs. Start it again, and it goes on"
-    return replace(status, troubles=(Trouble("stopped", said),))
+    said, todo = f"stopped after {ended} of {wanted} runs", "Start it again, and it goes on"
+    return replace(status, troubles=(Trouble("stopped", said, todo=todo),))

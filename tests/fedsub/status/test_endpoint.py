@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
@@ -14,18 +11,19 @@ from urllib.request import urlopen
 
 import pytest
 
-from fedsub.status import reading
-from fedsub.status.endpoint import LOOPBACK, Endpoint, address
-from fedsub.status.facts import KINDS, Status
+from fedsub.status import answers, reading
+from fedsub.status.endpoint import Endpoint, address
+from fedsub.status.facts import KINDS
 from fedsub.status.openmetrics import CONTENT_TYPE, metrics_text
 from fedsub.status.reading import read_status
 from fedsub_core.errors import ConfigError, RunError
 
-from .made_deployments import EVIL, make_deployment
+from .made_deployments import EVIL, make_deployment, served
 
+LOOPBACK = "127.0.0.1"
 #: A line of a sample: name, labels whose values end no line, value.
 SAMPLE = re.compile(
-    r'^(fedsub_[a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\.)*"(?:,[a-z]+="(?:[^"\\\n]|\\.)*")*\})? (\S+)$'
+    r'^(fedsub_[a-z0-9_]+)(\{[a-z]+="(?:[^"\\\n]|\\.)*"(?:,[a-z]+="(?:[^"\\\n]|\\.)*")*\})? (\S+)$'
 )
 
 
@@ -55,18 +53,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-@contextmanager
-def served(look: Callable[[], Status], names: bool = False) -> Iterator[str]:
-    with Endpoint((LOOPBACK, 0), look, names) as endpoint:
-        thread = threading.Thread(target=endpoint.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://{LOOPBACK}:{endpoint.server_address[1]}"
-        finally:
-            endpoint.shutdown()
-            thread.join()
-
-
 def test_the_same_facts_and_no_names(run: Path) -> None:
     status = read_status(run)
     text = metrics_text(status)
@@ -85,7 +71,7 @@ def test_the_same_facts_and_no_names(run: Path) -> None:
 def test_the_alerts_ask_for_what_is_answered(run: Path) -> None:
     root = Path(__file__).parents[3]
     rules = (root / "docs" / "monitoring" / "alerts.yml").read_text("utf-8")
-    asked = re.findall(r"(fedsub_[a-z_]+)(?:\{([a-z]+)=~?\"([^\"]*)\"\})?", rules)
+    asked = re.findall(r"(fedsub_[a-z0-9_]+)(?:\{([a-z]+)=~?\"([^\"]*)\"\})?", rules)
     status = replace(read_status(run), certificate_days=3.0)
     found = samples(metrics_text(status))
     assert len(asked) >= 7
@@ -119,6 +105,7 @@ def test_a_run_that_has_stopped_is_alive_to_ask_and_not_ready(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "holder", lambda files: None)
+    monkeypatch.setattr(answers, "FRESH", 0.0)
     with served(lambda: read_status(run)) as url:
         with pytest.raises(HTTPError, match="503"):
             urlopen(f"{url}/ready", timeout=10)
