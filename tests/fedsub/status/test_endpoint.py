@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import socket
-from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -19,30 +17,9 @@ from fedsub.status.reading import read_status
 from fedsub_core.errors import ConfigError, RunError
 
 from .made_deployments import EVIL, make_deployment, served
+from .open_metrics import samples
 
 LOOPBACK = "127.0.0.1"
-#: A line of a sample: name, labels whose values end no line, value.
-SAMPLE = re.compile(
-    r'^(fedsub_[a-z0-9_]+)(\{[a-z]+="(?:[^"\\\n]|\\.)*"(?:,[a-z]+="(?:[^"\\\n]|\\.)*")*\})? (\S+)$'
-)
-
-
-def samples(text: str) -> dict[str, float]:
-    """Return the samples by name and labels, after checking what the format demands of all."""
-    assert text.endswith("# EOF\n") and text.count("# EOF") == 1
-    found: dict[str, float] = {}
-    family = ""
-    for line in text.splitlines()[:-1]:
-        if line.startswith("# TYPE "):
-            _, _, family, kind = line.split(" ")
-            assert kind == "gauge" and family not in {name.split("{")[0] for name in found}
-        elif line.startswith("# UNIT "):
-            assert family.endswith(f"_{line.split(' ')[3]}")
-        elif not line.startswith("# HELP "):
-            matched = SAMPLE.match(line)
-            assert matched is not None and matched[1] == family, line
-            found[matched[1] + (matched[2] or "")] = float(matched[3])
-    return found
 
 
 @pytest.fixture
@@ -66,18 +43,6 @@ def test_the_same_facts_and_no_names(run: Path) -> None:
     assert wrong == {"silent", "refused", "quorum"}
     for person in status.people:
         assert person.client not in text
-
-
-def test_the_alerts_ask_for_what_is_answered(run: Path) -> None:
-    root = Path(__file__).parents[3]
-    rules = (root / "docs" / "monitoring" / "alerts.yml").read_text("utf-8")
-    asked = re.findall(r"(fedsub_[a-z0-9_]+)(?:\{([a-z]+)=~?\"([^\"]*)\"\})?", rules)
-    status = replace(read_status(run), certificate_days=3.0)
-    found = samples(metrics_text(status))
-    assert len(asked) >= 7
-    for name, key, values in asked:
-        for value in values.split("|"):
-            assert name + (f'{{{key}="{value}"}}' if key else "") in found
 
 
 def test_with_names_a_strange_one_ends_no_line(run: Path) -> None:
