@@ -62,10 +62,8 @@ def test_the_dashboard_asks_for_one_server_and_no_panels_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         assert panel["description"] and panel["datasource"]["uid"] == "${source}"
-        for target in panel["targets"]:
-            assert target["expr"].count("fedsub_") == target["expr"].count(
-                '{instance=~"$instance"}'
-            )
+        for text in (target["expr"] for target in panel["targets"]):
+            assert text.count("fedsub_") == text.count('{instance=~"$instance"}')
         at: dict[str, Any] = panel["gridPos"]
         cells = {(at["x"] + i, at["y"] + j) for i in range(at["w"]) for j in range(at["h"])}
         assert not cells & taken and max(x for x, _ in cells) < 24

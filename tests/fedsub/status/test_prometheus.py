@@ -1,4 +1,4 @@
-"""A real Prometheus reads the endpoint, the alerts fire, and the dashboard's questions have answers."""
+"""A real Prometheus reads the endpoint, alerts, and has answers to the dashboard's questions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
         reason="no promtool and prometheus on the path",
     ),
 ]
-#: A time at which a sample is there for sure: samples are kept for so long.
+#: Seconds until it has started, scraped and judged.
 PATIENCE = 60.0
 
 
