@@ -159,7 +159,7 @@ def _row(person: Person, titles: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def _kind(title: str, cell: str) -> str:
-    return "none" if cell == NONE else "why" if title == "why" else ""
+    return "none" if cell == NONE else "why" if title == "why" else "short"
 
 
 def _together(status: Status) -> str:

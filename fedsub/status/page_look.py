@@ -25,6 +25,8 @@ dd { margin: 0; font-weight: 600; overflow-wrap: anywhere; }
 .people { width: 100%; }
 .people th, .people td { vertical-align: top; padding-right: 0.6rem; }
 .people tbody th, .people .why { overflow-wrap: anywhere; min-width: 6rem; }
+.people .why { min-width: 13rem; }
+.people .short { white-space: nowrap; }
 .people .look th, .people .look td:nth-child(2) { color: var(--bad); font-weight: 600; }
 .soft { color: var(--soft); font-size: 0.94rem; }
 .groups li { overflow-wrap: anywhere; }
@@ -38,6 +40,7 @@ dd { margin: 0; font-weight: 600; overflow-wrap: anywhere; }
   .people tbody th { display: block; font-size: 1.05rem; }
   .people td::before { content: attr(data-what) " "; color: var(--soft); font-weight: 400; }
   .people td.none { display: none; }
+  .people .why, .people tbody th { min-width: 0; }
 }
 """
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -158,6 +159,14 @@ def _or_none(value: object) -> str:
     return NONE if value is None else str(value)
 
 
+def _moment(said: str | None) -> str:
+    """Return a time that Flower wrote to the second, in UTC where it says which."""
+    with suppress(ValueError):
+        when = datetime.fromisoformat(said or "")
+        return (when.astimezone(UTC) if when.tzinfo else when).strftime("%Y-%m-%d %H:%M:%S")
+    return _or_none(said)
+
+
 def _number(value: float | None, spec: str) -> str:
     return NONE if value is None else format(value, spec)
 
@@ -182,7 +191,7 @@ _COLUMNS: Mapping[str, Callable[[Person], str]] = {
     "client": lambda p: p.client,
     "is": lambda p: p.state,
     "node": lambda p: _or_none(p.node),
-    "since": lambda p: _or_none(p.since),
+    "since": lambda p: _moment(p.since),
     "version": lambda p: _or_none(p.version),
     "cap.": lambda p: _number(p.capacity, "g"),
     "last used": lambda p: _or_none(p.usable),

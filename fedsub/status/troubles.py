@@ -96,9 +96,10 @@ def _quorum(status: Status, config: RunConfig, look: Glance) -> Iterator[Trouble
         )
     there = sum(person.state not in ("away", "left out") for person in status.people)
     gone = any(person.state == "away" for person in status.people)
+    enough = there >= config.min_clients
     if gone and there <= config.min_clients:
         yield Trouble(
             "quorum",
             f"{there} devices are connected, {config.min_clients} are needed for a round "
-            "(min-clients): one fewer ends the run",
+            f"(min-clients): {'one fewer ends the run' if enough else 'it ends unless more come'}",
         )

@@ -78,6 +78,17 @@ def test_who_is_waited_for_silent_refused_resting_and_away(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("held")
+@pytest.mark.parametrize(("needed", "end"), [(3, "one fewer ends"), (4, "it ends unless more")])
+def test_too_few_devices_are_said(tmp_path: Path, needed: int, end: str) -> None:
+    each = said(10, 3)["people"]
+    each["ann"] |= {"online": False}
+    with make_deployment(tmp_path / "run", live={"people": each}, min_clients=needed):
+        found = read_status(tmp_path / "run")
+    (quorum,) = (one.text for one in found.troubles if one.kind == "quorum")
+    assert f"3 devices are connected, {needed} are needed for a round" in quorum and end in quorum
+
+
+@pytest.mark.usefixtures("held")
 @pytest.mark.parametrize(("quorum", "danger"), [(0.5, False), (0.75, True)])
 def test_quorum_is_in_danger_once_one_fewer_ends_the_run(
     tmp_path: Path, quorum: float, danger: bool
