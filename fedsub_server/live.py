@@ -78,7 +78,7 @@ class Live:
             write_whole(self.path, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode())
         except FedSubError as error:
             if self._well:
-                log.warning("%s", error)
+                log.warning("who takes part cannot be written down: %s", error)
             self._well = False
 
     def _facts(self) -> dict[str, Any]:
