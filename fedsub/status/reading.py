@@ -187,8 +187,9 @@ def _people(found: _Found, current: bool) -> list[Person]:
     look = found.look
     told = found.live.get("people")
     said: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-    rounds = {} if look is None else look.rounds
-    known = {name for metrics in rounds.values() for each in metrics.values() for name in each}
+    # Who took part in a method that trained before may be away since.
+    before = [metrics for one in found.looks.values() for metrics in one.rounds.values()]
+    known = {name for metrics in before for each in metrics.values() for name in each}
     usable = {} if look is None else look.last("bytes_up_sent")
     waited = set(_texts(found.live.get("waited_for"))) if current else set[str]()
     last = {} if look is None else look.rounds.get(look.round, {})
@@ -220,7 +221,8 @@ def _people(found: _Found, current: bool) -> list[Person]:
             macro_f1=_last(look, "macro_f1", client),
             alone=_last(alone, "macro_f1", client),
         )
-        state = _state(person, own, last, current, client in waited)
+        lost = current and bool(said) and client not in said
+        state = "away" if lost else _state(person, own, last, current, client in waited)
         people.append(replace(person, state=state))
     return people
 

@@ -78,6 +78,21 @@ def test_who_is_waited_for_silent_refused_resting_and_away(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("held")
+def test_who_was_lost_before_the_next_method_began_is_away(tmp_path: Path) -> None:
+    """Its server, which began anew for `local`, has never heard of ann."""
+    each = said(10, 0)["people"]
+    del each["ann"]
+    live = {"method": "local", "people": each, "round": 1}
+    make_deployment(tmp_path / "run", rounds=3, live=live).close()
+    text = (tmp_path / "run" / "run.toml").read_text()
+    (tmp_path / "run" / "run.toml").write_text(text.replace('beside = ""', 'beside = "local"'))
+    found = read_status(tmp_path / "run")
+    assert (found.state, found.method) == ("going on", "local")
+    assert [one.client for one in found.people if one.state == "away"] == ["ann"]
+    assert ("away", ("ann",)) in [(one.kind, tuple(one.clients)) for one in found.troubles]
+
+
+@pytest.mark.usefixtures("held")
 @pytest.mark.parametrize(("needed", "end"), [(3, "one fewer ends"), (4, "it ends unless more")])
 def test_too_few_devices_are_said(tmp_path: Path, needed: int, end: str) -> None:
     each = said(10, 3)["people"]
