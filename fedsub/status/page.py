@@ -170,8 +170,9 @@ def _together(status: Status) -> str:
     for one in status.together:
         groups = "".join(f"<li>{_text(', '.join(group))}</li>" for group in one.groups[:MOST])
         title = f"<h3>{_text(one.of)}</h3>" if one.of else ""
-        listed.append(f'{title}<ul class="groups">{groups}</ul>')
-    return f'<h2>Who is with whom</h2><p class="soft">{said}</p>{"".join(listed)}'
+        listed.append(f"<div>{title}<ul>{groups}</ul></div>")
+    head = f'<h2>Who is with whom</h2><p class="soft">{said}</p>'
+    return f'{head}<div class="alike">{"".join(listed)}</div>'
 
 
 def _text(text: object) -> str:

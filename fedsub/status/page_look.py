@@ -22,16 +22,21 @@ progress { width: 100%; height: 0.9rem; accent-color: var(--focus); }
 .tiles .wide { grid-column: span 2; }
 dt { color: var(--soft); font-size: 0.85rem; }
 dd { margin: 0; font-weight: 600; overflow-wrap: anywhere; }
-.people { width: 100%; }
-.people th, .people td { vertical-align: top; padding-right: 0.6rem; }
+.people { width: 100%; font-size: 0.88rem; }
+.people th, .people td { vertical-align: top; padding-right: 0.5rem; }
 .people tbody th, .people .why { overflow-wrap: anywhere; min-width: 6rem; }
-.people .why { min-width: 13rem; }
+.people .why { min-width: 11rem; }
 .people .short { white-space: nowrap; }
 .people .look th, .people .look td:nth-child(2) { color: var(--bad); font-weight: 600; }
 .soft { color: var(--soft); font-size: 0.94rem; }
-.groups li { overflow-wrap: anywhere; }
+.alike { display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: 1rem; }
+.alike > div { min-width: 0; }
+.alike ul { margin: 0.2rem 0; padding-left: 1.2rem; }
+.alike li { overflow-wrap: anywhere; }
+h3 { font-size: 1rem; margin: 0; }
 @media (max-width: 62rem) {
   .people thead { position: absolute; left: -999rem; }
+  .people { font-size: 0.94rem; }
   .people tr { display: block; padding: 0.6rem 0; border-bottom: 1px solid var(--line); }
   .people tbody th, .people td {
     display: inline-block; max-width: 100%; border: 0; padding: 0.1rem 1rem 0.1rem 0;
