@@ -12,7 +12,7 @@ from fedsub.status.facts import STATES, Person, Status, Verdict
 from fedsub.status.page_look import SCRIPT, STYLE
 from fedsub.status.shown import NONE, WORDS, by_urgency, filled_columns, is_well, plain, span
 from fedsub_data.inspection.html import document
-from fedsub_server.results import humanise_bytes
+from fedsub_server.run_folder import humanise_bytes
 
 #: People, and groups of a class, that are listed; of more, those to look at first.
 MOST = 200

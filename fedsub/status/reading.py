@@ -22,10 +22,11 @@ from fedsub.status.machine import (
     sees_processes,
 )
 from fedsub.status.troubles import troubles
+from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import RunError
-from fedsub_server.live import BEAT_SECONDS, read_live
-from fedsub_server.results import DATABASE_FILE, RUN_FILE
+from fedsub_server.live_file import BEAT_SECONDS, read_live
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb_glance import Glance, glance
 
 #: What a rehearsal, and the commands of a deployment, call the folder of a run in theirs.
@@ -52,9 +53,6 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
     ConfigError
         If its run.toml cannot be read.
     """
-    from fedsub.status.studies import study_status
-    from fedsub.studies.study_file import STUDY_FILE
-
     if not folder.exists() and ":" in str(folder):
         host, _, path = str(folder).rpartition(":")
         raise RunError(
@@ -63,6 +61,8 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder; give that of a run, or of a deployment")
     if (folder / STUDY_FILE).is_file():
+        from fedsub.status.studies import study_status  # it loads what trains
+
         return study_status(folder)
     if (folder / RUN_FILE).is_file():
         return run_status(folder, "run", certificate)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsub.status.facts import Person, Status, Verdict
-from fedsub_server.results import humanise_bytes
+from fedsub_server.run_folder import humanise_bytes
 
 #: What stands where nobody knows anything.
 NONE = "-"

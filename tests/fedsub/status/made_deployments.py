@@ -15,7 +15,7 @@ from fedsub.status.endpoint import Endpoint
 from fedsub.status.facts import Status
 from fedsub_core.config.run_config import RunConfig, dump_toml, to_flat
 from fedsub_core.metrics import MetricRow
-from fedsub_server.live import LIVE_FILE
+from fedsub_server.live_file import LIVE_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: A name that does things to a terminal that prints it as it is.

@@ -22,7 +22,7 @@ from fedsub.status.reading import read_status
 from fedsub.status.shown import show
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder
-from fedsub_server.live import BEAT_SECONDS
+from fedsub_server.live_file import BEAT_SECONDS
 
 from .made_deployments import EVIL, PEOPLE, make_deployment, said
 
