@@ -62,8 +62,7 @@ def status(
     from rich.live import Live
 
     from fedsub.status.reading import read_status
-    from fedsub.status.shown import as_json as to_json
-    from fedsub.status.shown import screen, show
+    from fedsub.status.shown import screen
 
     def look() -> Status:
         return read_status(folder, certificate)
@@ -75,28 +74,38 @@ def status(
     if not console.is_terminal:  # a pipe has no width
         console.width = WIDE
     found = look()
-    if watch and console.is_terminal and not as_json:
-        with Live(console=console, screen=True, auto_refresh=False) as page:
-            for seen in _looks(found, look):
-                page.update(screen(console, seen), refresh=True)
-                found = seen
-        watch = False  # once more, where it stays on the terminal
-    for seen in _looks(found, look) if watch else (found,):
-        found = seen
-        if as_json:
-            click.echo(to_json(found))
-        else:
-            show(console, found)
+    paged = watch and console.is_terminal and not as_json
+    # Ctrl-C ends the watching, whatever it interrupts.
+    with suppress(KeyboardInterrupt):
+        if paged:
+            with Live(console=console, screen=True, auto_refresh=False) as page:
+                for seen in _looks(found, look):
+                    page.update(screen(console, seen), refresh=True)
+                    found = seen
+        for seen in _looks(found, look) if watch and not paged else ():
+            _print(console, seen, as_json)
+            found = seen
+    if paged or not watch:  # of a page the last look stays on the terminal
+        _print(console, found, as_json)
     sys.exit(found.verdict.value)
 
 
+def _print(console: Console, status: Status, as_json: bool) -> None:
+    from fedsub.status.shown import as_json as to_json
+    from fedsub.status.shown import show
+
+    if as_json:
+        click.echo(to_json(status))
+    else:
+        show(console, status)
+
+
 def _looks(found: Status, look: Callable[[], Status]) -> Iterator[Status]:
-    """Yield what was found, and what is found from then on until it has ended or Ctrl-C."""
+    """Yield what was found, and what is found from then on until it has ended."""
     yield found
-    with suppress(KeyboardInterrupt):
-        while found.state in ("going on", "elsewhere", "not begun"):
-            time.sleep(EVERY)
-            yield (found := look())
+    while found.state in ("going on", "elsewhere", "not begun"):
+        time.sleep(EVERY)
+        yield (found := look())
 
 
 def _serve(where: str, look: Callable[[], Status], names: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from fedsub.cli import main
 from fedsub.commands import status as command
 from fedsub.status import reading
 from fedsub.status.facts import Person, Status, Together, Trouble
@@ -75,3 +77,40 @@ def test_a_terminal_is_left_as_it_was_with_the_last_look_on_it(
     page, last = found.output.split("\x1b[?1049l")
     assert page.startswith("\x1b[?1049h") and page.count("going on") == 2
     assert "stopped (3)" in last and last.count("ann") == 1
+
+
+def test_ctrl_c_ends_the_watching_and_says_how_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reading, "holder", lambda files: 1)
+    monkeypatch.setattr(command.time, "sleep", interrupted)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    make_deployment(tmp_path / "run", missing=("cyd",), live={}).close()
+    found = CliRunner().invoke(command.status, [str(tmp_path / "run"), "--watch"])
+    assert found.exit_code == 1, found.output
+    assert "look at this (1)" in found.output.split("\x1b[?1049l")[1]
+
+
+def test_what_cannot_be_told_is_a_line_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_deployment(tmp_path / "one", live={}).close()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = str(other.getsockname()[1])
+        for words, said in (
+            ([str(tmp_path / "nowhere"), "--serve", "0"], "there is no such folder"),
+            ([str(tmp_path)], "There are runs in it"),
+            (["fl.example.org:/var/run", "--watch"], "ssh fl.example.org fedsub status /var/run"),
+            ([str(tmp_path / "one"), "--serve", taken], f"127.0.0.1:{taken}: cannot listen there"),
+            ([str(tmp_path / "one"), "--serve", "x"], "expected a port, or HOST:PORT"),
+        ):
+            monkeypatch.setattr("sys.argv", ["fedsub", "status", *words])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            assert ended.value.code == 2
+            assert said in " ".join(capsys.readouterr().err.split()), words
