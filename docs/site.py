@@ -45,6 +45,7 @@ PAGES = (
     ("Results", "Benchmarks", "benchmarks/README.md"),
     ("Deploy", "Deployment", "docs/deployment.md"),
     ("Deploy", "Containers", "docker/README.md"),
+    ("Deploy", "Events", "docs/events.md"),
     ("Deploy", "Privacy", "docs/privacy.md"),
     ("Deploy", "Security", "SECURITY.md"),
     ("Reference", "Methods", "docs/methods.md"),

@@ -70,7 +70,7 @@ def main(grid: Grid, context: Context) -> None:
         log.warning("\n%s", text_table(summaries, columns))
     log.warning("encoding: %s", encodings(summaries))
     for said in filter(None, [how_chosen(summaries), *said_of(read_notes(folder))]):
-        log.warning("%s", said)
+        log.warning("note: %s", said)
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())

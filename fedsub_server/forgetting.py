@@ -12,7 +12,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.options import suggestion
 from fedsub_server.data_notes import forget_notes
-from fedsub_server.live import forget_live
+from fedsub_server.live_file import forget_live
 from fedsub_server.results import (
     DATABASE_FILE,
     METRICS_FILE,

@@ -20,14 +20,13 @@ from typing import Any
 
 from fedsub_core.errors import FedSubError, cut
 from fedsub_core.files import write_whole
+from fedsub_server.live_file import BEAT_SECONDS, LIVE_FILE
 from strategies.rounds.strategy import PersonalizedStrategy
 
 log = logging.getLogger("fedsub")
 
-LIVE_FILE = "live.json"
-#: Seconds between two looks at what changed, and after which it is written whatever changed: who
-#: reads it on another machine sees by this that the server is there.
-LOOK_SECONDS, BEAT_SECONDS = 2.0, 30.0
+#: Seconds between two looks at what changed.
+LOOK_SECONDS = 2.0
 
 
 class Live:
@@ -78,7 +77,7 @@ class Live:
             write_whole(self.path, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode())
         except FedSubError as error:
             if self._well:
-                log.warning("%s", error)
+                log.warning("who takes part cannot be written down: %s", error)
             self._well = False
 
     def _facts(self) -> dict[str, Any]:
@@ -127,20 +126,3 @@ class Live:
             "turned_away": {str(node): why for node, why in dict(registry.turned_away).items()},
             "ended": None,
         }
-
-
-def read_live(folder: Path) -> dict[str, Any] | None:
-    """Return what the server last said of itself; None where there is no such file or it is none.
-
-    It may have been written by another version: whoever reads it must expect keys to lack.
-    """
-    try:
-        found = json.loads((folder / LIVE_FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def forget_live(folder: Path) -> None:
-    """Leave nothing of anybody in what the server last said: the next run writes it anew."""
-    (folder / LIVE_FILE).unlink(missing_ok=True)

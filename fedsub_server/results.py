@@ -22,11 +22,14 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_server.data_notes import read_notes, said_of
+from fedsub_server.run_folder import DATABASE_FILE as DATABASE_FILE
+from fedsub_server.run_folder import METRICS_FILE as METRICS_FILE
+from fedsub_server.run_folder import MODELS as MODELS
+from fedsub_server.run_folder import RUN_FILE as RUN_FILE
+from fedsub_server.run_folder import SUMMARY_FILE as SUMMARY_FILE
+from fedsub_server.run_folder import humanise_bytes as humanise_bytes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
-
-RUN_FILE, SUMMARY_FILE = "run.toml", "summary.json"
-DATABASE_FILE, METRICS_FILE, MODELS = "state.db", "metrics.csv", "models"
 
 
 def method_summaries(folder: Path) -> list[MethodSummary]:
@@ -217,15 +220,6 @@ def how_chosen(summaries: Sequence[MethodSummary]) -> str:
         "* Tested is each person's best round so far by macro F1 on a validation part of the "
         "training samples, never by tested ones; the round is the median over people."
     )
-
-
-def humanise_bytes(count: float) -> str:
-    """Return bytes in the unit (powers of 1024) that leaves 1 to 1023 of them, as ``272.0 KiB``."""
-    power = 0
-    # 1023.95 would be printed as 1024.0.
-    while count >= 1023.95 and power < 4:
-        count, power = count / 1024, power + 1
-    return f"{count:.1f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}" if power else f"{count:.0f} B"
 
 
 def _order(folder: Path) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSION, database_er
 LOOK_BACK = 32
 _COUNTED = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent", "missing_replies",
             "refused_replies", "late_replies", "slow_replies", "resting", "left_out", "capacity",
-            "macro_f1")  # fmt: skip
+            "macro_f1", "group")  # fmt: skip
 
 #: By client: what a metric was in a round.
 ByClient = dict[str, float]
@@ -39,6 +39,7 @@ class Glance:
     seconds : of a round, of each commit looked back at, oldest first.
     total : seconds of all rounds.
     rounds : of each round looked back at, a metric's values by client.
+    clusters : of the last committed round, by class, each client's cluster of the class.
     """
 
     config: Mapping[str, object]
@@ -47,6 +48,7 @@ class Glance:
     seconds: tuple[float, ...]
     total: float
     rounds: Mapping[int, Mapping[str, ByClient]] = field(default_factory=dict)
+    clusters: Mapping[int, ByClient] = field(default_factory=dict)
 
     def last(self, metric: str) -> dict[str, int]:
         """Return by client the last round, of those looked back at, that has this metric of it."""
@@ -98,6 +100,13 @@ def glance(path: Path) -> Glance:
             (last - LOOK_BACK, *_COUNTED),
         ):
             rounds.setdefault(round, {}).setdefault(metric, {})[client] = value
+        clusters: dict[int, ByClient] = {}
+        for label, client, value in connection.execute(
+            "SELECT class, client, value FROM metrics WHERE round = ? AND client != '' "
+            "AND metric = 'cluster' AND value IS NOT NULL",
+            (last,),
+        ):
+            clusters.setdefault(label, {})[client] = value
     # A commit can hold several rounds, the first none.
     paces, before = [], 0
     for round, seconds in commits:
@@ -106,7 +115,8 @@ def glance(path: Path) -> Glance:
         before = round
     total = sum(seconds for _, seconds in commits)
     config = json.loads(meta.get("config", "{}"))
-    return Glance(config, meta.get("version", ""), last, tuple(paces[-10:]), total, rounds)
+    version, recent = meta.get("version", ""), tuple(paces[-10:])
+    return Glance(config, version, last, recent, total, rounds, clusters)
 
 
 def _open(path: Path) -> sqlite3.Connection:

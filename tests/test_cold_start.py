@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -50,6 +51,15 @@ def test_it_answers_without_what_computes(words: tuple[str, ...]) -> None:
     loaded = set(done.stderr.split())
     assert done.stdout.strip() and "fedsub.cli" in loaded
     assert not HEAVY & loaded
+
+
+def test_a_status_loads_little(tmp_path: Path) -> None:
+    """It is asked often, and on servers stays: it reads numbers and text."""
+    (tmp_path / "run.toml").write_text('method = "fedsub"\n')
+    command = [sys.executable, "-c", PROGRAM, "status", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 3 and "not begun" in done.stdout, done.stderr
+    assert (HEAVY - {"numpy"}).isdisjoint(done.stderr.split())
 
 
 MODEL = """

@@ -9,7 +9,7 @@ from fedsub.api.comparing import Comparison, kept
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import given, is_given, place_of
 from fedsub.api.running import Run
-from fedsub.studies.study_file import STUDY_FILE
+from fedsub.studies.study import STUDY_FILE
 from fedsub_client.loaded_model import load_model
 from fedsub_core.errors import RunError
 from fedsub_server.results import RUN_FILE

@@ -24,7 +24,7 @@ def report(folder: Path, watch: bool, tensorboard: bool, mlflow: str | None) -> 
     """
     from fedsub.report.report import write_report
     from fedsub.report.watching import watch_report
-    from fedsub.studies.study_file import STUDY_FILE
+    from fedsub.studies.study import STUDY_FILE
     from fedsub.studies.study_page import renew_study_page
     from fedsub.trackers.following import trackers
 

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fedsub.status.facts import Status
 
@@ -34,9 +34,10 @@ WIDE = 220
 @click.option(
     "--serve",
     metavar="[HOST:]PORT",
-    help="answer /metrics (OpenMetrics), /health and /ready, on loopback unless HOST is given",
+    help="answer with a page that follows the run, /metrics (OpenMetrics), /health and /ready, on "
+    "loopback unless HOST is given",
 )
-@click.option("--names", is_flag=True, help="with --serve: name people in the metrics")
+@click.option("--names", is_flag=True, help="with --serve: name people")
 def status(
     folder: Path,
     as_json: bool,
@@ -58,9 +59,10 @@ def status(
       2  it cannot be told: no such folder, none of a run's, damaged
       3  stopped before its end, or not begun
     """  # noqa: D301  # click reads the backspace
+    from rich.live import Live
+
     from fedsub.status.reading import read_status
-    from fedsub.status.shown import as_json as to_json
-    from fedsub.status.shown import show
+    from fedsub.status.shown import screen
 
     def look() -> Status:
         return read_status(folder, certificate)
@@ -72,20 +74,38 @@ def status(
     if not console.is_terminal:  # a pipe has no width
         console.width = WIDE
     found = look()
-    if as_json:
-        click.echo(to_json(found))
-    else:
-        show(console, found)
+    paged = watch and console.is_terminal and not as_json
+    # Ctrl-C ends the watching, whatever it interrupts.
     with suppress(KeyboardInterrupt):
-        while watch and found.state in ("going on", "elsewhere", "not begun"):
-            time.sleep(EVERY)
-            found = look()
-            if as_json:
-                click.echo(to_json(found))
-                continue
-            console.clear()
-            show(console, found)
+        if paged:
+            with Live(console=console, screen=True, auto_refresh=False) as page:
+                for seen in _looks(found, look):
+                    page.update(screen(console, seen), refresh=True)
+                    found = seen
+        for seen in _looks(found, look) if watch and not paged else ():
+            _print(console, seen, as_json)
+            found = seen
+    if paged or not watch:  # of a page the last look stays on the terminal
+        _print(console, found, as_json)
     sys.exit(found.verdict.value)
+
+
+def _print(console: Console, status: Status, as_json: bool) -> None:
+    from fedsub.status.shown import as_json as to_json
+    from fedsub.status.shown import show
+
+    if as_json:
+        click.echo(to_json(status))
+    else:
+        show(console, status)
+
+
+def _looks(found: Status, look: Callable[[], Status]) -> Iterator[Status]:
+    """Yield what was found, and what is found from then on until it has ended."""
+    yield found
+    while found.state in ("going on", "elsewhere", "not begun"):
+        time.sleep(EVERY)
+        yield (found := look())
 
 
 def _serve(where: str, look: Callable[[], Status], names: bool) -> None:
@@ -95,7 +115,6 @@ def _serve(where: str, look: Callable[[], Status], names: bool) -> None:
     at = address(where)
     look()
     with Endpoint(at, look, names) as endpoint:
-        host, port = endpoint.server_address[:2]
-        click.echo(f"http://{host!s}:{port}/metrics, /health and /ready; Ctrl-C ends it")
+        click.echo(f"{endpoint.url}: a page, /metrics, /health and /ready; Ctrl-C ends it")
         with suppress(KeyboardInterrupt):
-            endpoint.serve_forever()
+            endpoint.serve()

@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from fedsub.report.class_names import class_names
 from fedsub.report.frame import Frame, Grid, Trace
 from fedsub_core.config.run_config import RunConfig, read_config
-from fedsub_core.data.card import read_card
-from fedsub_core.data.fingerprint import CARD_KEY, card_digest
-from fedsub_core.data.sources import WATCH
-from fedsub_core.data.watch import CARD
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.data.fingerprint import CARD_KEY
+from fedsub_core.errors import ConfigError
 from fedsub_core.options import Value
 from fedsub_server.data_notes import read_notes
 from fedsub_server.results import DATABASE_FILE, RUN_FILE, method_summaries
@@ -44,7 +42,9 @@ def read_run(folder: Path) -> Frame:
         }
         traces = [_trace(folder, dbs[name], one, config) for name, one in summaries.items()]
     missing = tuple(name for name in wanted if name not in summaries)
-    return Frame(traces, _classes(config, traces), missing, notes=read_notes(folder))
+    kept = {trace.config.get(CARD_KEY) for trace in traces}
+    names = () if config is None else class_names(config, kept)
+    return Frame(traces, names, missing, notes=read_notes(folder))
 
 
 def run_config(folder: Path) -> RunConfig | None:
@@ -106,16 +106,3 @@ def _trace(
         config=flat,
         version=db.trained_by(),
     )
-
-
-def _classes(config: RunConfig | None, traces: list[Trace]) -> tuple[str, ...]:
-    """Return the classes' names if the data's card can be read and is still the run's."""
-    if config is None:
-        return ()
-    try:
-        card = CARD if config.data == WATCH else read_card(config.data)
-    except DataError:  # moved since, or never here: a deployed run
-        return ()
-    digest = card_digest(card)
-    kept = {trace.config.get(CARD_KEY, digest) for trace in traces}
-    return tuple(card.classes) if kept == {digest} else ()

@@ -1,21 +1,20 @@
-"""What machines ask over HTTP: metrics, health, readiness. Read only, on loopback unless told.
+"""What is told over HTTP: a page that follows the run, metrics, health, readiness.
 
-A process of its own, not a part of the server's: where the run has ended or died there would be
-nobody left to say so, which is when an alert is wanted.
+Read only, and on loopback unless told. A process of its own, not a part of the server's: where the
+run has ended or died there would be nobody left to say so, which is when an alert is wanted.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
 
-from fedsub.status.facts import Status, Verdict
-from fedsub.status.openmetrics import CONTENT_TYPE, metrics_text
-from fedsub_core.errors import ConfigError, FedSubError, RunError, cut
+from uvicorn import Config, Server
 
-LOOPBACK = "127.0.0.1"
-_PLAIN = "text/plain; charset=utf-8"
+from fedsub.status.answers import LOOPBACK, application
+from fedsub.status.facts import Status
+from fedsub_core.errors import ConfigError, RunError
 
 
 def address(text: str) -> tuple[str, int]:
@@ -29,17 +28,17 @@ def address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
         raise ConfigError(f"--serve: got {text!r}, expected a port, or HOST:PORT, such as 9464")
-    return host.strip("[]") or LOOPBACK, int(port)
+    return host.strip("[]") or LOOPBACK[0], int(port)
 
 
-class Endpoint(ThreadingHTTPServer):
-    """Answers ``/metrics``, ``/health`` and ``/ready`` about what `look` finds.
+class Endpoint:
+    """Listens, and answers about what `look` finds; a ``with`` block closes it.
 
     Parameters
     ----------
     at : host and port; port 0 is any that is free.
-    look : reads the status anew, for every question.
-    names : whether metrics name people.
+    look : reads the status anew.
+    names : whether people are named.
 
     Raises
     ------
@@ -47,54 +46,42 @@ class Endpoint(ThreadingHTTPServer):
         If nothing can listen there.
     """
 
-    daemon_threads = True
-
     def __init__(self, at: tuple[str, int], look: Callable[[], Status], names: bool) -> None:
-        self.look, self.names = look, names
+        host, port = at
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            super().__init__(at, _Handler)
+            self._socket = socket.create_server(at, family=family)
         except OSError as error:
             why = error.strerror or error
             raise RunError(
-                f"{at[0]}:{at[1]}: cannot listen there ({why}); choose another port"
+                f"{host}:{port}: cannot listen there ({why}); choose another port"
             ) from error
+        port = self._socket.getsockname()[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        config = Config(
+            application(look, names, hosts=LOOPBACK if host in LOOPBACK else None),
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,  # every scrape would be a line
+            server_header=False,
+            # Pages that follow the run never end by themselves.
+            timeout_graceful_shutdown=1,
+        )
+        self._server = Server(config)
 
+    def serve(self) -> None:
+        """Answer until a signal or :meth:`stop` ends it."""
+        self._server.run(sockets=[self._socket])
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-    #: No version of anything is told to whoever asks.
-    server_version, sys_version = "fedsub", ""
-    #: Seconds for a question: who opens a connection and says nothing keeps a thread no longer.
-    timeout = 10.0
+    def stop(self) -> None:
+        """Have :meth:`serve` return, from another thread."""
+        self._server.should_exit = True
 
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path not in ("/metrics", "/health", "/ready"):
-            self._answer(HTTPStatus.NOT_FOUND, "expected /metrics, /health or /ready\n")
-            return
-        if path == "/health":  # of this process alone: a service manager restarts what is not
-            self._answer(HTTPStatus.OK, "ok\n")
-            return
-        try:
-            status = self.server.look()
-        except FedSubError as error:
-            said = cut(error) if self.server.names else "the run's folder cannot be read"
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{said}\n")
-            return
-        if path == "/metrics":
-            self._answer(HTTPStatus.OK, metrics_text(status, self.server.names), CONTENT_TYPE)
-        else:
-            ready = status.verdict is not Verdict.STOPPED
-            code = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-            self._answer(code, f"{status.state}\n")
+    def __enter__(self) -> Endpoint:
+        return self
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: every scrape would be a line."""
-
-    def _answer(self, code: HTTPStatus, text: str, kind: str = _PLAIN) -> None:
-        body = text.encode()
-        self.send_response(code)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self._socket.close()

@@ -18,14 +18,35 @@ class Verdict(IntEnum):
 #: What can be wrong, by the name that scripts and alerts know it by.
 KINDS = ("stopped", "silent", "refused", "resting", "away", "left out", "turned away", "quorum",
          "long round", "devices", "disk", "certificate")  # fmt: skip
+#: What somebody can be.
+STATES = ("trained", "waited for", "silent", "refused", "resting", "away", "left out", "idle")
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """What somebody should look at: one of :data:`KINDS`, and a sentence that says what it is."""
+    """What somebody should look at.
+
+    Parameters
+    ----------
+    kind : one of :data:`KINDS`.
+    said : what it is; it names nobody.
+    clients : who it is about.
+    why : as a device, a file or an error has it: it may name people, paths, anything.
+    todo : a sentence that says what to do.
+    """
 
     kind: str
-    text: str
+    said: str
+    clients: Sequence[str] = ()
+    why: str = ""
+    todo: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it as a sentence."""
+        who = f"{', '.join(self.clients)}: " if self.clients else ""
+        why = f": {self.why}" if self.why else ""
+        return f"{who}{self.said}{why}{f'. {self.todo}' if self.todo else ''}"
 
 
 @dataclass(frozen=True)
@@ -35,8 +56,7 @@ class Person:
     Parameters
     ----------
     client, node : the person's id, and Flower's id of its node.
-    state : ``trained``, ``waited for``, ``silent``, ``refused``, ``resting``, ``away``,
-        ``left out``, or ``idle``.
+    state : one of :data:`STATES`.
     since : when its node was let in last, as Flower writes it.
     version, capacity : as the device said.
     usable : the round of its last upload that was used.
@@ -47,6 +67,7 @@ class Person:
     seconds : its last usable answer took.
     bytes_up, bytes_down : in the last round that it took part in.
     macro_f1 : when it was tested last.
+    alone : what it was then where it trained alone, if `local` is one of the run's methods.
     """
 
     client: str
@@ -64,6 +85,26 @@ class Person:
     bytes_up: float | None = None
     bytes_down: float | None = None
     macro_f1: float | None = None
+    alone: float | None = None
+
+    @property
+    def worse_than_alone(self) -> bool:
+        """Whether training alone gave it a better model."""
+        return self.macro_f1 is not None and self.alone is not None and self.macro_f1 < self.alone
+
+
+@dataclass(frozen=True)
+class Together:
+    """People whom a method takes for alike; everybody else is alone.
+
+    Parameters
+    ----------
+    of : the class in which they are alike; "" where they are in all.
+    groups : of two people or more each, the largest first.
+    """
+
+    of: str
+    groups: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -81,12 +122,14 @@ class Status:
     round, finished, rounds : the one it is in, the last committed one, how many there are.
     phase, phase_seconds, limit : what it is doing, for how long, how long it waits at most.
     seconds, seconds_left : of all rounds so far; estimated until the run's end.
+    round_seconds : of the last committed round.
     asked, waited_for : in the exchange that goes on.
     bytes_up, bytes_down : of all people, in the last round.
     disk_free : bytes.
     memory : bytes that the server's process holds; None where it cannot be seen.
     certificate_days : until the server's certificate ends.
     people : by id.
+    together : who is with whom, after the last committed round.
     turned_away : by node, and why.
     parts : of a study: a line for each run that is not finished.
     troubles : empty where all is well.
@@ -106,6 +149,7 @@ class Status:
     limit: float | None = None
     seconds: float = 0.0
     seconds_left: float | None = None
+    round_seconds: float | None = None
     asked: Sequence[str] = ()
     waited_for: Sequence[str] = ()
     bytes_up: float | None = None
@@ -114,9 +158,20 @@ class Status:
     memory: int | None = None
     certificate_days: float | None = None
     people: Sequence[Person] = ()
+    together: Sequence[Together] = ()
     turned_away: Sequence[tuple[str, str]] = ()
     parts: Sequence[str] = ()
     troubles: Sequence[Trouble] = ()
+
+    @property
+    def worse_than_alone(self) -> list[str]:
+        """Who has a worse model than one trained alone."""
+        return [person.client for person in self.people if person.worse_than_alone]
+
+    @property
+    def compared(self) -> int:
+        """Of how many people both F1 are known."""
+        return sum(None not in (person.macro_f1, person.alone) for person in self.people)
 
     @property
     def verdict(self) -> Verdict:

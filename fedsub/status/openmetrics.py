@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
 
-from fedsub.status.facts import KINDS, Person, Status
+from fedsub.status.facts import KINDS, STATES, Person, Status
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-STATES = ("trained", "waited for", "silent", "refused", "resting", "away", "left out", "idle")
 #: Samples of a metric: its labels and its value; a value of None has no line.
 Samples = Iterable[tuple[Mapping[str, str], float | None]]
 
@@ -50,9 +50,20 @@ def _metrics(status: Status, names: bool) -> Iterator[tuple[str, str, str, Sampl
     yield "rounds_wanted", "", "How many rounds there are.", one(status.rounds)
     yield "run", "seconds", "Time of all rounds so far.", one(status.seconds)
     yield "left", "seconds", "Estimated time to the run's end.", one(status.seconds_left)
+    yield (
+        "last_round",
+        "seconds",
+        "Time that the last committed round took.",
+        one(status.round_seconds),
+    )
     yield "phase", "seconds", "Time in what the round does now.", one(status.phase_seconds)
     yield "asked", "", "Devices asked in the exchange that goes on.", one(len(status.asked))
     yield "waited_for", "", "Of these, who has not answered.", one(len(status.waited_for))
+    worse = len(status.worse_than_alone) if status.compared else None
+    yield "worse_than_alone", "", "Devices whose model is worse than one trained alone.", one(worse)
+    tested = [person.macro_f1 for person in status.people if person.macro_f1 is not None]
+    mean = fmean(tested) if tested else None
+    yield "macro_f1", "", "Mean over devices, of each when it was tested last.", one(mean)
     yield "sent", "bytes", "Bytes from all devices in the last round.", one(status.bytes_up)
     yield "received", "bytes", "Bytes to all devices in the last round.", one(status.bytes_down)
     yield "disk_free", "bytes", "Room where the run's folder lies.", one(status.disk_free)

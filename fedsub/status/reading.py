@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from fedsub.status.facts import Person, Status
+from fedsub.status.likeness import who_is_with_whom
 from fedsub.status.machine import (
     certificate_days,
     free_bytes,
@@ -21,16 +22,19 @@ from fedsub.status.machine import (
     sees_processes,
 )
 from fedsub.status.troubles import troubles
+from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import RunError
-from fedsub_server.live import BEAT_SECONDS, read_live
-from fedsub_server.results import DATABASE_FILE, RUN_FILE
+from fedsub_server.live_file import BEAT_SECONDS, read_live
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb_glance import Glance, glance
 
 #: What a rehearsal, and the commands of a deployment, call the folder of a run in theirs.
 RUN_IN_DEPLOYMENT = "run"
 #: Where the server's certificate may lie in a deployment's folder.
 CERTIFICATES = ("certs/server.pem", "server.pem")
+#: The method without a federation.
+ALONE = "local"
 #: After how many beats without a word a server on another machine is taken for gone.
 BEATS = 4
 
@@ -49,9 +53,6 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
     ConfigError
         If its run.toml cannot be read.
     """
-    from fedsub.status.studies import study_status
-    from fedsub.studies.study_file import STUDY_FILE
-
     if not folder.exists() and ":" in str(folder):
         host, _, path = str(folder).rpartition(":")
         raise RunError(
@@ -60,6 +61,8 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder; give that of a run, or of a deployment")
     if (folder / STUDY_FILE).is_file():
+        from fedsub.status.studies import study_status  # it loads what trains
+
         return study_status(folder)
     if (folder / RUN_FILE).is_file():
         return run_status(folder, "run", certificate)
@@ -139,10 +142,12 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
     live = read_live(folder) or {}
     begun = [name for name in config.methods if name in looks]
     unfinished = [name for name in begun if looks[name].round < config.rounds]
-    method = str(live.get("method") or (unfinished or begun or [config.method])[-1])
+    last_begun = (unfinished or begun or [config.method])[-1]
     process = holder([paths[name] for name in begun])
-    found = _Found(folder, config, looks, method, live, process)
-    state, look = found.state, found.look
+    found = _Found(folder, config, looks, str(live.get("method") or last_begun), live, process)
+    if found.done:  # what it was for
+        found = replace(found, method=config.method)
+    state, look, method = found.state, found.look, found.method
     current = bool(live) and state in ("going on", "elsewhere")
     people = _people(found, current)
     last = {} if look is None else look.rounds.get(look.round, {})
@@ -162,6 +167,7 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
         limit=(_number(live, "limit", 0.0) or None) if current else None,
         seconds=sum(one.total for one in looks.values()),
         seconds_left=None if state not in ("going on", "elsewhere") else _left(found),
+        round_seconds=look.seconds[-1] if look and look.seconds else None,
         asked=_texts(live.get("asked")) if current else (),
         waited_for=_texts(live.get("waited_for")) if current else (),
         bytes_up=_sum(last, "bytes_up_sent"),
@@ -170,6 +176,7 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
         memory=None if process is None else memory_of(process),
         certificate_days=None if certificate is None else certificate_days(certificate),
         people=people,
+        together=who_is_with_whom(config, look),
         turned_away=_turned_away(live) if current or live.get("ended") else (),
     )
     return replace(status, troubles=tuple(troubles(status, config, look, live)))
@@ -180,11 +187,13 @@ def _people(found: _Found, current: bool) -> list[Person]:
     look = found.look
     told = found.live.get("people")
     said: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-    rounds = {} if look is None else look.rounds
-    known = {name for metrics in rounds.values() for each in metrics.values() for name in each}
+    # Who took part in a method that trained before may be away since.
+    before = [metrics for one in found.looks.values() for metrics in one.rounds.values()]
+    known = {name for metrics in before for each in metrics.values() for name in each}
     usable = {} if look is None else look.last("bytes_up_sent")
     waited = set(_texts(found.live.get("waited_for"))) if current else set[str]()
     last = {} if look is None else look.rounds.get(look.round, {})
+    alone = found.looks.get(ALONE) if found.method != ALONE else None
     people = []
     for client in sorted(known | said.keys()):
         own = said.get(client)
@@ -210,8 +219,10 @@ def _people(found: _Found, current: bool) -> list[Person]:
             bytes_up=_last(look, "bytes_up_sent", client),
             bytes_down=_last(look, "bytes_down_sent", client),
             macro_f1=_last(look, "macro_f1", client),
+            alone=_last(alone, "macro_f1", client),
         )
-        state = _state(person, own, last, current, client in waited)
+        lost = current and bool(said) and client not in said
+        state = "away" if lost else _state(person, own, last, current, client in waited)
         people.append(replace(person, state=state))
     return people
 

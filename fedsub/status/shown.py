@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from fedsub.status.facts import Person, Status, Verdict
-from fedsub_server.results import humanise_bytes
+from fedsub_server.run_folder import humanise_bytes
 
-_NONE = "-"
+#: What stands where nobody knows anything.
+NONE = "-"
+_AT_EASE = ("trained", "idle")
 #: What a line begins with that somebody should look at, whatever the terminal's colours.
 _MARK = "! "
-_WORDS = {Verdict.WELL: "well", Verdict.TROUBLE: "look at this", Verdict.STOPPED: "stopped"}
+WORDS = {Verdict.WELL: "well", Verdict.TROUBLE: "look at this", Verdict.STOPPED: "stopped"}
 
 
 def plain(text: object) -> str:
@@ -32,21 +35,67 @@ def plain(text: object) -> str:
 
 def as_json(status: Status) -> str:
     """Return it as one JSON object, with ``verdict``; in it no control character stands as such."""
-    return json.dumps({"verdict": status.verdict.name.lower(), **asdict(status)}, indent=1)
+    whole = {"verdict": status.verdict.name.lower(), **asdict(status)}
+    whole["troubles"] = [{**asdict(trouble), "text": trouble.text} for trouble in status.troubles]
+    return json.dumps(whole, indent=1)
 
 
 def show(console: Console, status: Status) -> None:
     """Print a status: what goes on, who takes part, and last what somebody should look at."""
     for line in lines(status):
-        console.print(Text(plain(line)), soft_wrap=True)
+        console.print(_line(line), soft_wrap=True)
     if status.people:
-        console.print(_people(status))
-    for part in status.parts:
-        console.print(Text(f"  {plain(part)}"), soft_wrap=True)
+        console.print(_people(status.people))
+    for line in (*_alike(status), *(f"  {part}" for part in status.parts)):
+        console.print(_line(line), soft_wrap=True)
+    for said in _looks(status):
+        console.print(said, soft_wrap=True)
+
+
+def screen(console: Console, status: Status) -> RenderableType:
+    """Return a status as a page of the terminal's size.
+
+    What somebody should look at stands above the people, of whom those to look at come first: what
+    does not fit is who is well.
+    """
+    above = Group(*map(_line, lines(status)), *_looks(status))
+    if not status.people:
+        return Group(above, *(_line(f"  {part}") for part in status.parts))
+    left = console.height - len(console.render_lines(above)) - 2
+    people = by_urgency(status.people)
+    shown = people[: max(left, 1)]
+    while len(shown) > 1 and len(console.render_lines(_people(shown))) > left:
+        shown = shown[:-1]
+    more = len(people) - len(shown)
+    return Group(above, _people(shown), _line(f"and {more} more people" if more else ""))
+
+
+def by_urgency(people: Iterable[Person]) -> list[Person]:
+    """Return whom somebody should look at, then who is waited for, then everybody else."""
+    return sorted(people, key=lambda p: 2 if p.state in _AT_EASE else int(is_well(p)))
+
+
+def is_well(person: Person) -> bool:
+    """Whether nobody need look at a person."""
+    return person.state in (*_AT_EASE, "waited for")
+
+
+def _looks(status: Status) -> Iterator[Text]:
     for said in status.troubles:
-        console.print(Text(f"{_MARK}{plain(said.text)}", style="yellow"), soft_wrap=True)
+        yield Text(f"{_MARK}{plain(said.text)}", style="yellow")
     style = "green" if status.verdict is Verdict.WELL else "yellow"
-    console.print(Text(f"{_WORDS[status.verdict]} ({status.verdict.value})", style=style))
+    yield Text(f"{WORDS[status.verdict]} ({status.verdict.value})", style=style)
+
+
+def _line(text: str) -> Text:
+    return Text(plain(text))
+
+
+def _alike(status: Status) -> Iterator[str]:
+    """Yield who is with whom, a line for each class or for all."""
+    for one in status.together:
+        what = f"alike in {one.of}" if one.of else "alike"
+        yield f"{what}: {'; '.join(', '.join(group) for group in one.groups)}"
 
 
 def lines(status: Status) -> Iterator[str]:
@@ -58,13 +107,13 @@ def lines(status: Status) -> Iterator[str]:
     if status.method:
         place = f", {', '.join(status.methods)}" if len(status.methods) > 1 else ""
         method = f"{status.method}{f' (of{place[1:]})' if place else ''}: "
-    left = "" if status.seconds_left is None else f", about {_span(status.seconds_left)} left"
+    left = "" if status.seconds_left is None else f", about {span(status.seconds_left)} left"
     yield (
-        f"{method}{status.finished} of {status.rounds} {what} done in {_span(status.seconds)}{left}"
+        f"{method}{status.finished} of {status.rounds} {what} done in {span(status.seconds)}{left}"
     )
     if status.phase:
-        limit = "" if status.limit is None else f" (at most {_span(status.limit)})"
-        yield f"now: round {status.round}, {status.phase} for {_span(status.phase_seconds)}{limit}"
+        limit = "" if status.limit is None else f" (at most {span(status.limit)})"
+        yield f"now: round {status.round}, {status.phase} for {span(status.phase_seconds)}{limit}"
         if status.asked:
             who = ", ".join(status.waited_for) or "nobody"
             yield f"asked {len(status.asked)}, waits for {who}"
@@ -80,50 +129,79 @@ def lines(status: Status) -> Iterator[str]:
         said.append(f"certificate for {status.certificate_days:.0f} days")
     if said:
         yield ", ".join(said)
+    if status.compared:
+        worse = status.worse_than_alone
+        yield (
+            f"worse off than alone: {len(worse)} of {status.compared}"
+            + (f" ({', '.join(worse)})" if worse else "")
+        )
 
 
-def _people(status: Status) -> Table:
-    """Return a table of everybody; columns of which nobody knows anything are left out."""
-    columns: dict[str, Callable[[Person], str]] = {
-        "client": lambda p: p.client,
-        "is": lambda p: p.state,
-        "node": lambda p: _or_none(p.node),
-        "since": lambda p: _or_none(p.since),
-        "version": lambda p: _or_none(p.version),
-        "cap.": lambda p: _number(p.capacity, "g"),
-        "last used": lambda p: _or_none(p.usable),
-        "silent": lambda p: str(p.failed or _NONE),
-        "refused": lambda p: str(p.refused or _NONE),
-        "why": lambda p: _or_none(p.why),
-        "asked again in": lambda p: _or_none(p.rests_until),
-        "took s": lambda p: _number(p.seconds, ".1f"),
-        "up": lambda p: _NONE if p.bytes_up is None else humanise_bytes(p.bytes_up),
-        "down": lambda p: _NONE if p.bytes_down is None else humanise_bytes(p.bytes_down),
-        "macro F1": lambda p: _number(p.macro_f1, ".3f"),
-    }
-    cells = {title: [cell(one) for one in status.people] for title, cell in columns.items()}
-    kept = {title: column for title, column in cells.items() if set(column) != {_NONE}}
+def filled_columns(people: Sequence[Person]) -> Mapping[str, list[str]]:
+    """Return everybody's cells by title, without columns of which nobody knows anything."""
+    cells = {title: [cell(one) for one in people] for title, cell in _COLUMNS.items()}
+    return {title: column for title, column in cells.items() if set(column) != {NONE}}
+
+
+def _people(people: Sequence[Person]) -> Table:
+    """Return a table of these people."""
+    kept = filled_columns(people)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for title in kept:
         table.add_column(title, overflow="fold")
-    for person, row in zip(status.people, zip(*kept.values(), strict=True), strict=True):
-        table.add_row(*(Text(plain(cell)) for cell in row), style=_style(person))
+    for person, row in zip(people, zip(*kept.values(), strict=True), strict=True):
+        style = "" if is_well(person) else "yellow"
+        table.add_row(*(Text(plain(cell)) for cell in row), style=style)
     return table
 
 
-def _style(person: Person) -> str:
-    return "" if person.state in ("trained", "idle", "waited for") else "yellow"
-
-
 def _or_none(value: object) -> str:
-    return _NONE if value is None else str(value)
+    return NONE if value is None else str(value)
+
+
+def _moment(said: str | None) -> str:
+    """Return a time that Flower wrote to the second, in UTC where it says which."""
+    with suppress(ValueError):
+        when = datetime.fromisoformat(said or "")
+        return (when.astimezone(UTC) if when.tzinfo else when).strftime("%Y-%m-%d %H:%M:%S")
+    return _or_none(said)
 
 
 def _number(value: float | None, spec: str) -> str:
-    return _NONE if value is None else format(value, spec)
+    return NONE if value is None else format(value, spec)
 
 
-def _span(seconds: float | None) -> str:
+def span(seconds: float | None) -> str:
+    """Return a time in words: seconds below a minute, hours, minutes and seconds above."""
     if seconds is None:
-        return _NONE
+        return NONE
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
+
+
+def _bytes(number: float | None) -> str:
+    return NONE if number is None else humanise_bytes(number)
+
+
+def _alone(person: Person) -> str:
+    return _number(person.alone, ".3f") + (" better" if person.worse_than_alone else "")
+
+
+#: What is said of a person.
+_COLUMNS: Mapping[str, Callable[[Person], str]] = {
+    "client": lambda p: p.client,
+    "is": lambda p: p.state,
+    "node": lambda p: _or_none(p.node),
+    "since": lambda p: _moment(p.since),
+    "version": lambda p: _or_none(p.version),
+    "cap.": lambda p: _number(p.capacity, "g"),
+    "last used": lambda p: _or_none(p.usable),
+    "silent": lambda p: str(p.failed or NONE),
+    "refused": lambda p: str(p.refused or NONE),
+    "why": lambda p: _or_none(p.why),
+    "asked again in": lambda p: _or_none(p.rests_until),
+    "took s": lambda p: _number(p.seconds, ".1f"),
+    "up": lambda p: _bytes(p.bytes_up),
+    "down": lambda p: _bytes(p.bytes_down),
+    "macro F1": lambda p: _number(p.macro_f1, ".3f"),
+    "alone": _alone,
+}

@@ -13,7 +13,7 @@ from fedsub.studies.runner import RUNS
 from fedsub.studies.study import tasks, tuning_tasks
 from fedsub.studies.study_file import kept_study
 from fedsub_core.errors import RunError
-from fedsub_server.results import DATABASE_FILE
+from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb_glance import glance
 
 
@@ -58,5 +58,5 @@ def study_status(folder: Path) -> Status:
     )
     if status.state != "stopped":
         return status
-    said = f"stopped after {ended} of {wanted} runs. Start it again, and it goes on"
-    return replace(status, troubles=(Trouble("stopped", said),))
+    said, todo = f"stopped after {ended} of {wanted} runs", "Start it again, and it goes on"
+    return replace(status, troubles=(Trouble("stopped", said, todo=todo),))

@@ -26,11 +26,11 @@ def troubles(
     going = status.state in ("going on", "elsewhere")
     if status.state == "stopped":
         ended = live.get("ended")
-        why = f": {ended}" if ended and ended != "finished" else ""
         yield Trouble(
             "stopped",
-            f"stopped after round {status.finished} of {status.rounds}{why}. Start it with the "
-            "same folder, and it goes on",
+            f"stopped after round {status.finished} of {status.rounds}",
+            why=str(ended) if ended and ended != "finished" else "",
+            todo="Start it with the same folder, and it goes on",
         )
     yield from _people(status)
     if going and look is not None:
@@ -78,9 +78,9 @@ def _people(status: Status) -> Iterator[Trouble]:
     ):
         names = [person.client for person in status.people if person.state == state]
         if names and (status.state != "finished" or state in ("silent", "refused", "left out")):
-            yield Trouble(state, f"{', '.join(names)}: {said}")
+            yield Trouble(state, said, names)
     for node, why in status.turned_away:
-        yield Trouble("turned away", f"node {node} was turned away: {why}")
+        yield Trouble("turned away", f"node {node} was turned away", why=why)
 
 
 def _quorum(status: Status, config: RunConfig, look: Glance) -> Iterator[Trouble]:
@@ -96,9 +96,10 @@ def _quorum(status: Status, config: RunConfig, look: Glance) -> Iterator[Trouble
         )
     there = sum(person.state not in ("away", "left out") for person in status.people)
     gone = any(person.state == "away" for person in status.people)
+    enough = there >= config.min_clients
     if gone and there <= config.min_clients:
         yield Trouble(
             "quorum",
             f"{there} devices are connected, {config.min_clients} are needed for a round "
-            "(min-clients): one fewer ends the run",
+            f"(min-clients): {'one fewer ends the run' if enough else 'it ends unless more come'}",
         )

@@ -274,8 +274,9 @@ def _warn_of_other_code(kept: Sequence[Task], folder: Path) -> None:
     for (found, now), count in builds.items():
         if found != now:
             log.warning(
-                f"{folder}: {count} of its runs are by fedsub {found}, not by {now}: they stay. "
-                "Another --out trains them anew"
+                "%s: %d of its runs are by fedsub %s, not by %s: they stay. Another --out trains "
+                "them anew",
+                *(folder, count, found, now),
             )
 
 

@@ -22,6 +22,8 @@ Values = Mapping[str, Any]
 #: A combination of what varies: keys with their values, in the order of the file.
 Cell = tuple[tuple[str, Any], ...]
 BUDGETS = ("rounds", "compute")
+#: In a study's folder.
+STUDY_FILE = "study.toml"
 #: What a run is computed on and where it is kept, which does not change what comes out.
 INDIFFERENT = frozenset({"device", "threads", "out", "checkpoint-seconds", "beside"})
 #: Settings of local training, as a file spells them.

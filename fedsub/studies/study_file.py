@@ -14,6 +14,7 @@ from fedsub.report.comparing import LOCAL
 from fedsub.studies.study import (
     BUDGETS,
     INDIFFERENT,
+    STUDY_FILE,
     Cell,
     Entry,
     Printed,
@@ -42,8 +43,8 @@ _TESTED = frozenset({
     "data", "split", "test-share", "train-share", "unlabelled", "unlabelled-classes",
     "unseen-share", "unseen-rounds",
 })  # fmt: skip
-#: In a study's folder.
-STUDY_FILE, ASKED_FILE = "study.toml", "asked.json"
+#: In a study's folder, beside its file.
+ASKED_FILE = "asked.json"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
 _MEASURE = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
 #: Of a summary words, and what takes a second method in the same run.

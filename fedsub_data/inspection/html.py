@@ -7,15 +7,19 @@ from html import escape
 
 from fedsub_data.inspection.page_style import STYLE
 
+#: A browser then refuses whatever is not inside the file.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
-def document(title: str, body: str, style: str = "", head: str = "") -> str:
-    """Return a whole page of `body`, with `style` on top of all pages' own, and more for `head`."""
+
+def document(title: str, body: str, style: str = "", head: str = "", policy: str = POLICY) -> str:
+    """Return a whole page of `body`, with `style` on top of all pages' own, and more for `head`.
+
+    `policy` says what a browser may do with it.
+    """
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # A browser then refuses whatever is not inside this file.
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"{head}<title>{escape(title)}</title>\n"
         f"<style>\n{STYLE}{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )

@@ -141,7 +141,9 @@ class NodeRegistry:
             code = reply.error.code
             if code == ErrorCode.CLIENT_APP_CRASHED and self._crashes[node] < CRASHES:
                 self._crashes[node] += 1  # it is asked again at once
-                log.warning("node %d: %s", node, cut(reply.error.reason))
+                log.warning(
+                    "node %d: its app crashed and is asked again: %s", node, cut(reply.error.reason)
+                )
                 return
             # Its file may be unreadable for a moment: it is asked again, but not at once.
             self._refuse(node, f"error {code}: {cut(reply.error.reason)}", AGAIN_SECONDS)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from fedsub.commands.status import status
+
 Resolve = Callable[..., dict[str, Any]]
 DEVICES = (1, 2, 3)
 
@@ -23,16 +25,21 @@ def services(resolve: Resolve) -> dict[str, Any]:
 def test_docker_compose_accepts_it(compose: Callable[..., str], services: dict[str, Any]) -> None:
     assert compose("config", "-q") == ""
     devices = {f"{kind}-{n}" for kind in ("supernode", "superexec") for n in DEVICES}
-    assert set(services) == {"superlink", "superexec", "admin"} | devices
+    assert set(services) == {"superlink", "superexec", "status", "admin"} | devices
 
 
-def test_no_port_is_published_but_the_fleets(services: dict[str, Any], resolve: Resolve) -> None:
+def test_no_port_is_published_but_the_fleets_and_to_loopback_the_status(
+    services: dict[str, Any], resolve: Resolve
+) -> None:
     published = {
         (name, port["host_ip"], port["published"], port["target"])
         for name, service in services.items()
         for port in service.get("ports", ())
     }
-    assert published == {("superlink", "0.0.0.0", "9092", 9092)}
+    assert published == {
+        ("superlink", "0.0.0.0", "9092", 9092),
+        ("status", "127.0.0.1", "9464", 9464),
+    }
     assert "--fleet-api-address=0.0.0.0:9092" in services["superlink"]["command"]
     assert not any("network_mode" in service for service in services.values())
     other = resolve(FEDSUB_FLEET_ADDRESS="192.0.2.7", FEDSUB_FLEET_PORT="443")
@@ -85,10 +92,11 @@ def test_networks_lead_only_where_they_must(resolve: Resolve) -> None:
         "public": {"superlink"},
         "fleet": {"superlink", *(f"supernode-{n}" for n in DEVICES)},
         "control": {"superlink", "superexec", "admin"},
+        "status": {"status"},
         **{f"device-{n}": {f"supernode-{n}", f"superexec-{n}"} for n in DEVICES},
     }
     internal = {name for name, how in resolved["networks"].items() if how.get("internal")}
-    assert internal == set(members) - {"public"}
+    assert internal == set(members) - {"public", "status"}
 
 
 def test_secrets_are_files_and_each_has_its_own(resolve: Resolve, docker: Path) -> None:
@@ -141,6 +149,16 @@ def test_names_agree_with_the_command_lines(services: dict[str, Any], docker: Pa
     for n in DEVICES:
         assert services[f"supernode-{n}"]["networks"][f"device-{n}"]["aliases"] == ["runtime"]
         assert "--runtime-api-address=runtime:9094" in services[f"superexec-{n}"]["command"]
+
+
+def test_the_status_reads_runs_and_names_nobody(services: dict[str, Any]) -> None:
+    (runs,) = services["status"]["volumes"]
+    assert (runs["source"], runs["target"], runs["read_only"]) == ("runs", "/runs", True)
+    program, name, *arguments = services["status"]["command"]
+    with status.make_context(f"{program} {name}", arguments, resilient_parsing=True) as context:
+        given = context.params
+    assert given["serve"] == "0.0.0.0:9464" and not given["names"]
+    assert given["folder"] == Path("/runs/first") and services["status"]["profiles"] == ["status"]
 
 
 def test_devices_stop_before_their_server(services: dict[str, Any]) -> None:

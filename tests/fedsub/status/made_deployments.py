@@ -1,17 +1,21 @@
-"""The folder of a deployed run with facts that a test chose, without any process."""
+"""The folder of a deployed run with facts that a test chose, and who answers about one."""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from platform import node
 from typing import Any
 
+from fedsub.status.endpoint import Endpoint
+from fedsub.status.facts import Status
 from fedsub_core.config.run_config import RunConfig, dump_toml, to_flat
 from fedsub_core.metrics import MetricRow
-from fedsub_server.live import LIVE_FILE
+from fedsub_server.live_file import LIVE_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: A name that does things to a terminal that prints it as it is.
@@ -87,3 +91,16 @@ def said(rounds: int, done: int) -> dict[str, Any]:
         "turned_away": {},
         "ended": None,
     }
+
+
+@contextmanager
+def served(look: Callable[[], Status], names: bool = False) -> Iterator[str]:
+    """Answer about what `look` finds, in a thread, on a port of loopback that is free."""
+    with Endpoint(("127.0.0.1", 0), look, names) as endpoint:
+        thread = threading.Thread(target=endpoint.serve)
+        thread.start()
+        try:
+            yield endpoint.url
+        finally:
+            endpoint.stop()
+            thread.join()

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
-from fedsub.status import reading
-from fedsub.status.endpoint import LOOPBACK, Endpoint, address
-from fedsub.status.facts import KINDS, Status
+from fedsub.status import answers, reading
+from fedsub.status.endpoint import Endpoint, address
+from fedsub.status.facts import KINDS
 from fedsub.status.openmetrics import CONTENT_TYPE, metrics_text
 from fedsub.status.reading import read_status
 from fedsub_core.errors import ConfigError, RunError
 
-from .made_deployments import EVIL, make_deployment
+from .made_deployments import EVIL, make_deployment, served
+from .open_metrics import samples
 
-#: A line of a sample: name, labels whose values end no line, value.
-SAMPLE = re.compile(
-    r'^(fedsub_[a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\.)*"(?:,[a-z]+="(?:[^"\\\n]|\\.)*")*\})? (\S+)$'
-)
-
-
-def samples(text: str) -> dict[str, float]:
-    """Return the samples by name and labels, after checking what the format demands of all."""
-    assert text.endswith("# EOF\n") and text.count("# EOF") == 1
-    found: dict[str, float] = {}
-    family = ""
-    for line in text.splitlines()[:-1]:
-        if line.startswith("# TYPE "):
-            _, _, family, kind = line.split(" ")
-            assert kind == "gauge" and family not in {name.split("{")[0] for name in found}
-        elif line.startswith("# UNIT "):
-            assert family.endswith(f"_{line.split(' ')[3]}")
-        elif not line.startswith("# HELP "):
-            matched = SAMPLE.match(line)
-            assert matched is not None and matched[1] == family, line
-            found[matched[1] + (matched[2] or "")] = float(matched[3])
-    return found
+LOOPBACK = "127.0.0.1"
 
 
 @pytest.fixture
@@ -53,18 +28,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(reading, "holder", lambda files: 1)
     make_deployment(tmp_path / "run", missing=(EVIL,), refused=("bob",), live={}).close()
     return tmp_path / "run"
-
-
-@contextmanager
-def served(look: Callable[[], Status], names: bool = False) -> Iterator[str]:
-    with Endpoint((LOOPBACK, 0), look, names) as endpoint:
-        thread = threading.Thread(target=endpoint.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://{LOOPBACK}:{endpoint.server_address[1]}"
-        finally:
-            endpoint.shutdown()
-            thread.join()
 
 
 def test_the_same_facts_and_no_names(run: Path) -> None:
@@ -80,18 +43,6 @@ def test_the_same_facts_and_no_names(run: Path) -> None:
     assert wrong == {"silent", "refused", "quorum"}
     for person in status.people:
         assert person.client not in text
-
-
-def test_the_alerts_ask_for_what_is_answered(run: Path) -> None:
-    root = Path(__file__).parents[3]
-    rules = (root / "docs" / "monitoring" / "alerts.yml").read_text("utf-8")
-    asked = re.findall(r"(fedsub_[a-z_]+)(?:\{([a-z]+)=~?\"([^\"]*)\"\})?", rules)
-    status = replace(read_status(run), certificate_days=3.0)
-    found = samples(metrics_text(status))
-    assert len(asked) >= 7
-    for name, key, values in asked:
-        for value in values.split("|"):
-            assert name + (f'{{{key}="{value}"}}' if key else "") in found
 
 
 def test_with_names_a_strange_one_ends_no_line(run: Path) -> None:
@@ -119,6 +70,7 @@ def test_a_run_that_has_stopped_is_alive_to_ask_and_not_ready(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "holder", lambda files: None)
+    monkeypatch.setattr(answers, "FRESH", 0.0)
     with served(lambda: read_status(run)) as url:
         with pytest.raises(HTTPError, match="503"):
             urlopen(f"{url}/ready", timeout=10)

@@ -22,7 +22,7 @@ from fedsub.status.reading import read_status
 from fedsub.status.shown import show
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder
-from fedsub_server.live import BEAT_SECONDS
+from fedsub_server.live_file import BEAT_SECONDS
 
 from .made_deployments import EVIL, PEOPLE, make_deployment, said
 
@@ -75,6 +75,32 @@ def test_who_is_waited_for_silent_refused_resting_and_away(tmp_path: Path) -> No
                   "node 9 was turned away: fedsub 0.0.9", "quorum in danger: 2 of 4",
                   "3 devices are connected, 3 are needed"):  # fmt: skip
         assert words in text, words
+
+
+@pytest.mark.usefixtures("held")
+def test_who_was_lost_before_the_next_method_began_is_away(tmp_path: Path) -> None:
+    """Its server, which began anew for `local`, has never heard of ann."""
+    each = said(10, 0)["people"]
+    del each["ann"]
+    live = {"method": "local", "people": each, "round": 1}
+    make_deployment(tmp_path / "run", rounds=3, live=live).close()
+    text = (tmp_path / "run" / "run.toml").read_text()
+    (tmp_path / "run" / "run.toml").write_text(text.replace('beside = ""', 'beside = "local"'))
+    found = read_status(tmp_path / "run")
+    assert (found.state, found.method) == ("going on", "local")
+    assert [one.client for one in found.people if one.state == "away"] == ["ann"]
+    assert ("away", ("ann",)) in [(one.kind, tuple(one.clients)) for one in found.troubles]
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize(("needed", "end"), [(3, "one fewer ends"), (4, "it ends unless more")])
+def test_too_few_devices_are_said(tmp_path: Path, needed: int, end: str) -> None:
+    each = said(10, 3)["people"]
+    each["ann"] |= {"online": False}
+    with make_deployment(tmp_path / "run", live={"people": each}, min_clients=needed):
+        found = read_status(tmp_path / "run")
+    (quorum,) = (one.text for one in found.troubles if one.kind == "quorum")
+    assert f"3 devices are connected, {needed} are needed for a round" in quorum and end in quorum
 
 
 @pytest.mark.usefixtures("held")

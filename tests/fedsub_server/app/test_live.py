@@ -11,7 +11,8 @@ import pytest
 
 from fedsub.status.reading import read_status
 from fedsub_server.forgetting import forget
-from fedsub_server.live import LIVE_FILE, Live, read_live
+from fedsub_server.live import Live
+from fedsub_server.live_file import LIVE_FILE, read_live
 
 
 @pytest.fixture
