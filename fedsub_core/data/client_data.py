@@ -3,8 +3,9 @@
 The file ``clients/<id>.npz`` holds ``x [n, F]`` or ``x [n, F, time]`` (any float or integer
 type), images ``x [n, F, height, width]`` (uint8 or floats) or token ids ``x [n, length]``,
 ``y [n]`` integer labels and, where known, ``t [n]`` seconds. Of a graph's nodes ``x [n, F]`` there
-are also ``edges [2, m]``, pairs of rows of ``x`` (:mod:`fedsub_core.data.edges`). A client that gains data during a run
-(a scenario) also has ``since [n]``, the round from which on it has each sample.
+are also ``edges [2, m]``, pairs of rows of ``x`` (:mod:`fedsub_core.data.edges`). A client that
+gains data during a run (a scenario) also has ``since [n]``, the round from which on it has each
+sample.
 """
 
 from __future__ import annotations

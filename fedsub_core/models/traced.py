@@ -115,7 +115,8 @@ def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
 def zeros(input_shape: Shape, samples: int = 2) -> Tensor:
     """Return samples of zeros as a model sees them, float32; of token ids an id, int64.
 
-    Of nodes it is their rows, without edges. The id is not the one that fills texts up: a text of that alone is none.
+    The id is not the one that fills texts up: a text of that alone is none. Of nodes it is their
+    rows, without edges.
     """
     if isinstance(input_shape, Tokens):
         word = (input_shape.padding + 1) % input_shape.vocabulary

@@ -92,7 +92,8 @@ def _by_metis(edges: Edges, n: int, parts: int, seed: int) -> list[IntArray]:
     both = both[:, np.lexsort(both[::-1])]
     starts = np.searchsorted(both[0], np.arange(n + 1))
     options = pymetis.Options(seed=seed)
-    _, of = pymetis.part_graph(parts, xadj=starts, adjncy=both[1], options=options)
+    adjacency = pymetis.CSRAdjacency(starts, both[1])
+    _, of = pymetis.part_graph(parts, adjacency, options=options)
     return [np.flatnonzero(np.array(of) == part) for part in range(parts)]
 
 

@@ -11,11 +11,14 @@ from typing import IO
 from fedsub_core.errors import DataError
 
 _CHUNK = 1 << 20
-_DAMAGED = (EOFError, OSError, tarfile.TarError, zlib.error)
+#: What reading a damaged file of an archive raises.
+DAMAGED = (EOFError, OSError, tarfile.TarError, zlib.error)
 
 
 def each_file(path: Path, names: Collection[str]) -> Iterator[tuple[str, str, IO[bytes], int]]:
     """Yield name, place, opened file and size in bytes of each file of these names.
+
+    What is raised while such a file is read, one of :data:`DAMAGED`, its reader meets.
 
     Parameters
     ----------
@@ -43,8 +46,13 @@ def each_file(path: Path, names: Collection[str]) -> Iterator[tuple[str, str, IO
             # To the end of the packed file, where gzip's checksum stands.
             while archive.fileobj is not None and archive.fileobj.read(_CHUNK):
                 pass
-    except _DAMAGED as error:
-        raise DataError(
-            f"{path}: cannot be read to its end ({type(error).__name__}: {error}); it is damaged "
-            "or was truncated. Fetch it again."
-        ) from error
+    except DAMAGED as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path | str, error: Exception) -> DataError:
+    """Return the error for a file that cannot be read to its end."""
+    return DataError(
+        f"{path}: cannot be read to its end ({type(error).__name__}: {error}); it is damaged or "
+        "was truncated. Fetch it again."
+    )

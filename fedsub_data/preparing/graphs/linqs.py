@@ -21,7 +21,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import NODE
 from fedsub_data.preparing.options import GraphOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused, text_lines
-from fedsub_data.preparing.tars import each_file
+from fedsub_data.preparing.tars import DAMAGED, damaged, each_file
 
 CLIENT = "graph"
 _TAR = (".tar.gz", ".tgz", ".tar")
@@ -51,10 +51,13 @@ def prepare_linqs(
         if file_name not in left:
             raise refused(where, f"a second {file_name}", "one of that name")
         left.remove(file_name)
-        if file_name == wanted[0]:
-            papers.read(file, where)
-        else:
-            cites = _citations(file, where)
+        try:
+            if file_name == wanted[0]:
+                papers.read(file, where)
+            else:
+                cites = _citations(file, where)
+        except DAMAGED as error:
+            raise damaged(where, error) from error
         progress(len(wanted) - len(left), len(wanted))
     if left:
         raise refused(source, f"no {min(left)} in it", f"{' and '.join(wanted)}; is it whole?")

@@ -1,4 +1,4 @@
-"""Rows of a graph: nodes and edges come back, in whatever order; neighbours mix by hand's numbers."""
+"""Rows of a graph: nodes and edges come back in any order, neighbours mix as by hand."""
 
 from __future__ import annotations
 
