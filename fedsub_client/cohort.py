@@ -325,7 +325,9 @@ class Cohort:
 
     def _said_of(self, data: Stack, predict: Callable[[Tensor], Said]) -> list[Said]:
         """Return what is predicted of the samples, in blocks that are tested at a time."""
-        blocks = torch.split(data.x, self.data.tested_at_a_time, 1)
+        # A graph is seen whole.
+        size = data.x.shape[1] if data.context else self.data.tested_at_a_time
+        blocks = torch.split(data.x, size, 1)
         return each(lambda block: predict(inputs(block, data.scale)), blocks)
 
 

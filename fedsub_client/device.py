@@ -28,6 +28,7 @@ from fedsub_core.capacity import Capacity, held_in, of_node, of_one, of_people
 from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.encoders.names import NONE, resolve_encoder
 from fedsub_core.errors import DataError, RunError
@@ -151,7 +152,8 @@ class Device:
 
         That is one that trains on features of an encoder, where there is one.
         """
-        shape = self.data.x.shape[1:]
+        card = self.card
+        shape = kept_shape(self.data.x, card.vocabulary, card.padding, card.sample)
         for name in self.config.methods:
             card = method(name)
             if card.trains and resolve_encoder(self.config.encoder, card.encodes, shape) != NONE:

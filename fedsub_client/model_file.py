@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card, card_table, parse_card
-from fedsub_core.data.samples import Tokens, facts_of, shape_with
+from fedsub_core.data.samples import Nodes, Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.errors import FedSubError, RunError
@@ -52,6 +52,9 @@ def computes(model: PersonalModel) -> str:
         said = model.predicts.computes.format(seen="x")
         return f"{said}; x [batch, length] token ids, int64"
     seen, more = f"(x - {MEAN}) / {STD}", ""
+    if isinstance(model.shape, Nodes):
+        said = model.predicts.computes.format(seen=f"rows({seen}, edges)")
+        return f"{said}; x [nodes, features] in units, edges [2, m]; rows as FedSub's docs/data.md"
     if model.encoder is not None:
         seen = f"encode({seen})"
         more = "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, "

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
+from fedsub_core.data.edges import Edges, check_edges
 from fedsub_core.data.npz import read_npz
-from fedsub_core.data.samples import LEVELS, Pixels, Samples, Tokens
+from fedsub_core.data.samples import LEVELS, Nodes, Pixels, Samples, Tokens
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.errors import DataError
 
@@ -21,8 +22,10 @@ FAR = 50.0
 SHOWN = 3
 
 
-def read_samples(path: Path | str) -> NDArray[Any]:
-    """Return ``x`` of an npz file, not checked; other arrays are ignored.
+def read_samples(path: Path | str) -> dict[str, NDArray[Any]]:
+    """Return ``x`` of an npz file, and ``edges`` where it has some, not checked.
+
+    Other arrays are ignored.
 
     Raises
     ------
@@ -33,7 +36,7 @@ def read_samples(path: Path | str) -> NDArray[Any]:
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected an npz with x. Check the path.")
     try:
-        arrays, names = read_npz(path, ("x",))
+        arrays, names = read_npz(path, ("x", "edges"))
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}). Write it "
@@ -41,7 +44,7 @@ def read_samples(path: Path | str) -> NDArray[Any]:
         ) from error
     if "x" not in arrays:
         raise DataError(f"{path}: got arrays {names}, expected x. Write it again with x.")
-    return arrays["x"]
+    return arrays
 
 
 def check_samples(x: NDArray[Any], card: Card, shape: tuple[int, ...], where: str) -> Samples:
@@ -59,7 +62,7 @@ def check_samples(x: NDArray[Any], card: Card, shape: tuple[int, ...], where: st
         Where `x` is of another type or shape, empty, or holds what is no finite number or no token
         of the vocabulary.
     """
-    if type(shape) is not tuple and x.dtype.kind not in "iu":
+    if isinstance(shape, (Pixels, Tokens)) and x.dtype.kind not in "iu":
         raise DataError(
             f"{where}: x: got {x.dtype}, expected an integer type, as the model was trained on "
             f"{shape!r}. Give them as they are in the data."
@@ -110,6 +113,26 @@ def _whole_numbers(x: NDArray[Any], shape: Pixels | Tokens, where: str) -> Sampl
             "least. Drop empty texts."
         )
     return np.ascontiguousarray(x, np.int32)
+
+
+def check_new_edges(
+    edges: NDArray[Any] | None, x: Samples, shape: tuple[int, ...], where: str
+) -> Edges | None:
+    """Return the edges of new nodes ``x [n, F]``, refuse others; None of all but nodes.
+
+    Raises
+    ------
+    DataError
+        Where nodes come without edges, which may be none but must be said, or edges with others.
+    """
+
+    def refused(what: str, got: object, expected: str, do: str) -> DataError:
+        return DataError(f"{where}: {what}: got {got}, expected {expected}. {do}")
+
+    if isinstance(shape, Nodes) and edges is None:
+        raise refused("edges", "none", "[2, m], rows of x", "Give [2, 0] where nobody is joined.")
+    given = {} if edges is None else {"edges": edges}
+    return check_edges(given, x.shape, isinstance(shape, Nodes), refused)
 
 
 def check_distances(x: Samples, card: Card, scaling: Scaling, where: str) -> str:

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsub_client.new_samples import check_distances, check_samples
+from fedsub_client.new_samples import check_distances, check_new_edges, check_samples
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.card import Card
+from fedsub_core.data.edges import Edges
+from fedsub_core.data.graphs import graph_rows
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.encoder import Encoder
@@ -88,7 +90,9 @@ class PersonalModel:
             raise RunError(f"client {self.client!r}: its model {self.kind!r} is not built yet")
         return self.predicts.described(self.architecture, self.described or {})
 
-    def probabilities(self, x: NDArray[Any], source: str = "x") -> NDArray[np.float32]:
+    def probabilities(
+        self, x: NDArray[Any], source: str = "x", edges: NDArray[Any] | None = None
+    ) -> NDArray[np.float32]:
         """Return the probability of every class, ``[n, classes]``; each row sums to 1.
 
         Rows that are far from all that the model was trained on are said in a warning of the
@@ -100,17 +104,21 @@ class PersonalModel:
             In the card's units, not standardised; images of bytes and token ids are integers.
         source : str
             Where `x` comes from, for the messages.
+        edges : integer [2, m]
+            Of a graph's nodes, rows of `x` that are joined; [2, 0] where none are.
 
         Raises
         ------
         DataError
             Where `x` does not fit the model: shape, type, a value that is not finite, or all rows
-            far from the training data.
+            far from the training data. Where `edges` are none of a graph's.
         """
         where = f"{source}: client {self.client!r}"
         x = check_samples(x, self.card, self.shape, where)
-        starts = range(0, len(x), BATCH)
-        found = np.concatenate([self._forward(x[i : i + BATCH]) for i in starts])
+        joined = check_new_edges(edges, x, self.shape, where)
+        size = BATCH if joined is None else len(x)  # a graph is seen whole
+        starts = range(0, len(x), size)
+        found = np.concatenate([self._forward(x[i : i + size], joined) for i in starts])
         wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
         if len(wrong):
             raise DataError(
@@ -126,14 +134,16 @@ class PersonalModel:
             log.warning("%s", far)
         return found
 
-    def _forward(self, x: Samples) -> NDArray[np.float32]:
+    def _forward(self, x: Samples, edges: Edges | None) -> NDArray[np.float32]:
         # An overflow ends in a probability that is not finite, which is refused.
         with np.errstate(over="ignore"):
             ids = x.dtype == np.int32
             made = x.astype(np.int64) if ids else seen(x, self.scaling, self.encoder)
+            if edges is not None:
+                made = np.concatenate(graph_rows(made, edges, np.arange(len(x))))
             inputs = torch.from_numpy(made)
         params = {name: tensor.unsqueeze(0) for name, tensor in self.params.items()}
         with torch.inference_mode():
             logits = self.predictor.forward(params, inputs.unsqueeze(0))
-            probabilities: NDArray[np.float32] = logits[0].softmax(1).numpy()
+            probabilities: NDArray[np.float32] = logits[0, : len(x)].softmax(1).numpy()
         return probabilities

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsub_client.split_client import SplitClient
+from fedsub_core.data.graphs import graph_rows
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.stacks import Stack, stack, with_copies
 from fedsub_core.data.standardise import Moments, Scaling, moments, of_bytes
@@ -70,20 +72,13 @@ class ScaledData:
         standard = None if shared is None else shared.bits
         key = standard, [c.held(round) for c in self.clients]
         if self._made is None or self._made[0] != key:
-            train, test, scalings = [], [], []
             held = [c.at(round) for c in self.clients]
-            for c in held:
-                own = self._scaling(c, shared)
-                train.append(self._kept(c.train_x, own))
-                test.append(self._kept(c.test_x, own))
-                scalings.append(own)
-            ids, capacities = [c.client for c in held], [c.capacity for c in held]
-            ys, test_ys = [c.train_y for c in held], [c.test_y for c in held]
-            trained = stack(ids, train, ys, self.device, capacities, scalings=scalings)
+            trained = self._stack(held, [(c.train, c.train_y) for c in held], shared)
+            test = [(c.test, c.test_y) for c in held]
             self._made = (
                 key,
                 with_copies(trained, [c.train_copies for c in held]),
-                stack(ids, test, test_ys, self.device, capacities, self.tested_at_a_time, scalings),
+                self._stack(held, test, shared, self.tested_at_a_time),
             )
         return self._made[1], self._made[2]
 
@@ -91,16 +86,11 @@ class ScaledData:
         """Return the stack of what is held back, as :meth:`at`; it is the same in all rounds."""
         standard = None if shared is None else shared.bits
         if self._held_back is None or self._held_back[0] != standard:
-            xs, ys, scalings = [], [], []
+            parts = []
             for c in self.clients:
-                own = self._scaling(c, shared)
                 assert c.validation is not None and c.validation_y is not None
-                xs.append(self._kept(c.x[c.validation], own))
-                ys.append(c.validation_y)
-                scalings.append(own)
-            ids, capacities = [c.client for c in self.clients], [c.capacity for c in self.clients]
-            size = self.tested_at_a_time
-            held = stack(ids, xs, ys, self.device, capacities, size, scalings)
+                parts.append((c.validation, c.validation_y))
+            held = self._stack(self.clients, parts, shared, self.tested_at_a_time)
             self._held_back = standard, held
         return self._held_back[1]
 
@@ -121,6 +111,34 @@ class ScaledData:
             return None
         assert self.encoder is not None
         return feature_moments(self.encoder, self.clients[i].at(0).train_x)
+
+    def _stack(
+        self,
+        clients: Sequence[SplitClient],
+        parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        shared: Scaling | None,
+        block: int = 1,
+    ) -> Stack:
+        """Return the stack of a part of each client: its samples, int64 [n], and their labels."""
+        xs, context = list[Samples](), list[Samples]()
+        scalings = [self._scaling(c, shared) for c in clients]
+        for c, (rows, _), own in zip(clients, parts, scalings, strict=True):
+            if c.edges is None:
+                xs.append(self._kept(c.x[rows], own))
+            else:
+                samples, beside = graph_rows(self._kept(c.x, own), c.edges, rows)
+                xs.append(samples)
+                context.append(beside)
+        return stack(
+            [c.client for c in clients],
+            xs,
+            [y for _, y in parts],
+            self.device,
+            [c.capacity for c in clients],
+            1 if context else block,
+            scalings,
+            context,
+        )
 
     def _kept(self, x: Samples, own: Scaling | None) -> Samples:
         """Return samples as the stacks keep them: what the model sees, but of bytes and tokens."""

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from fedsub_core.capacity import WHOLE, Capacity
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card
 from fedsub_core.data.findings import SplitNote, how_split, repeats
 from fedsub_core.data.grown_splits import split_grown
-from fedsub_core.data.samples import Samples, kept_shape
+from fedsub_core.data.samples import NODE, Samples, kept_shape
 from fedsub_core.data.splits import SplitKind, labelled, split, split_kind, thinned
 from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
@@ -45,6 +46,7 @@ class SplitClient:
         where there are too few. None: the run holds none back.
     note : how all samples were divided, in words and numbers; None where nobody said.
     vocabulary, padding : of token ids, as the card says; None of other samples.
+    edges : int64 [2, m], samples that are joined, of a graph's nodes; None of other samples.
     """
 
     client: str
@@ -66,6 +68,7 @@ class SplitClient:
     note: SplitNote | None = None
     vocabulary: int | None = None
     padding: int | None = None
+    edges: Edges | None = None
 
     @property
     def train_x(self) -> Samples:
@@ -85,7 +88,8 @@ class SplitClient:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one sample, with what its numbers are (:mod:`fedsub_core.data.samples`)."""
-        return kept_shape(self.x, self.vocabulary, self.padding)
+        kind = None if self.edges is None else NODE
+        return kept_shape(self.x, self.vocabulary, self.padding, kind)
 
     def holding(self, capacity: float) -> SplitClient:
         """Return the client with a device that holds another share."""
@@ -184,7 +188,7 @@ def split_client(
     parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn)
     parts = replace(parts, together=together(client, card), t=client.t)
     parts = replace(parts, kind=kind, copies=client.first_copies)
-    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding)
+    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, edges=client.edges)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
     parts = replace(parts, note=_note(parts, client, card))

@@ -31,6 +31,8 @@ EXTRAS: Mapping[str, str] = {
     "ray": "ray",
     "dp_accounting": "privacy",
     "ot": "transport",
+    "pymetis": "graphs",
+    "networkx": "graphs",
     "zensical": "site",
     "mkdocstrings_handlers": "site",
     "tensorboard": "tensorboard",

@@ -1,4 +1,4 @@
-"""Federations of real images and texts, cut from the pieces beside the real federations.
+"""Federations of real images, texts and graphs, cut from the pieces beside the real federations.
 
 And a model of texts as a user writes it.
 """
@@ -10,6 +10,7 @@ import io
 import lzma
 import re
 import zlib
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,30 @@ def news(folder: Path, people: int = 10, each: int = 120) -> Federation:
         "news", "topics", TOPICS, ("word",), sample="tokens", vocabulary=VOCABULARY, padding=PADDING
     )
     return _dealt(card, x, y, people, each, classes=3)
+
+
+def papers(folder: Path, people: int = 10, each: int = 60) -> Federation:
+    """Return people who hold neighbouring papers of Cora's, by their 64 most frequent words."""
+    with np.load(folder / "graphs/cora.npz") as file:
+        x = np.zeros((len(file["y"]), int(file["features"])), np.float32)
+        x[np.repeat(np.arange(len(x)), np.diff(file["indptr"])), file["indices"]] = 1
+        y, edges = file["y"], file["edges"].astype(np.int64)
+    neighbours: list[list[int]] = [[] for _ in y]
+    for a, b in np.concatenate([edges, edges[::-1]], axis=1).T:
+        neighbours[a].append(int(b))
+    met, queue = dict[int, None](), [0]
+    for node in queue:
+        if node not in met:
+            met[node] = None
+            queue += neighbours[node]
+    words = tuple(f"word {i}" for i in range(64))
+    whole = ClientData("all", x[:, np.argsort(-x.sum(0))[:64]], y, edges=edges)
+    card = Card("papers", "topics", tuple("abcdefg"), words, sample="node")
+    nodes, clients = np.array(list(met)), {}
+    for person in range(people):
+        rows, nodes = np.split(nodes, [each + 3 * person])
+        clients[f"p{person:02d}"] = replace(whole.part(rows), client=f"p{person:02d}")
+    return Federation(card, clients)
 
 
 def ids(text: str) -> NDArray[np.int32]:

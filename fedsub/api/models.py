@@ -49,19 +49,22 @@ class PersonModel:
         """Shape of one sample."""
         return tuple(self._model.shape)
 
-    def __call__(self, x: Any) -> NDArray[np.float32]:
+    def __call__(self, x: Any, edges: Any = None) -> NDArray[np.float32]:
         """Return the probability of every class, [n, classes]; each row sums to 1.
+
+        Of a graph's nodes `edges` [2, m] are pairs of rows of `x`.
 
         Raises
         ------
         DataError
             Where `x` does not fit: shape, type, columns, or values far from all training data.
         """
-        return self._model.probabilities(self._samples(x))
+        joined = None if edges is None else np.asarray(edges)
+        return self._model.probabilities(self._samples(x), edges=joined)
 
-    def predict(self, x: Any) -> NDArray[np.str_]:
+    def predict(self, x: Any, edges: Any = None) -> NDArray[np.str_]:
         """Return the most probable class of each sample, names [n]; raises as a call."""
-        names: NDArray[np.str_] = np.array(self.classes)[self(x).argmax(axis=1)]
+        names: NDArray[np.str_] = np.array(self.classes)[self(x, edges).argmax(axis=1)]
         return names
 
     def export(self, path: Path | str, format: str | None = None, force: bool = False) -> Path:

@@ -81,7 +81,8 @@ def predict(
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
     own = load_model(_where(client, run, state), model)
-    found = own.probabilities(read_samples(samples), str(samples))
+    given = read_samples(samples)
+    found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
     if output is None:
         click.echo(_csv(found, classes), nl=False)

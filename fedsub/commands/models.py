@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedsub_core.data.samples import MOST_TOKENS, Tokens
+from fedsub_core.data.samples import MOST_TOKENS, Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.names import CNN1D, HIDDEN, LINEAR, MLP, PUBLISHED, installed, parse_hidden
 
@@ -24,6 +24,7 @@ EXAMPLES = {
     "cnn2d": (1, 8, 8),
     "digit5-cnn": (3, 28, 28),
     "fasttext": Tokens((64,), 10_000, 0),
+    "gcn": Nodes((128,)),
 }
 WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
 
@@ -37,9 +38,17 @@ WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
     type=int,
     help="samples are token ids below it, --input is the length of a text, by default 64",
 )
+@click.option(
+    "--nodes", is_flag=True, help="samples are nodes of a graph, by default of 128 features"
+)
 @click.option("--hidden", default=HIDDEN, show_default=True, help="hidden layers of mlp")
 def models(
-    name: str | None, shape: str | None, classes: int, vocabulary: int | None, hidden: str
+    name: str | None,
+    shape: str | None,
+    classes: int,
+    vocabulary: int | None,
+    nodes: bool,
+    hidden: str,
 ) -> None:
     """List the kinds of models: trained numbers, multiplications of a sample, input.
 
@@ -51,6 +60,8 @@ def models(
     wanted = _shape(shape) if shape else None
     if vocabulary is not None:
         wanted = _tokens(wanted or (64,), vocabulary)
+    if nodes:
+        wanted = _nodes(wanted or EXAMPLES["gcn"], vocabulary)
     click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
     if name is not None:
         _say(name, wanted or _example(name), classes, hidden, at_length=True)
@@ -120,6 +131,13 @@ def _tokens(shape: tuple[int, ...], vocabulary: int) -> Tokens:
     return Tokens(shape, vocabulary, 0)
 
 
+def _nodes(shape: tuple[int, ...], vocabulary: int | None) -> Nodes:
+    if len(shape) != 1 or vocabulary is not None:
+        got = ",".join(map(str, shape)) if vocabulary is None else f"--vocabulary {vocabulary}"
+        raise ConfigError(f"--nodes: got {got} beside it, expected one number, of features")
+    return Nodes(shape)
+
+
 def _shape(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(part.isdigit() and int(part) for part in parts):
@@ -129,4 +147,5 @@ def _shape(text: str) -> tuple[int, ...]:
 
 def _text(shape: tuple[int, ...]) -> str:
     ids = f" token ids below {shape.vocabulary:,}" if isinstance(shape, Tokens) else ""
-    return " x ".join(map(str, shape)) + ids
+    nodes = " features of nodes" if isinstance(shape, Nodes) else ""
+    return " x ".join(map(str, shape)) + ids + nodes

@@ -23,6 +23,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import ALL_HOLD_ALL, CapacitySettings, SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
+from fedsub_core.data.samples import kept_shape
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method
@@ -118,8 +119,9 @@ def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend 
     if not method(name).trains:
         return None
     people, settings = federation.clients.values(), config.device_settings(name)
-    shape = next(iter(people)).x.shape[1:]
-    _, learner = held_and_learner(settings, federation.card, shape)
+    card, x = federation.card, next(iter(people)).x
+    shape = kept_shape(x, card.vocabulary, card.padding, card.sample)
+    _, learner = held_and_learner(settings, card, shape)
     return learner.trained_by(torch.empty(0, device=resolve_device(config.device)))
 
 

@@ -28,14 +28,14 @@ from fedsub.export.torch_module import PersonalModule
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import FACTS, facts, model_bytes, scaling_tensors
 from fedsub_client.personal_model import PersonalModel
-from fedsub_core.data.samples import LEVELS, Pixels, Tokens
+from fedsub_core.data.samples import LEVELS, Nodes, Pixels, Tokens
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import check_new, write_whole
 
 #: Largest difference of a probability that a runtime's own arithmetic may make.
 TOLERANCE = 1e-4
 
-Run = Callable[[NDArray[Any]], NDArray[np.float32]]
+Run = Callable[..., NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
     """
     if format not in FORMATS:
         raise ConfigError(f"format {format!r}: expected {', '.join(FORMATS)}")
+    if isinstance(model.shape, Nodes) and format != "safetensors":
+        raise ConfigError(
+            f"format {format!r}: got a model of a graph's nodes, expected safetensors: no other says "
+            "how it sees edges"
+        )
     check_new(path, force)
     data = FORMATS[format].encode(model)
     differences: list[float] = []
@@ -103,7 +108,9 @@ def _told(model: PersonalModel) -> str:
 
 def _difference(model: PersonalModel, run: Run, samples: int) -> float:
     x = _random_samples(model, samples).numpy()
-    return float(np.abs(run(x) - model.probabilities(x)).max())
+    nodes = np.arange(len(x))  # joined in a row
+    more = {"edges": np.stack([nodes[1:], nodes[:-1]])} if isinstance(model.shape, Nodes) else {}
+    return float(np.abs(run(x, **more) - model.probabilities(x, **more)).max())
 
 
 def _random_samples(model: PersonalModel, samples: int) -> Tensor:

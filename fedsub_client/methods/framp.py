@@ -58,6 +58,7 @@ def descriptor(data: Stack, i: int, size: int, seed: int) -> Tensor:
     """
     scale = None if data.scale is None else data.scale[i : i + 1]
     x = inputs(data.x[i : i + 1, : data.counts[i]], scale)[0].flatten(1).double().cpu()
+    x = x[:, 1:] if data.context else x  # a node's number says nothing of it
     stream, bound = generator(seed, "", 0, "descriptor"), x.shape[1] ** -0.5
     weight, bias = (
         (torch.rand(shape, generator=stream, dtype=torch.float64) * 2 - 1) * bound

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fedsub_core.data.samples import Nodes
 from fedsub_core.data.stacks import inputs
 from fedsub_core.models.model import Model, Params
 
@@ -21,5 +22,6 @@ def embeddings(
     """
     body, _ = model.cut(head_layers)
     with torch.no_grad():
-        blocks = torch.split(x, BLOCK, dim=1)
+        size = x.shape[1] if isinstance(model.input_shape, Nodes) else BLOCK  # a graph is whole
+        blocks = torch.split(x, size, dim=1)
         return torch.cat([body.forward(params, inputs(block, scale)) for block in blocks], dim=1)

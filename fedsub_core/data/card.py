@@ -9,7 +9,7 @@ from typing import Any
 from unicodedata import bidirectional, category
 
 from fedsub_core.config.capacities import check_capacities
-from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, TOKENS
+from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, NODE, TOKENS
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import suggestion
 
@@ -48,8 +48,8 @@ class Card:
     time_ordered : bool
         True where the order of a client's file is the order in time.
     sample : str or None
-        ``features``, ``window``, ``image`` or ``tokens``; None: one of the first three, by the axes
-        of ``x``.
+        ``features``, ``window``, ``image``, ``tokens`` or ``node``, of a graph; None: one of the
+        first three, by the axes of ``x``.
     vocabulary, padding : int or None
         Of token ids: all are below `vocabulary`, and `padding` fills short texts up; None of other
         samples.
@@ -162,7 +162,7 @@ def _sample(value: object, path: Path) -> str | None:
 
 def _check_kind(table: dict[str, Any], sample: str | None, path: Path) -> None:
     """Refuse keys that samples of the card's kind do not have."""
-    of_time = [key for key in _OF_TIME if table.get(key)] if sample in (IMAGE, TOKENS) else []
+    of_time = [key for key in _OF_TIME if table.get(key)] if sample in (IMAGE, TOKENS, NODE) else []
     of_tokens = [] if sample == TOKENS else [key for key in _OF_TOKENS if key in table]
     for key in (*of_time, *of_tokens):
         whose = "windows and features of windows" if key in _OF_TIME else "token ids"

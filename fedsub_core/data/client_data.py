@@ -2,8 +2,10 @@
 
 The file ``clients/<id>.npz`` holds ``x [n, F]`` or ``x [n, F, time]`` (any float or integer
 type), images ``x [n, F, height, width]`` (uint8 or floats) or token ids ``x [n, length]``,
-``y [n]`` integer labels and, where known, ``t [n]`` seconds. A client that gains data during a run
-(a scenario) also has ``since [n]``, the round from which on it has each sample.
+``y [n]`` integer labels and, where known, ``t [n]`` seconds. Of a graph's nodes ``x [n, F]`` there
+are also ``edges [2, m]``, pairs of rows of ``x`` (:mod:`fedsub_core.data.edges`). A client that
+gains data during a run (a scenario) also has ``since [n]``, the round from which on it has each
+sample.
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.copies import first_copies
+from fedsub_core.data.edges import Edges, check_edges, inner_edges
 from fedsub_core.data.npz import read_npz
-from fedsub_core.data.samples import FEATURES, IMAGE, KINDS, TOKENS, WINDOW, Samples
+from fedsub_core.data.samples import FEATURES, IMAGE, KINDS, NODE, TOKENS, WINDOW, Samples
 from fedsub_core.data.standardise import LARGEST_VALUE
 from fedsub_core.data.window_check import check_windows
 from fedsub_core.errors import DataError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 
 #: What a client's file may hold; other arrays are ignored.
-ARRAYS = ("x", "y", "t", "since")
+ARRAYS = ("x", "y", "t", "since", "edges")
 
 _Refuse = Callable[[str, object, str, str], DataError]
 
@@ -49,6 +52,8 @@ class ClientData:
     since : int64 [n] or None
         First round in which the client has each sample; 0 and 1 mean from the start. None: it has
         all of them from the start.
+    edges : int64 [2, m] or None
+        Of a graph's nodes: rows of `x` that are joined, each pair once; None of other samples.
     """
 
     client: str
@@ -56,21 +61,29 @@ class ClientData:
     y: NDArray[np.int64]
     t: NDArray[np.float64] | None = None
     since: NDArray[np.int64] | None = None
+    edges: Edges | None = None
 
     @cached_property
     def first_copies(self) -> NDArray[np.int64] | None:
-        """Of each sample the first that is the same, int64 [n]; None where all differ."""
-        return first_copies(self.x)
+        """Of each sample the first that is the same, int64 [n]; None where all differ.
+
+        Nodes differ by where they are in their graph.
+        """
+        return None if self.edges is not None else first_copies(self.x)
 
     def part(self, rows: NDArray[np.int64]) -> ClientData:
-        """Return the samples at `rows`, int64 [n], as all that the client has."""
+        """Return the samples at `rows`, int64 [n], as all that the client has.
+
+        Of a graph it is what these nodes have of it: edges between two of them.
+        """
         t = None if self.t is None else self.t[rows]
         since = None if self.since is None else self.since[rows]
-        return ClientData(self.client, self.x[rows], self.y[rows], t, since)
+        edges = None if self.edges is None else inner_edges(self.edges, rows, len(self.y))
+        return ClientData(self.client, self.x[rows], self.y[rows], t, since, edges)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what the client's file holds, by name."""
-        every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since]
+        every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since, self.edges]
         pairs = zip(ARRAYS, every, strict=True)
         return {name: array for name, array in pairs if array is not None}
 
@@ -114,7 +127,7 @@ def check_client(
     client : str
         The client's id.
     arrays : mapping of str to array
-        ``x``, ``y`` and optionally ``t`` and ``since``, of any type.
+        ``x``, ``y``, of nodes ``edges``, and optionally ``t`` and ``since``, of any type.
     card : Card
         The federation's card.
     names : of all arrays that there are, for the message; None: of `arrays`.
@@ -130,13 +143,14 @@ def check_client(
 
     if not is_client_id(client):
         raise refused("client id", repr(client), CLIENT_ID_RULE, "Rename the file.")
-    for name in ("x", "y"):
+    graph = card.sample == NODE
+    for name in ("x", "y", "edges") if graph else ("x", "y"):
         if name not in arrays:
             found = sorted(arrays if names is None else names)
             other = next((one for one in found if one.lower() == name), None)
             got = f"arrays {', '.join(found)}" if found else "no array"
             do = f"Rename {other} to {name}." if other else f"Write the file again with {name}."
-            expected = "x, y and optionally t and since"
+            expected = f"x, y{', edges' if graph else ''} and optionally t and since"
             raise refused(f"array {name!r} is missing", got, expected, do)
     x, y = _shaped(arrays["x"], arrays["y"], card, refused)
     if card.sample == TOKENS:
@@ -151,7 +165,8 @@ def check_client(
     t = _seconds(arrays["t"], len(y), refused) if "t" in arrays else None
     since = _rounds(arrays["since"], len(y), refused) if "since" in arrays else None
     check_windows(x.shape, t, card, refused)
-    return ClientData(client, x, y.astype(np.int64), t, since)
+    edges = check_edges(arrays, x.shape, graph, refused)
+    return ClientData(client, x, y.astype(np.int64), t, since, edges)
 
 
 #: How each kind's ``x`` is shaped, and which types it may have.
@@ -160,6 +175,7 @@ _AXES = {
     WINDOW: "[n, {}, time]",
     IMAGE: "[n, {}, height, width]",
     TOKENS: "[n, length]",
+    NODE: "[n, {}]",
 }
 _TYPES = {
     IMAGE: "uint8 (0 to 255) or a float type",

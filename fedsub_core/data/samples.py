@@ -1,4 +1,4 @@
-"""What a sample is: features, a window, an image or the token ids of a text, and how it is kept.
+"""What a sample is: features, a window, an image, a text's token ids or a node; how it is kept.
 
 Features, windows and images of floats are float32, and their shape is a plain tuple. What is kept
 as whole numbers until a batch is made has a shape that says so, and is equal to no plain one.
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:  # cards name kinds of samples, and are read where nothing is computed
     from numpy.typing import NDArray
 
-FEATURES, WINDOW, IMAGE, TOKENS = "features", "window", "image", "tokens"
+FEATURES, WINDOW, IMAGE, TOKENS, NODE = "features", "window", "image", "tokens", "node"
 #: Kinds of samples, and the axes of ``x [n, ...]``.
-KINDS = {FEATURES: 2, WINDOW: 3, IMAGE: 4, TOKENS: 2}
+KINDS = {FEATURES: 2, WINDOW: 3, IMAGE: 4, TOKENS: 2, NODE: 2}
 #: Of so many ids a model has a vector each, at most.
 MOST_TOKENS = 2**20
 #: Values of a pixel that is a byte.
@@ -39,6 +39,27 @@ class Pixels(tuple[int, ...]):
 
     def __repr__(self) -> str:
         return f"{tuple(self)} of bytes"
+
+
+class Nodes(tuple[int, ...]):
+    """Shape ``(F,)`` of the features of a graph's nodes.
+
+    What a model sees of them are rows of ``F + 1`` numbers: :mod:`fedsub_core.data.graphs`.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Nodes) and tuple(self) == tuple(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(("nodes", *self))
+
+    def __repr__(self) -> str:
+        return f"{tuple(self)} of nodes"
 
 
 class Tokens(tuple[int, ...]):
@@ -79,6 +100,8 @@ def facts_of(shape: tuple[int, ...]) -> dict[str, int]:
     """Return what a shape says beside its axes, as plain values; {} of float32."""
     if isinstance(shape, Tokens):
         return {"vocabulary": shape.vocabulary, "padding": shape.padding}
+    if isinstance(shape, Nodes):
+        return {"graphs": 1}
     return {"levels": LEVELS} if isinstance(shape, Pixels) else {}
 
 
@@ -100,6 +123,13 @@ def shape_with(shape: tuple[int, ...], facts: dict[str, Any]) -> tuple[int, ...]
                 f"(length,), 2 to {MOST_TOKENS}, and one of these ids"
             )
         return Tokens(shape, vocabulary, padding)
+    if "graphs" in facts:
+        if len(shape) != 1 or facts["graphs"] != 1:
+            raise ValueError(
+                f"got samples {shape} of {facts['graphs']!r} graphs, expected (features,) and 1, "
+                "a client's own"
+            )
+        return Nodes(shape)
     if "levels" in facts:
         if len(shape) != 3 or facts["levels"] != LEVELS:
             raise ValueError(
@@ -110,8 +140,15 @@ def shape_with(shape: tuple[int, ...], facts: dict[str, Any]) -> tuple[int, ...]
     return shape
 
 
-def kept_shape(x: Samples, vocabulary: int | None, padding: int | None) -> tuple[int, ...]:
-    """Return the shape of one of the samples ``x [n, ...]``; None: they are no token ids."""
+def kept_shape(
+    x: Samples, vocabulary: int | None, padding: int | None, kind: str | None = None
+) -> tuple[int, ...]:
+    """Return the shape of one of the samples ``x [n, ...]``; None: they are no token ids.
+
+    `kind` is the card's, which alone tells a graph's nodes from features.
+    """
+    if kind == NODE:
+        return Nodes(x.shape[1:])
     if vocabulary is not None:
         return Tokens(x.shape[1:], vocabulary, padding or 0)
     return Pixels(x.shape[1:]) if x.dtype == "uint8" else x.shape[1:]

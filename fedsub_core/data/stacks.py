@@ -1,6 +1,7 @@
 """Stacks: many clients' data as one tensor with a leading client axis.
 
 Images of bytes and token ids stay as they are kept until a batch is made of them: :func:`inputs`.
+Of a graph a stack holds every node, samples first: :mod:`fedsub_core.data.graphs`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Stack:
         all differ.
     scale : float32 [clients, 2, channels], mean and deviation that bytes of `x` are standardised
         by; None of others.
+    context : rows of each client after its samples that a model must see beside them, without
+        labels: other nodes and edges of its graph; () of all else. Nobody learns from them.
     """
 
     clients: tuple[str, ...]
@@ -44,6 +47,7 @@ class Stack:
     capacities: tuple[float, ...] = ()
     copies: Tensor | None = None
     scale: Tensor | None = None
+    context: tuple[int, ...] = ()
 
     @property
     def valid(self) -> Tensor:
@@ -80,6 +84,7 @@ class Stack:
             tuple(self.capacities[i] for i in index) if self.capacities else (),
             None if self.copies is None else self.copies.index_select(0, rows),
             None if self.scale is None else self.scale.index_select(0, rows),
+            tuple(self.context[i] for i in index) if self.context else (),
         )
 
     def first_copies(self) -> Tensor:
@@ -97,18 +102,23 @@ class Stack:
     def part(self, chosen: Tensor) -> Stack:
         """Return the samples of each client that are `chosen`, bool [clients, samples], in order.
 
-        Who has none chosen keeps none; padding is never to be chosen.
+        Who has none chosen keeps none; padding is never to be chosen. Nodes that are not chosen
+        become context.
         """
         counts = chosen.sum(1)
-        longest = max(1, int(counts.max()))
+        longest = chosen.shape[1] if self.context else max(1, int(counts.max()))
         order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :longest]
         real = torch.arange(order.shape[1], device=order.device) < counts.unsqueeze(1)
         x = taken(self.x, order)
-        if x.dtype != torch.int32:  # padding of texts is a text: one of no word is none
+        # Padding of texts is a text, for one of no word is none; of a graph all nodes stay.
+        if x.dtype != torch.int32 and not self.context:
             x *= real.view(*real.shape, *[1] * (x.ndim - 2))
         copies = None if self.copies is None else taken(self.copies, order)
         y, counted = taken(self.y, order) * real, tuple(counts.tolist())
-        return replace(self, x=x, y=y, counts=counted, copies=copies)
+        context = tuple(
+            of + had - now for of, had, now in zip(self.context, self.counts, counted, strict=False)
+        )
+        return replace(self, x=x, y=y, counts=counted, copies=copies, context=context)
 
 
 def inputs(x: Tensor, scale: Tensor | None = None) -> Tensor:
@@ -135,14 +145,18 @@ def stack(
     capacities: Sequence[float] = (),
     block: int = 1,
     scalings: Sequence[Scaling | None] = (),
+    context: Sequence[Samples] = (),
 ) -> Stack:
     """Stack each client's ``x [n, *features]`` and ``y [n]``, padded with zeros to whole blocks.
 
     Token ids are padded with the client's first text: some models cannot see one without words.
-    `scalings` are what each client's samples are standardised with, where they are bytes.
+    `scalings` are what each client's samples are standardised with, where they are bytes;
+    `context` are the rows that a model sees beside each client's samples, where it needs some.
     """
     counts = tuple(len(y) for y in ys)
-    longest = -(-max(*counts, 1) // block) * block
+    beside = tuple(len(rows) for rows in context)
+    rows = map(sum, zip(counts, beside, strict=True)) if beside else counts
+    longest = -(-max(*rows, 1) // block) * block
     kind = torch.from_numpy(xs[0][:0]).dtype
     x = torch.zeros(len(xs), longest, *xs[0].shape[1:], dtype=kind)
     y = torch.zeros(len(xs), longest, dtype=torch.int64)
@@ -150,13 +164,15 @@ def stack(
         x[i, : counts[i]] = torch.from_numpy(one_x)
         if kind == torch.int32:
             x[i, counts[i] :] = x[i, :1]
+        if beside:
+            x[i, counts[i] : counts[i] + beside[i]] = torch.from_numpy(context[i])
         y[i, : counts[i]] = torch.from_numpy(one_y)
     scale = None
     if kind == torch.uint8:
         both = [np.stack([one.mean, one.std]) for one in scalings if one is not None]
         scale = torch.from_numpy(np.stack(both)).to(device)
     stacked = Stack(tuple(clients), x.to(device), y.to(device), counts, tuple(capacities))
-    return replace(stacked, scale=scale)
+    return replace(stacked, scale=scale, context=beside)
 
 
 def with_copies(data: Stack, copies: Sequence[NDArray[np.int64] | None]) -> Stack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.encoders.names import KERNELS, NONE, parse_encoder
@@ -21,11 +21,11 @@ def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
     """
     if text == NONE:
         return None
-    if len(shape) > 2 or isinstance(shape, Tokens):
+    if len(shape) > 2 or isinstance(shape, (Nodes, Tokens)):
         raise ConfigError(
             f"encoder: got {text!r} for samples of shape {shape!r}, expected none: encoders take "
-            "windows and feature vectors, images and token ids go into the model as they are. Set "
-            "encoder = none, or take a method that trains its model"
+            "windows and feature vectors; images, token ids and nodes go into the model as they "
+            "are. Set encoder = none, or take a method that trains its model"
         )
     kind, size = parse_encoder(text)
     return (KernelsEncoder if kind == KERNELS else ReluEncoder)(size, seed, shape)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.builders import builder_at
@@ -98,10 +98,13 @@ def build_model(
     if kind in BUILDERS:
         if isinstance(input_shape, Tokens):
             raise ConfigError(f"model {kind!r} takes numbers, got {input_shape!r}: use fasttext")
+        if isinstance(input_shape, Nodes):
+            raise ConfigError(f"model {kind!r} takes no graph, got {input_shape!r}: use gcn")
         return _without_norms(BUILDERS[kind](input_shape, classes, hidden), norm)
     build = _builder(kind)
-    ids = isinstance(input_shape, Tokens)  # of which no chain makes anything
-    chain = None if ids else _chain(build, input_shape, classes)
+    # Of token ids no chain makes anything, and of nodes none knows who is joined to whom.
+    others = isinstance(input_shape, (Tokens, Nodes))
+    chain = None if others else _chain(build, input_shape, classes)
     try:
         if chain is None:
             return TorchModel.of(build, input_shape, classes, norm, seed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.options import suggestion
@@ -26,6 +26,7 @@ PUBLISHED = {
     "resnet18": "fedsub_core.models.published.images:resnet18",
     "mobilenet-v2": "fedsub_core.models.published.images:mobilenet_v2",
     "fasttext": "fedsub_core.models.published.texts:FastText",
+    "gcn": "fedsub_core.models.published.graphs:GCN",
 }
 GROUP = "fedsub.models"
 #: Units of the papers' feed-forward model; and of a layer at most.
@@ -36,11 +37,13 @@ def resolve_kind(kind: str, input_shape: Shape) -> str:
     """Return the kind that is meant.
 
     ``auto`` is ``mlp`` for features, ``cnn1d`` for windows, ``cnn2d`` for images, ``fasttext`` for
-    token ids.
+    token ids, ``gcn`` for nodes.
     """
     if kind == AUTO:
         if isinstance(input_shape, Tokens):
             return "fasttext"
+        if isinstance(input_shape, Nodes):
+            return "gcn"
         return {1: MLP, 2: CNN1D}.get(len(input_shape), "cnn2d")
     return kind
 

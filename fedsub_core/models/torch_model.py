@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
+from fedsub_core.data.graphs import real_rows
+from fedsub_core.data.samples import Nodes
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import LayerWithUnits, Shape
@@ -290,6 +292,8 @@ class TorchModel(Model):
         with torch.no_grad():
             for i, own in enumerate(_each(params | found)):
                 some = range(0, data.counts[i], -(-data.counts[i] // SETTLED))
+                if data.context:
+                    some = range(data.counts[i] + data.context[i])
                 if len(some) >= self.fewest_samples:
                     one = slice(i, i + 1)
                     scale = None if data.scale is None else data.scale[one]
@@ -299,9 +303,15 @@ class TorchModel(Model):
         return found
 
     def _call(self, module: nn.Module, own: Params, x: Tensor) -> Tensor:
-        """Return what the module makes of one client's samples with the client's own numbers."""
-        logits: Tensor = functional_call(module, own, (x,), tie_weights=self._tied)
-        return logits
+        """Return what the module makes of one client's samples with the client's own numbers.
+
+        A graph is passed without its padding, so that no digit depends on others of the stack.
+        """
+        rows = real_rows(x) if isinstance(self.input_shape, Nodes) else len(x)
+        logits: Tensor = functional_call(module, own, (x[:rows],), tie_weights=self._tied)
+        if rows == len(x):
+            return logits
+        return torch.cat([logits, logits.new_zeros(len(x) - rows, *logits.shape[1:])])
 
     @cached_property
     def _tied(self) -> bool:

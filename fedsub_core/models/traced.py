@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.norms import batch_norms
@@ -114,11 +115,14 @@ def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
 def zeros(input_shape: Shape, samples: int = 2) -> Tensor:
     """Return samples of zeros as a model sees them, float32; of token ids an id, int64.
 
-    It is not the one that fills texts up: a text of that alone is none.
+    The id is not the one that fills texts up: a text of that alone is none. Of nodes it is their
+    rows, without edges.
     """
     if isinstance(input_shape, Tokens):
         word = (input_shape.padding + 1) % input_shape.vocabulary
         return torch.full((samples, *input_shape), word, dtype=torch.int64)
+    if isinstance(input_shape, Nodes):  # their numbers first, and no edges
+        return F.pad(torch.arange(1.0, samples + 1).unsqueeze(1), (0, input_shape[0]))
     return torch.zeros(samples, *input_shape)
 
 

@@ -55,6 +55,8 @@ class Batch:
     weight : [clients, samples], each sample's share in its client's mean; 0 where padded.
     number : steps of the phase that came before.
     streams : where what a model draws in this step comes from; None: nobody draws.
+    rows : of each client, samples and the context that the model sees beside them; () where there
+        is none.
     """
 
     x: Tensor
@@ -62,13 +64,15 @@ class Batch:
     weight: Tensor
     number: int
     streams: Streams | None = None
+    rows: tuple[int, ...] = ()
 
     def of(self, i: int) -> Batch:
         """Return the batch of the `i`-th client alone, without padding."""
-        real, one = int((self.weight[i] > 0).sum()), slice(i, i + 1)
+        real = self.rows[i] if self.rows else int((self.weight[i] > 0).sum())
+        one = slice(i, i + 1)
         x, y, weight = (t[one, :real] for t in (self.x, self.y, self.weight))
         streams = None if self.streams is None else self.streams.of(i)
-        return Batch(x, y, weight, self.number, streams)
+        return Batch(x, y, weight, self.number, streams, self.rows[i : i + 1])
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -172,6 +176,9 @@ class _Epoch:
     """One epoch's batches, longest client first."""
 
     def __init__(self, data: Stack, size: int, turn: Turn, stream: str, fewest: int) -> None:
+        if data.context:  # a graph is seen whole, in one step
+            size = data.y.shape[1]
+        self.rows = tuple(map(sum, zip(data.counts, data.context, strict=False)))
         order, self.weight = order_of_epoch(data, size, turn, stream)
         self.x, self.y, self.scale = taken(data.x, order), taken(data.y, order), data.scale
         self.size, self.turn, self.clients, self.stream = size, turn, data.clients, stream
@@ -217,19 +224,19 @@ class _Epoch:
         if i < batches[-1] and self.joined is None:  # longest first: so all have it
             cols = slice(i * size, (i + 1) * size)
             x, y, weight = (t[rows, cols] for t in (self.x, self.y, self.weight))
-            return Batch(self._seen(x), y, weight, number, streams)
+            return Batch(self._seen(x), y, weight, number, streams, self.rows[: len(x)])
         have = torch.tensor(batches, device=self.x.device).unsqueeze(1)
         wanted = i % have
         some = wanted * size + torch.arange(size + (self.joined is not None), device=self.x.device)
         if self.joined is None:
             x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
-            return Batch(self._seen(x), y, weight, number, streams)
+            return Batch(self._seen(x), y, weight, number, streams, self.rows[: len(x)])
         longer = self.joined[rows].unsqueeze(1) & (wanted == have - 1)
         some[:, -1:] = torch.where(longer, some[:, -1:], 0)  # nothing of the next batch
         x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
         weight[:, -1:] = 0
         weight = torch.where(longer, 1 / (size + 1), weight)
-        return Batch(self._seen(x), y, weight, number, streams)
+        return Batch(self._seen(x), y, weight, number, streams, self.rows[: len(x)])
 
     def _seen(self, x: Tensor) -> Tensor:
         """Return what a model sees of samples of the first clients."""
@@ -239,10 +246,13 @@ class _Epoch:
 def order_of_epoch(data: Stack, size: int, turn: Turn, stream: str) -> tuple[Tensor, Tensor]:
     """Return each client's order of samples, and each place's weight in its batch's mean.
 
-    Both ``[clients, batches * size]``; padding has weight 0.
+    Both ``[clients, batches * size]``; padding has weight 0. What a graph's samples are seen with
+    stands where it is, behind them.
     """
     longest = -(-max(data.counts) // size) * size
     order = torch.zeros(len(data.counts), longest, dtype=torch.int64)
+    if data.context:
+        order[:] = torch.arange(longest)
     weight = torch.zeros(len(data.counts), longest)
     for i, (client, count) in enumerate(zip(data.clients, data.counts, strict=True)):
         own = generator(turn.seed, client, turn.round, stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: What a set that is no recording of people may hold, and the word for many of them.
-MANY = {"image": "images", "tokens": "texts"}
+MANY = {"image": "images", "tokens": "texts", "node": "nodes"}
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Windowing:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a set of images or texts holds, of which nobody knows the people.
+    """What a set of images, texts or nodes of a graph holds, of which nobody knows the people.
 
     Parameters
     ----------
     kind : str
-        ``image`` or ``tokens``, as in a federation's card.
+        ``image``, ``tokens`` or ``node``, as in a federation's card.
     shape : str
         Of a sample, in words.
     count, classes : int
@@ -116,7 +116,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """A data set's card: of recordings of people, or of a collection of images or texts.
+    """A data set's card: of recordings of people, or of a collection of images, texts or nodes.
 
     Parameters
     ----------

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import card_table
+from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.findings import findings, how_split, repeats
-from fedsub_core.data.samples import FEATURES, IMAGE, TOKENS, WINDOW, Samples, kept_shape
+from fedsub_core.data.samples import FEATURES, IMAGE, NODE, TOKENS, WINDOW, Samples, kept_shape
 from fedsub_core.data.splits import split_kind
 from fedsub_core.data.standardise import apply, moments, pool, scaling
 from fedsub_core.seeds import derive_seed
@@ -52,6 +53,8 @@ class Inspection:
         What a sample is: :data:`fedsub_core.data.samples.KINDS`.
     words : float or None
         Tokens of a text without padding, on average; None of other samples.
+    edges, isolated : int or None
+        Of graphs: edges of all clients, and nodes without one; None of other samples.
     clients : tuple of str
         Ids, ascending.
     counts : int64 [clients, classes]
@@ -81,6 +84,8 @@ class Inspection:
     shape: tuple[int, ...]
     kind: str
     words: float | None
+    edges: int | None
+    isolated: int | None
     clients: tuple[str, ...]
     counts: NDArray[np.int64]
     prototypes: FloatArray
@@ -116,6 +121,8 @@ class Inspection:
             "shape": list(self.shape),
             "sample": self.kind,
             "words": self.words,
+            "edges": self.edges,
+            "isolated": self.isolated,
             "clients": list(self.clients),
             "counts": self.counts.tolist(),
             "shares": self.shares.round(4).tolist(),
@@ -145,12 +152,15 @@ def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
     )
     every, labels = np.concatenate(scaled), np.concatenate([c.y for c in clients])
     timing = inspect_timing(federation)
+    graphs = [(len(c.y), c.edges) for c in clients if c.edges is not None]
     return Inspection(
         card=card,
         seed=seed,
-        shape=kept_shape(clients[0].x, card.vocabulary, card.padding),
+        shape=kept_shape(clients[0].x, card.vocabulary, card.padding, card.sample),
         kind=card.sample or _BY_AXES[clients[0].x.ndim],
         words=_words(clients, card),
+        edges=sum(edges.shape[1] for _, edges in graphs) if card.sample == NODE else None,
+        isolated=_isolated(graphs) if card.sample == NODE else None,
         clients=tuple(federation.clients),
         counts=np.stack([np.bincount(c.y, minlength=len(card.classes)) for c in clients]),
         prototypes=prototypes,
@@ -199,6 +209,11 @@ def _words(clients: list[ClientData], card: Card) -> float | None:
         return None
     real = sum(int((data.x != card.padding).sum()) for data in clients)
     return real / sum(len(data.y) for data in clients)
+
+
+def _isolated(graphs: list[tuple[int, Edges]]) -> int:
+    """Return how many nodes, of so many in each graph, have no edge."""
+    return sum(nodes - len(np.unique(edges)) for nodes, edges in graphs)
 
 
 def _parts(x: Samples) -> list[Samples]:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedsub_core.data.samples import FEATURES, IMAGE, TOKENS, WINDOW, Pixels, Tokens
+from fedsub_core.data.samples import FEATURES, IMAGE, NODE, TOKENS, WINDOW, Pixels, Tokens
 from fedsub_data.inspection.inspection import REMAINDERS, Inspection
 from fedsub_data.inspection.timing import counted
 
@@ -21,8 +21,17 @@ _KINDS = {
     WINDOW: ("channels x time", "; compared by each channel's mean and standard deviation"),
     IMAGE: ("channels x pixels", "; compared by each channel's mean and standard deviation"),
     TOKENS: ("token ids", f"; compared by how often ids have each remainder by {REMAINDERS}"),
+    NODE: ("features of a node", ""),
 }
-_NAMES = {FEATURES: "features", WINDOW: "channels", IMAGE: "channels", TOKENS: "a token is a"}
+_NAMES = {
+    FEATURES: "features",
+    WINDOW: "channels",
+    IMAGE: "channels",
+    TOKENS: "a token is a",
+    NODE: "features",
+}
+#: Names of features that are shown at most: papers have thousands of words.
+_NAMED = 100
 
 
 def fact_rows(inspection: Inspection) -> list[Row]:
@@ -44,13 +53,25 @@ def fact_rows(inspection: Inspection) -> list[Row]:
     ]
     return [
         ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
-        (_NAMES[inspection.kind], ", ".join(card.features)),
+        (_NAMES[inspection.kind], _names(card.features)),
         ("units", card.units or "not said"),
         *(in_time if inspection.kind in (FEATURES, WINDOW) else ()),
+        *_of_graphs(inspection),
         ("time is known as", counted(timing.known)),
         ('split = "auto" chooses', counted(timing.auto_split)),
         ("samples that repeat another", f"{repeated:,} of {people} people" if repeated else "none"),
     ]
+
+
+def _names(features: tuple[str, ...]) -> str:
+    more = len(features) - _NAMED
+    return ", ".join(features[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _of_graphs(inspection: Inspection) -> list[Row]:
+    if inspection.edges is None:
+        return []
+    return [("edges", f"{inspection.edges:,}; {inspection.isolated:,} nodes have none")]
 
 
 def class_rows(inspection: Inspection) -> list[Row]:

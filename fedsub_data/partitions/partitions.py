@@ -32,6 +32,7 @@ from fedsub_data.partitions.label_skew import (
     pathological,
 )
 from fedsub_data.partitions.pool import COPIES, check_splittable
+from fedsub_data.partitions.subgraphs import SubgraphsOptions, subgraphs
 from fedsub_data.preparing.preparation import Counts, Prepared
 
 _Make = Callable[[Federation, Any, int, Counts], dict[str, ClientData]]
@@ -91,6 +92,12 @@ PARTITIONS: dict[str, Partition] = {
             "every client has samples of one domain, which a file was before (Digit5, PACS)",
             DomainsOptions,
             domains,
+        ),
+        Partition(
+            "subgraphs",
+            "every client has a part of a graph, with the edges inside it (FRAMP)",
+            SubgraphsOptions,
+            subgraphs,
         ),
         Partition(
             "feature-shift",

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different
+from fedsub_core.data.edges import Edges, inner_edges
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.windows import window_seconds
@@ -49,6 +50,8 @@ class Pool:
         First round in which a sample exists, where any person has that; 0 for the others'.
     classes : int
         Number of classes on the card, with samples or without.
+    edges : int64 [2, m] or None
+        Of graphs, which stand side by side: rows of `x` that are joined; None of other samples.
     """
 
     x: Samples
@@ -56,17 +59,19 @@ class Pool:
     t: FloatArray | None
     since: IntArray | None
     classes: int
+    edges: Edges | None = None
 
     def sizes(self) -> IntArray:
         """Return how many samples each class has, int64 [classes]."""
         return np.bincount(self.y, minlength=self.classes)
 
     def client(self, name: str, rows: IntArray) -> ClientData:
-        """Return the client that holds `rows`, in order of time."""
+        """Return the client that holds `rows`, in order of time, and edges between two of them."""
         rows = np.sort(rows)
+        edges = None if self.edges is None else inner_edges(self.edges, rows, len(self.y))
         t = None if self.t is None else self.t[rows]
         since = None if self.since is None else self.since[rows]
-        return ClientData(name, self.x[rows], self.y[rows], t, since)
+        return ClientData(name, self.x[rows], self.y[rows], t, since, edges)
 
 
 def pooled(federation: Federation) -> Pool:
@@ -101,7 +106,18 @@ def pooled(federation: Federation) -> Pool:
         t=_one_axis(people, clocks, card),
         since=since,
         classes=len(card.classes),
+        edges=_side_by_side(people, orders),
     )
+
+
+def _side_by_side(people: Sequence[ClientData], orders: Sequence[IntArray]) -> Edges | None:
+    """Return all people's edges, by places in the pool."""
+    found, begin = list[Edges](), 0
+    for person, order in zip(people, orders, strict=True):
+        if person.edges is not None:
+            found.append(begin + inner_edges(person.edges, order, len(order)))
+        begin += len(order)
+    return np.concatenate(found, axis=1) if found else None
 
 
 def deal(pool: Pool, hands: Sequence[IntArray]) -> dict[str, ClientData]:

@@ -104,6 +104,22 @@ class TinyImageNetOptions:
 
 
 @dataclass(frozen=True)
+class GraphOptions:
+    """How papers' words become features."""
+
+    words: str = choice(
+        "shares",
+        "binary",
+        doc="each word's share in its paper's, as Kipf and Welling have them, or 0 and 1",
+    )
+
+    @property
+    def units(self) -> str:
+        """What a feature's value is, in words."""
+        return "share of words" if self.words == "shares" else "0 or 1"
+
+
+@dataclass(frozen=True)
 class UCIHAROptions:
     """How UCI-HAR becomes a federation."""
 
@@ -162,11 +178,14 @@ OPTIONS: dict[str, type[Any]] = {
     "ag-news": AGNewsOptions,
     "cifar10": NothingToChoose,
     "cifar100": CIFAR100Options,
+    "citeseer": GraphOptions,
+    "cora": GraphOptions,
     "digits": DigitsOptions,
     "dreamt": DREAMTOptions,
     "fashion-mnist": NothingToChoose,
     "hhar": HHAROptions,
     "mnist": NothingToChoose,
+    "ogbn-arxiv": NothingToChoose,
     "pacs": PACSOptions,
     "pamap2": PAMAP2Options,
     "svhn": NothingToChoose,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
-from fedsub_core.data.samples import TOKENS, Tokens, facts_of
+from fedsub_core.data.samples import NODE, TOKENS, Tokens, facts_of
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.data.standardise import POOLS, scaling
 from fedsub_core.encoders.standardised import feature_scaling
@@ -176,6 +176,7 @@ def _of_samples(shape: Shape, card: Card) -> list[tuple[str, object, object]]:
     """Return what is to be equal of a client's samples and the card's: what, got, expected."""
     if card.sample != TOKENS:
         return [
+            ("graphs", facts_of(shape).get("graphs"), 1 if card.sample == NODE else None),
             ("vocabulary", facts_of(shape).get("vocabulary"), None),
             ("features", shape[0], len(card.features)),
         ]

@@ -13,7 +13,7 @@ import torch
 from click.testing import CliRunner
 
 from fedsub.cli import cli
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.names import CNN1D, LINEAR, MLP, PUBLISHED
 
@@ -25,8 +25,8 @@ def test_the_pages_kinds_have_as_many_numbers_as_it_says() -> None:
     assert {kind for kind, *_ in found} == {MLP, LINEAR, CNN1D, *PUBLISHED}
     for kind, numbers, of, classes in found:
         sizes = tuple(int(size.replace(",", "")) for size in re.findall(r"[\d,]+", of))
-        shape = Tokens((48,), sizes[0], 0) if kind == "fasttext" else sizes
-        model = build_model(kind, shape, int(classes))
+        of_kind = {"fasttext": Tokens((48,), sizes[0], 0), "gcn": Nodes(sizes)}
+        model = build_model(kind, of_kind.get(kind, sizes), int(classes))
         counted = sum(prod(model.tensor_shapes[name]) for name in model.trained)
         assert f"{counted:,}" == numbers, kind
 

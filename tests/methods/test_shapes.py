@@ -1,4 +1,4 @@
-"""Images and texts under every method and engine, from real pieces of MNIST, CIFAR-10, AG News."""
+"""Images, texts and graphs under every method and engine, from pieces of MNIST, AG News, Cora."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from fedsub_server.results import MODELS
 from .. import shapes
 from .test_modules import OF_CHAINS
 
-CUTS = {"digits": shapes.digits, "news": shapes.news}
+CUTS = {"digits": shapes.digits, "news": shapes.news, "papers": shapes.papers}
+#: How samples are kept, by their kind.
+KEPT = {"image": torch.uint8, "tokens": torch.int32, "node": torch.float32}
 #: Heads are solved on an encoder's features.
 OF_FEATURES = {"fedsub-ridge"}
 #: Why methods refuse token ids as they are by default, and with what they take them; {}: never.
@@ -45,6 +47,13 @@ MEANS_OF_IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedsub-gated": (r"set fedsub-gated\.prototype = embedding", {"prototype": "embedding"}),
     "framp": (r"set framp\.descriptor = drawn", {"descriptor": "drawn"}),
     **dict.fromkeys(OF_CHAINS, ("expected a chain such as mlp", {})),
+}
+
+
+#: Why methods refuse nodes of a graph.
+REFUSES_NODES = {
+    **dict.fromkeys(("fedsub", "fedsub-gated"), "got nodes of a graph, expected samples that"),
+    **dict.fromkeys(OF_CHAINS, "expected a chain such as mlp"),
 }
 
 
@@ -67,13 +76,18 @@ def kept(run: Run) -> set[torch.dtype]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_trains_them(name: str, federation: Federation, run_method: RunMethod) -> None:
-    of_tokens = federation.card.sample == "tokens"
+    kind = federation.card.sample
+    assert kind is not None
     if name in OF_FEATURES:
         with pytest.raises(ConfigError, match="expected none: encoders take windows and feature"):
             run_method(name, federation)
         return
     hyper: dict[str, Any] = {}
-    if of_tokens and name in MEANS_OF_IDS:
+    if kind == "node" and name in REFUSES_NODES:
+        with pytest.raises(ConfigError, match=REFUSES_NODES[name]):
+            run_method(name, federation)
+        return
+    if kind == "tokens" and name in MEANS_OF_IDS:
         why, hyper = MEANS_OF_IDS[name]
         with pytest.raises(ConfigError, match=why):
             run_method(name, federation)
@@ -83,7 +97,7 @@ def test_every_method_trains_them(name: str, federation: Federation, run_method:
     losses = run.metric("loss")
     assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
     assert not [row for row in run.rows if row.metric == "refused_replies"]
-    assert kept(run) == {torch.int32 if of_tokens else torch.uint8}
+    assert kept(run) == {KEPT[kind]}
 
 
 @pytest.mark.parametrize("model", ["cnn2d", "mlp"])
@@ -137,7 +151,8 @@ def test_devices_train_what_one_process_does(
         model = grid.saved(i).model
         assert model is not None
         assert_close(model.params, run.models()[client], client)
-        probabilities = built(model).probabilities(federation.clients[client].x[:5])
+        held = federation.clients[client].part(np.arange(5))
+        probabilities = built(model).probabilities(held.x, edges=held.edges)
         np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
 
 

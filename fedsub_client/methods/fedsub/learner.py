@@ -32,7 +32,7 @@ from fedsub_client.methods.fedsub.subnetworks import (
     union_rows,
     unit_masks,
 )
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
@@ -52,12 +52,18 @@ class FedSubLearner(Learner):
     method = "fedsub"
 
     def check(self) -> None:
-        """Refuse a depth beyond the model, layers without a rule, means of ids, half a noise."""
+        """Refuse a depth beyond the model, graphs, layers without a rule, means of ids and more."""
         hyper, model = self.hyper, self.model
         if hyper.depth > len(model.affine):
             raise ConfigError(
                 f"{self.method}.depth: got {hyper.depth}, expected at most {len(model.affine)}, "
                 "the model's layers with units; 0 means all"
+            )
+        if isinstance(model.input_shape, Nodes):
+            raise ConfigError(
+                f"{self.method}: got nodes of a graph, expected samples that a model sees one by "
+                "one: relevance goes back from an output to one sample. Take a method without "
+                "relevance (fedavg, ditto, framp and others)"
             )
         if isinstance(model, TorchModel) and hyper.relevance in RULES:
             require_rules(model, RULES[hyper.relevance])

@@ -153,6 +153,12 @@ def _pool(tracer: Tracer, call: Call) -> Tensor:
     return _over(tracer, call, x, range(positions, x.ndim)).expand(call.shape)
 
 
+def _propagate(tracer: Tracer, call: Call) -> Tensor:
+    """Mix the nodes of a graph, each unit for itself."""
+    h = call.get(0, "h")
+    return _over(tracer, call, h, [0]).expand(call.shape)
+
+
 def _along(tracer: Tracer, call: Call) -> Tensor:
     """Compute of all values along an axis, which must not be the units'."""
     x, axis = call.get(0, "input"), call.get(_ALONG[call.name], "dim", 1)
@@ -180,4 +186,5 @@ OPERATIONS: dict[str, Rule] = {
     "split": _split,
     "glu": _glu,
     "pad": _pad,
+    "propagate": _propagate,
 }

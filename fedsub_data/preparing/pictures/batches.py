@@ -2,25 +2,23 @@
 
 Each member is a pickle of a dict: ``data`` uint8 [n, 3072], a picture's red, green and blue rows of
 32 x 32, and a list of labels. :class:`fedsub_core.data.unpickling.ArraysOnly` builds nothing but
-plain arrays, lists and text, so nothing in an archive can run. Members are read where they lie: no
-path of an archive touches the disk.
+plain arrays, lists and text, so nothing in an archive can run. Members are read where they lie.
 """
 
 from __future__ import annotations
 
-import tarfile
-import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.unpickling import ArraysOnly
-from fedsub_core.errors import DataError, cut
+from fedsub_core.errors import cut
 from fedsub_data.preparing.pictures.parts import Pictures
 from fedsub_data.preparing.preparation import refused
+from fedsub_data.preparing.tars import each_file
 
 Content = dict[str, Any]
 
@@ -28,8 +26,6 @@ _PICTURE = (3, 32, 32)
 _TAR = (".tar.gz", ".tgz", ".tar")
 # Twice the largest official member, CIFAR-100's train.
 _MOST_BYTES = 320_000_000
-_CHUNK = 1 << 20
-_DAMAGED = (EOFError, OSError, tarfile.TarError, zlib.error)
 
 
 def read_batches(
@@ -48,7 +44,8 @@ def read_batches(
         Where a file is missing, there twice, damaged, or holds anything but plain values.
     """
     left = set(names)
-    for name, where, file, size in _files(source, folder, set(names)):
+    path = _located(source, folder, min(left))
+    for name, where, file, size in each_file(path, names):
         if name not in left:
             raise refused(where, f"a second {name}", "one of that name")
         left.remove(name)
@@ -105,32 +102,6 @@ def names_in(content: Content, key: str, count: int, where: str) -> tuple[str, .
     if names is not None and texts and len(names) == len(set(names)) == count:
         return tuple(names)
     raise refused(where, f"{key} of {type(names).__name__}", f"a list of {count} different names")
-
-
-def _files(source: Path, folder: str, names: set[str]) -> Iterator[tuple[str, str, IO[bytes], int]]:
-    path = _located(source, folder, min(names))
-    try:
-        if path.is_dir():
-            for name in sorted(names):
-                if (path / name).is_file():
-                    with open(path / name, "rb") as plain:
-                        yield name, str(path / name), plain, (path / name).stat().st_size
-            return
-        with tarfile.open(path, "r:*") as archive:
-            for member in archive:
-                name = PurePosixPath(member.name).name
-                if member.isfile() and name in names:
-                    file = archive.extractfile(member)
-                    assert file is not None  # only links and folders have none
-                    yield name, f"{path}/{member.name}", file, member.size
-            # To the end of the packed file, where gzip's checksum stands.
-            while archive.fileobj is not None and archive.fileobj.read(_CHUNK):
-                pass
-    except _DAMAGED as error:
-        raise DataError(
-            f"{path}: cannot be read to its end ({type(error).__name__}: {error}); it is damaged "
-            "or was truncated. Fetch it again."
-        ) from error
 
 
 def _located(source: Path, folder: str, name: str) -> Path:

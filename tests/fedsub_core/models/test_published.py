@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedsub_core.data.samples import Tokens
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain
@@ -24,6 +24,7 @@ SIZES = [
     ("resnet18", (3, 32, 32), 10, 11_173_962, False),
     ("mobilenet-v2", (3, 32, 32), 10, 2_236_682, False),
     ("fasttext", Tokens((48,), 4096, 0), 4, 41_004, False),
+    ("gcn", Nodes((1433,)), 7, 100_551, False),
 ]
 
 

@@ -1,0 +1,1 @@
+"""Graphs: papers that cite each other."""
