@@ -32,8 +32,8 @@ from fedsub_core.options import suggestion
 from fedsub_server.summaries import MethodSummary
 
 _KEYS = (
-    "title", "about", "seeds", "tune-seeds", "budget", "run", "vary", "methods", "tune", "show",
-    "paper",
+    "title", "about", "seeds", "tune-seeds", "budget", "made", "run", "vary", "methods", "tune",
+    "show", "paper",
 )  # fmt: skip
 #: Keys of a run that a study says elsewhere.
 _DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
@@ -102,7 +102,8 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
             raise ConfigError(
                 f"{path}: unknown key {key!r}.{suggestion(key, _KEYS)} Known: {', '.join(_KEYS)}"
             )
-    for key, kind in (("run", dict), ("methods", dict), ("tune", dict), ("show", list)):
+    kinds = {key: dict for key in ("made", "run", "methods", "tune")} | {"show": list}
+    for key, kind in kinds.items():
         if not isinstance(table.get(key, kind()), kind):
             expected = "a list" if kind is list else f"a table, [{key}]"
             raise ConfigError(f"{path}: {key}: got {table[key]!r}, expected {expected}")
@@ -135,6 +136,7 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
         tuple(_measure(path, name) for name in table.get("show", ())),
         tuple(_printed(path, one, entries) for one in _papers(path, table.get("paper", []))),
         choose,
+        made=dict(table.get("made", {})),
     )
     _check_given_once(path, study)
     _check_tuned(path, study)
@@ -151,6 +153,12 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
             raise ConfigError(
                 f"{path}: data: got {other} and {source}, expected folders of different names: "
                 "runs and tables are called by these"
+            )
+    for name, how in study.made.items():
+        if name not in sources or not isinstance(how, str):
+            raise ConfigError(
+                f"{path}: made: {name}: got {how!r}, expected how one of {', '.join(sources)} is "
+                "made, in words"
             )
     for entry in study.entries:
         for tuned in study.candidates(entry):
