@@ -106,6 +106,10 @@ class MethodSummary:
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
     )
     seconds: float = _unit("seconds, sum over rounds")
+    server_milliseconds: float | None = _unit(
+        "milliseconds that the method's own server half took in a round: who takes part, what each "
+        "is sent, what came checked and put together; mean over rounds, without messages and disk"
+    )
     memory: int | None = _unit(
         "bytes, the most that the process that simulated the run held, its data, its libraries and "
         "what methods before it left included"
@@ -219,6 +223,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
             else _share_worse(macro_f1, _by_round(local, "macro_f1"))
         ),
         seconds=db.seconds(),
+        server_milliseconds=None if (took := db.server_seconds()) is None else 1000 * took,
         memory=db.memory(),
         backend=db.backend(),
     )

@@ -189,15 +189,17 @@ def costs(frame: Frame) -> Rows:
                 *sent,
                 *map(number, models),
                 f"{trace.summary.seconds:,.1f}",
+                milliseconds(trace.summary.server_milliseconds),
                 memory(trace.summary.memory),
                 f"{trace.rounds} of {trace.wanted}",
             )
         )
     head = ("method", "bytes up", "bytes down", "down to evaluate", "models up", "models down",
-            "seconds", "memory", "rounds done")  # fmt: skip
+            "seconds", "server, ms", "memory", "rounds done")  # fmt: skip
     caption = (
         "Bytes of a client in a round, on average, and the same in full float32 models; seconds "
-        "of all rounds together; the most memory that the process held, data and libraries included"
+        "of all rounds together; milliseconds of a round that the method's own server half took; "
+        "the most memory that the process held, data and libraries included"
     )
     return Rows(caption, head, rows)
 
@@ -293,6 +295,11 @@ def recovered(found: Sequence[Recovery], of: str) -> Rows:
             f"{LATER} rounds later")  # fmt: skip
     title = "Rounds in which people were tested on more data than before"
     return Rows(title + of, head, rows)
+
+
+def milliseconds(taken: float | None) -> str:
+    """Return a time in ms, with one digit, a dash for none."""
+    return _NONE if taken is None else f"{taken:,.1f}"
 
 
 def memory(most: float | None) -> str:

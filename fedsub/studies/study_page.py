@@ -183,11 +183,16 @@ def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
         most = [one.memory for one in mine if one.memory is not None]
         sent = (rows.number(value) for value in (row.up, row.down, row.evaluation))
         seconds = f"{np.mean([one.seconds for one in mine]):,.1f}"
-        cells.append((row.entry.label, *sent, seconds, rows.memory(max(most, default=None))))
-    head = ("method", "models up", "models down", "down to evaluate", "seconds", "memory")
+        took = [o.server_milliseconds for o in mine if o.server_milliseconds is not None]
+        own = rows.milliseconds(float(np.mean(took)) if took else None)
+        memory = rows.memory(max(most, default=None))
+        cells.append((row.entry.label, *sent, seconds, own, memory))
+    head = ("method", "models up", "models down", "down to evaluate", "seconds", "server, ms",
+            "memory")  # fmt: skip
     caption = (
         "What it costs: full float32 models of a client in a round, as really sent; seconds of a "
-        "run's rounds, which depend on what else the machine did; the most memory of its process"
+        "run's rounds, which depend on what else the machine did; milliseconds of a round that the "
+        "method's own server half took; the most memory of its process"
     )
     return rows.Rows(caption, head, cells)
 

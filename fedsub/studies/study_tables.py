@@ -25,7 +25,7 @@ from fedsub_server.remarks import remarks
 
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
 #: What is left out of ``runs.csv``: what depends on the machine.
-_TIMES = ("seconds", "memory", "backend")
+_TIMES = ("seconds", "server_milliseconds", "memory", "backend")
 #: What every table has, as a study's file spells it.
 _ALWAYS = ("macro-f1", "weighted-f1", "loss", "macro-f1-p10")
 
