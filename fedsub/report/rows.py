@@ -18,12 +18,14 @@ from fedsub.report.attendance import (
 )
 from fedsub.report.comparing import LOCAL, Pair, differences
 from fedsub.report.frame import Frame, Grid
-from fedsub.report.maps import class_means, people_scores
+from fedsub.report.maps import class_means, last_f1, people_scores
 from fedsub.report.recovery import LATER, Recovery
 from fedsub_core.metrics import GAIN
 from fedsub_server.results import humanise_bytes
 
 _NONE = "–"
+#: Of more of them the CSV beside the page has the numbers.
+_MOST_PEOPLE_CLASSES = 60
 
 
 @dataclass(frozen=True)
@@ -273,6 +275,28 @@ def classes(frame: Frame) -> Rows:
         f"predictions it is; {_NONE} where it is in nobody's"
     )
     return Rows(caption, ("class", *frame.methods), rows)
+
+
+def people_classes(frame: Frame) -> Rows | None:
+    """Return F1 of every person and class by method; None of more than a page of them."""
+    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for trace in frame.traces:
+        people, labels, values = last_f1(trace)
+        for (row, column), f1 in np.ndenumerate(values):
+            if math.isfinite(f1):
+                of = found.setdefault((people[row], labels[column]), {})
+                of.setdefault(trace.method, []).append(float(f1))
+    rows = [
+        (
+            person,
+            frame.class_name(label),
+            *(number(float(np.mean(of[name])) if name in of else None) for name in frame.methods),
+        )
+        for (person, label), of in sorted(found.items())
+    ]
+    caption = "F1 of every person and class in the last evaluated round"
+    kept = 0 < len(rows) <= _MOST_PEOPLE_CLASSES
+    return Rows(caption, ("person", "class", *frame.methods), rows, (1,)) if kept else None
 
 
 def recovered(found: Sequence[Recovery], of: str) -> Rows:

@@ -46,6 +46,10 @@ _TESTED = frozenset({
 STUDY_FILE, ASKED_FILE = "study.toml", "asked.json"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
 _MEASURE = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
+#: Measures of how long it took until the mean over people first was as much.
+TO_TARGET = (
+    r"(?P<unit>rounds|seconds)-to-(?P<metric>macro-f1|weighted-f1|accuracy)-(?P<value>0?\.\d+|[01])"
+)
 #: Of a summary words, and what takes a second method in the same run.
 _UNMEASURED = ("method", "tested", "encoding", "worse-than-local")
 #: The other numbers of a summary, as files spell them.
@@ -334,6 +338,11 @@ def _measure(path: Path, name: Any) -> str:
         raise ConfigError(
             f"{path}: got the measure {name!r}, expected one of {', '.join(SUMMARY)} or a metric "
             "of a method, such as davies-bouldin"
+        )
+    if name.startswith(("rounds-to-", "seconds-to-")) and not re.fullmatch(TO_TARGET, name):
+        raise ConfigError(
+            f"{path}: got the measure {name!r}, expected rounds or seconds to a macro-f1, "
+            "weighted-f1 or accuracy from 0 to 1, such as rounds-to-macro-f1-0.8"
         )
     return name
 
