@@ -40,22 +40,26 @@ class Checkpoints:
         seconds: float,
         progress: Callable[[int], None],
         at_end: Callable[[], list[MetricRow]] = list,
+        server_seconds: Callable[[], float] = float,
     ) -> None:
-        self.at_end = at_end
+        self.at_end, self.server_seconds = at_end, server_seconds
         self.database, self.rounds, self.clients = database, rounds, clients
         self.seconds, self.progress = seconds, progress
         self._rows: list[MetricRow] = []
+        self._rounds = 0
         self._last = time.monotonic()
 
     def __call__(self, round: int, state: State, rows: Sequence[MetricRow]) -> None:
         """Take note of a finished round."""
         self._rows += rows
+        self._rounds += 1
         if round == self.rounds:
             self._rows += self.at_end()
         if time.monotonic() - self._last >= self.seconds or round == self.rounds:
             clients = {} if self.clients is None else self.clients.state()
-            self.database.commit(round, {SERVER: state, **clients}, self._rows)
-            self._rows = []
+            took = self.server_seconds(), self._rounds
+            self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
+            self._rows, self._rounds = [], 0
             self._last = time.monotonic()
         self.progress(round)
 
@@ -86,6 +90,8 @@ def drive(
             clients.load_state(state)
     progress(finished)
     rounds = strategy.settings.rounds.rounds
-    strategy.on_round = Checkpoints(database, rounds, clients, seconds, progress, at_end)
+    strategy.on_round = Checkpoints(
+        database, rounds, clients, seconds, progress, at_end, strategy.own_time.take
+    )
     strategy.start(grid)
     return finished

@@ -38,6 +38,8 @@ _FORGOTTEN = "forgotten"
 #: In `meta`: the most memory that the run's processes held, bytes.
 _MEMORY = "peak_memory"
 _BACKEND = "backend"
+#: In `meta`: seconds of the method's own server half, and of how many rounds.
+_SERVER = "server_seconds"
 
 
 class RunDatabase:
@@ -81,7 +83,11 @@ class RunDatabase:
             )
 
     def commit(
-        self, round: int, state: Mapping[str, Mapping[str, Tensor]], metrics: Iterable[MetricRow]
+        self,
+        round: int,
+        state: Mapping[str, Mapping[str, Tensor]],
+        metrics: Iterable[MetricRow],
+        server: tuple[float, int] = (0.0, 0),
     ) -> None:
         """Write up to a round in one transaction: `state` replaces the last, `metrics` are added.
 
@@ -92,6 +98,8 @@ class RunDatabase:
         state : mapping of a group's name, such as ``"client/01"``, to named tensors of any dtype
         metrics : rows of the rounds since the last commit, up to this one, each at most once for a
             round, client, class and metric
+        server : seconds that the method's own server half took in these rounds, and how many these
+            are, where it is known
 
         Raises
         ------
@@ -124,6 +132,12 @@ class RunDatabase:
                 "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
                 rows,
             )
+            if server[1]:
+                before = self._server_seconds()
+                both = f"{before[0] + server[0]:.6f} {before[1] + server[1]}"
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SERVER, both)
+                )
         write_back(self._connection)
         self._since = time.monotonic()
 
@@ -228,6 +242,18 @@ class RunDatabase:
             found = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
             return dict(found.fetchall())
 
+    def server_seconds(self) -> float | None:
+        """Return what the method's own server half took in a round, s, on average.
+
+        None where it is not known, as of a run of an older version.
+        """
+        seconds, rounds = self._server_seconds()
+        return seconds / rounds if rounds else None
+
+    def _server_seconds(self) -> tuple[float, int]:
+        seconds, rounds = self.meta().get(_SERVER, "0 0").split()
+        return float(seconds), int(rounds)
+
     def note_memory(self, peak: int) -> None:
         """Keep the most memory that the process held, bytes, if it is more than was kept."""
         most = max(peak, self.memory() or 0)
@@ -264,9 +290,8 @@ class RunDatabase:
 
         ``run`` is a name drawn for the run, by which devices tell it from others. ``code`` has the
         digests of the code that trained it, in order, with commas between; ``package`` the same of
-        the package that offers its method. ``forgotten``
-        and ``peak_memory`` are there once there is something to count. ``seal`` is
-        :mod:`fedsub_server.rundb_seal`'s.
+        the package that offers its method. ``forgotten``, ``server_seconds`` and ``peak_memory``
+        are there once there is something to count. ``seal`` is :mod:`fedsub_server.rundb_seal`'s.
         """
         with self._reading():
             return dict(self._connection.execute("SELECT key, value FROM meta").fetchall())

@@ -106,6 +106,10 @@ class MethodSummary:
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
     )
     seconds: float = _unit("seconds, sum over rounds")
+    server_milliseconds: float | None = _unit(
+        "milliseconds that the method's own server half took in a round: who takes part, what each "
+        "is sent, what came checked and put together; mean over rounds, without messages and disk"
+    )
     memory: int | None = _unit(
         "bytes, the most that the process that simulated the run held, its data, its libraries and "
         "what methods before it left included"
@@ -149,7 +153,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
     """
     method = db.path.parent.name
     macro_f1, weighted_f1, loss, accuracy = (
-        _by_round(db, m) for m in ("macro_f1", "weighted_f1", "loss", "accuracy")
+        by_round(db, m) for m in ("macro_f1", "weighted_f1", "loss", "accuracy")
     )
     last = max(macro_f1, default=-1)
     reached = summarise(list(macro_f1[last].values())) if macro_f1 else None
@@ -177,7 +181,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         rounds=db.last_round(),
         evaluated_round=last if reached else None,
         best_by=config.get("best-by"),
-        best_round=_median(_by_round(db, BEST_ROUND).get(last, {}).values()),
+        best_round=_median(by_round(db, BEST_ROUND).get(last, {}).values()),
         clients=reached.n if reached else 0,
         people=len(absent) + (reached.n if reached else 0),
         left_out=by_reason(absent),
@@ -206,7 +210,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         full_models_evaluation_sent=_ratio(evaluation, full_model),
         full_models_evaluation_flower=_ratio(flower_evaluation, full_model),
         by_capacity=_by_capacity(
-            _by_round(db, CAPACITY).get(last, {}),
+            by_round(db, CAPACITY).get(last, {}),
             {
                 name: each[last]
                 for name, each in (("macro_f1", macro_f1), ("accuracy", accuracy), ("loss", loss))
@@ -216,9 +220,10 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         worse_than_local=(
             None
             if local is None or method == "local"
-            else _share_worse(macro_f1, _by_round(local, "macro_f1"))
+            else _share_worse(macro_f1, by_round(local, "macro_f1"))
         ),
         seconds=db.seconds(),
+        server_milliseconds=None if (took := db.server_seconds()) is None else 1000 * took,
         memory=db.memory(),
         backend=db.backend(),
     )
@@ -249,7 +254,7 @@ def _encoding(config: dict[str, Any]) -> str | None:
     return f"{up} up and down" if up == down else f"{up} up, {down} down"
 
 
-def _by_round(db: RunDatabase, metric: str) -> dict[int, dict[str, float]]:
+def by_round(db: RunDatabase, metric: str) -> dict[int, dict[str, float]]:
     """Return ``{round: {client: value}}``, without clients that have no test sample."""
     empty = {(row.round, row.client) for row in db.metrics("examples") if row.value == 0}
     rounds: dict[int, dict[str, float]] = {}

@@ -54,6 +54,7 @@ def compare(
     whose file was changed makes only the runs that changed.
     """
     from fedsub.commands.study_progress import study_progress
+    from fedsub.studies.absent_data import check_some_data
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
     from fedsub.studies.runner import RunsFailedError, run_study
@@ -68,6 +69,8 @@ def compare(
     console = Console()
     wanted = shortened(read_study(study, data), seeds, rounds, only, row)
     folder = (out or Path("runs") / study.stem).resolve()
+    if not folder.exists():
+        check_some_data(wanted)
     spread = (
         ray_engine(ray_address, jobs)
         if engine == "ray"

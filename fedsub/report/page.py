@@ -40,10 +40,11 @@ def page(
     sections: Iterable[Section],
     again: int | None,
     tables: Iterable[str] = (),
+    beside: Sequence[str] = (),
 ) -> str:
     """Return the page as HTML; with `again`, it loads itself anew after so many seconds.
 
-    `tables` are the names of the CSV files beside it.
+    `tables` are the names of the CSV files in the folder beside it, `beside` of files next to it.
     """
     kept = [s for s in sections if s.tables or s.figures or s.facts or s.texts]
     links = "".join(f'<li><a href="#{s.key}">{escape(s.heading)}</a></li>' for s in kept)
@@ -57,7 +58,7 @@ def page(
         + f'<nav aria-label="Parts of this page"><ul>{links}</ul></nav>\n</header>\n'
         + '<main id="content" tabindex="-1">\n'
         + "\n".join(map(_section, kept))
-        + _files(tables)
+        + _files(tables, beside)
         + "\n</main>"
     )
     head = f'<meta http-equiv="refresh" content="{again}">\n' if again is not None else ""
@@ -85,12 +86,15 @@ def _section(section: Section) -> str:
     return "\n".join([*parts, "</section>"])
 
 
-def _files(tables: Iterable[str]) -> str:
+def _files(tables: Iterable[str], beside: Sequence[str]) -> str:
     """Return links to the tables beside the page."""
+    also = ", ".join(f'<a href="{quote(name)}">{escape(name)}</a>' for name in beside)
     links = ", ".join(
         f'<a href="{TABLES}/{quote(name)}">{escape(name)}</a>' for name in sorted(tables)
     )
-    return f'\n<p class="file">Numbers in full, as CSV: {links}</p>' if links else ""
+    parts = [f"Numbers in full, as CSV: {links}"] * bool(links)
+    parts += [f"For a paper, as LaTeX: {also}"] * bool(also)
+    return "".join(f'\n<p class="file">{part}</p>' for part in parts)
 
 
 def _table(rows: Rows) -> str:

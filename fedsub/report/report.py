@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedsub.report import rows
 from fedsub.report.attendance import ATTENDANCE_EXPLAINED, attendance_maps
+from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
 from fedsub.report.comparing import Pair, gains, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
@@ -110,7 +111,7 @@ def _sections(
     strip = gain_strip(frame)
     scores = {one.name: one for one in score_maps(frame)}
     both, groups = list(person_class_maps(frame)), list(group_maps(frame))
-    owed = list(prediction_maps(frame))
+    owed, by_size = list(prediction_maps(frame)), list(capacity_maps(frame))
 
     def text(there: Sequence[object] | Drawn | None, *texts: str) -> tuple[str, ...]:
         return texts if there else ()
@@ -128,6 +129,9 @@ def _sections(
             "methods",
             "Methods",
             tables=[o for o in (rows.reached(frame), rows.by_capacity(frame), own) if o],
+        ),
+        Section(
+            "capacities", "People by capacity", text(by_size, CAPACITIES_EXPLAINED), figures=by_size
         ),
         Section("cost", "What it costs", tables=[rows.costs(frame)]),
         Section(

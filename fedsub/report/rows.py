@@ -18,12 +18,14 @@ from fedsub.report.attendance import (
 )
 from fedsub.report.comparing import LOCAL, Pair, differences
 from fedsub.report.frame import Frame, Grid
-from fedsub.report.maps import class_means, people_scores
+from fedsub.report.maps import class_means, last_f1, people_scores
 from fedsub.report.recovery import LATER, Recovery
 from fedsub_core.metrics import GAIN
 from fedsub_server.results import humanise_bytes
 
 _NONE = "–"
+#: Of more of them the CSV beside the page has the numbers.
+_MOST_PEOPLE_CLASSES = 60
 
 
 @dataclass(frozen=True)
@@ -189,15 +191,17 @@ def costs(frame: Frame) -> Rows:
                 *sent,
                 *map(number, models),
                 f"{trace.summary.seconds:,.1f}",
+                milliseconds(trace.summary.server_milliseconds),
                 memory(trace.summary.memory),
                 f"{trace.rounds} of {trace.wanted}",
             )
         )
     head = ("method", "bytes up", "bytes down", "down to evaluate", "models up", "models down",
-            "seconds", "memory", "rounds done")  # fmt: skip
+            "seconds", "server, ms", "memory", "rounds done")  # fmt: skip
     caption = (
         "Bytes of a client in a round, on average, and the same in full float32 models; seconds "
-        "of all rounds together; the most memory that the process held, data and libraries included"
+        "of all rounds together; milliseconds of a round that the method's own server half took; "
+        "the most memory that the process held, data and libraries included"
     )
     return Rows(caption, head, rows)
 
@@ -273,6 +277,28 @@ def classes(frame: Frame) -> Rows:
     return Rows(caption, ("class", *frame.methods), rows)
 
 
+def people_classes(frame: Frame) -> Rows | None:
+    """Return F1 of every person and class by method; None of more than a page of them."""
+    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for trace in frame.traces:
+        people, labels, values = last_f1(trace)
+        for (row, column), f1 in np.ndenumerate(values):
+            if math.isfinite(f1):
+                of = found.setdefault((people[row], labels[column]), {})
+                of.setdefault(trace.method, []).append(float(f1))
+    rows = [
+        (
+            person,
+            frame.class_name(label),
+            *(number(float(np.mean(of[name])) if name in of else None) for name in frame.methods),
+        )
+        for (person, label), of in sorted(found.items())
+    ]
+    caption = "F1 of every person and class in the last evaluated round"
+    kept = 0 < len(rows) <= _MOST_PEOPLE_CLASSES
+    return Rows(caption, ("person", "class", *frame.methods), rows, (1,)) if kept else None
+
+
 def recovered(found: Sequence[Recovery], of: str) -> Rows:
     """Return what happened in each round that brought data; `of` says in which seed."""
     rows = [
@@ -293,6 +319,11 @@ def recovered(found: Sequence[Recovery], of: str) -> Rows:
             f"{LATER} rounds later")  # fmt: skip
     title = "Rounds in which people were tested on more data than before"
     return Rows(title + of, head, rows)
+
+
+def milliseconds(taken: float | None) -> str:
+    """Return a time in ms, with one digit, a dash for none."""
+    return _NONE if taken is None else f"{taken:,.1f}"
 
 
 def memory(most: float | None) -> str:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 
+from fedsub.studies.absent_data import absent_data, said
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
 from fedsub.studies.study import (
     Cell,
@@ -75,7 +77,12 @@ class RunsFailedError(RunError):
 
     def __init__(self, failed: Mapping[str, str], rest: Study, chosen: dict[str, Values]) -> None:
         self.rest, self.chosen = rest, chosen
-        each = "\n".join(f"{name}: {error}" for name, error in failed.items())
+        # What many runs failed of alike is said once: data that are not there.
+        absent = {
+            source: what for source, what in absent_data(rest).items() if what in failed.values()
+        }
+        each = "\n".join(f"{n}: {e}" for n, e in failed.items() if e not in absent.values())
+        each = "\n".join(filter(None, (each, said(absent))))
         super().__init__(
             f"{len(failed)} run{'s' * (len(failed) > 1)} failed, the others are kept. Correct what "
             f"they name and start the study again:\n{each}"
@@ -90,16 +97,16 @@ def run_study(study: Study, folder: Path, engine: Engine, progress: Progress) ->
     RunsFailedError
         If runs failed; all others were finished first, but those whose values they were to choose.
     """
-    first = list(tuning_tasks(study))
-    failed = run_tasks(first, folder, engine, "tuning", progress)
+    first, absent = list(tuning_tasks(study)), absent_data(study)
+    failed = run_tasks(first, folder, engine, "tuning", progress, absent)
     rest = _without(study, _hopeless(study, first, failed), failed)
     chosen = choose(rest, folder, failed)
-    if failed:
-        said = ", ".join(sorted(failed))
-        rest = replace(rest, about=f"{rest.about}\n\nNothing chosen of runs that failed: {said}.")
+    if tried := [name for name in sorted(failed) if failed[name] not in absent.values()]:
+        none = ", ".join(tried)
+        rest = replace(rest, about=f"{rest.about}\n\nNothing chosen of runs that failed: {none}.")
     write_whole(folder / CHOSEN_FILE, (json.dumps(chosen, indent=2) + "\n").encode())
     last = list(final_tasks(rest, chosen))
-    failed |= run_tasks(last, folder, engine, "runs", progress)
+    failed |= run_tasks(last, folder, engine, "runs", progress, absent)
     if failed:
         raise RunsFailedError(failed, _without(rest, last, failed), chosen)
     return chosen
@@ -135,8 +142,15 @@ def _without(study: Study, done: Iterable[Task], failed: Container[str]) -> Stud
     out = {(task.cell, task.entry.label): None for task in done if task.name in failed}
     if not out:
         return study
-    said = [f"{label} ({name_of(cell)})" if cell else label for cell, label in out]
-    about = f"{study.about}\n\nMissing, as runs failed: {'; '.join(said)}."
+    rows: dict[Cell, list[str]] = {}
+    for cell, label in out:
+        rows.setdefault(cell, []).append(label)
+    each = []
+    for cell, labels in rows.items():
+        of = f" ({name_of(cell)})" if cell else ""
+        whole = len(labels) == len(study.entries) > 1
+        each += [f"all rows{of}"] if whole and cell else [f"{label}{of}" for label in labels]
+    about = f"{study.about}\n\nMissing, as runs failed: {'; '.join(each)}."
     return replace(study, missing=study.missing | out.keys(), about=about)
 
 
@@ -193,26 +207,37 @@ def database_of(folder: Path, task: Task) -> Path:
 
 
 def run_tasks(
-    wanted: Sequence[Task], folder: Path, engine: Engine, stage: str, progress: Progress
+    wanted: Sequence[Task],
+    folder: Path,
+    engine: Engine,
+    stage: str,
+    progress: Progress,
+    absent: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Run what is not finished, longest first; return what failed, by name, and why."""
+    """Run what is not finished, longest first; return what failed, by name, and why.
+
+    Runs of `absent` data (:func:`absent_data`) are not begun, and fail as these say.
+    """
     # Tables may have runs in common: `local` does not know of what varies in FedSub.
     each = {task.name: task for task in wanted}
     # What is written last says that a run has ended.
     todo = [t for t in each.values() if not (folder / RUNS / t.name / SECONDS_FILE).is_file()]
     doing = {task.name for task in todo}
     _warn_of_other_code([task for task in each.values() if task.name not in doing], folder)
-    costs = {name: cost(task) for name, task in each.items()}
+    failed = {t.name: absent[t.config.data] for t in todo if t.config.data in absent}
+    for what in dict.fromkeys(failed.values()):
+        log.warning("%s. Its runs are left out", what)
+    todo = [task for task in todo if task.name not in failed]
+    costs = {name: cost(task) for name, task in each.items() if name not in failed}
     total = sum(costs.values())
     _check_data(todo, folder)
     left = {task.name for task in todo}
-    failed: dict[str, str] = {}
     now: dict[str, tuple[int, int]] = {}
 
     def tell() -> None:
         done = total - sum(costs[name] for name in left)
         done += sum(costs[name] * round / rounds for name, (round, rounds) in now.items())
-        progress(Stage(stage, len(each) - len(left), len(each), done, total, dict(now)))
+        progress(Stage(stage, len(costs) - len(left), len(costs), done, total, dict(now)))
 
     def underway(task: Task, round: int) -> None:
         now[task.name] = round, task.config.rounds

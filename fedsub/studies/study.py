@@ -70,6 +70,7 @@ class Study:
     papers : what papers print, to stand beside what comes out.
     tune_seeds : of the seeds, so many, the first ones, choose values.
     missing : rows, by cell and label, that the tables do without, as runs of them failed.
+    made : how federations are made, by name, for who has not made them yet.
     """
 
     title: str
@@ -84,6 +85,7 @@ class Study:
     papers: tuple[Printed, ...] = ()
     tune_seeds: int = 1
     missing: frozenset[tuple[Cell, str]] = frozenset()
+    made: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def choosing(self) -> tuple[int, ...]:

@@ -33,8 +33,8 @@ from fedsub_core.options import suggestion
 from fedsub_server.summaries import MethodSummary
 
 _KEYS = (
-    "title", "about", "seeds", "tune-seeds", "budget", "run", "vary", "methods", "tune", "show",
-    "paper",
+    "title", "about", "seeds", "tune-seeds", "budget", "made", "run", "vary", "methods", "tune",
+    "show", "paper",
 )  # fmt: skip
 #: Keys of a run that a study says elsewhere.
 _DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
@@ -47,6 +47,10 @@ _TESTED = frozenset({
 ASKED_FILE = "asked.json"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .:+-]{0,39}")
 _MEASURE = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
+#: Measures of how long it took until the mean over people first was as much.
+TO_TARGET = (
+    r"(?P<unit>rounds|seconds)-to-(?P<metric>macro-f1|weighted-f1|accuracy)-(?P<value>0?\.\d+|[01])"
+)
 #: Of a summary words, and what takes a second method in the same run.
 _UNMEASURED = ("method", "tested", "encoding", "worse-than-local")
 #: The other numbers of a summary, as files spell them.
@@ -103,7 +107,8 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
             raise ConfigError(
                 f"{path}: unknown key {key!r}.{suggestion(key, _KEYS)} Known: {', '.join(_KEYS)}"
             )
-    for key, kind in (("run", dict), ("methods", dict), ("tune", dict), ("show", list)):
+    kinds = {key: dict for key in ("made", "run", "methods", "tune")} | {"show": list}
+    for key, kind in kinds.items():
         if not isinstance(table.get(key, kind()), kind):
             expected = "a list" if kind is list else f"a table, [{key}]"
             raise ConfigError(f"{path}: {key}: got {table[key]!r}, expected {expected}")
@@ -136,6 +141,7 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
         tuple(_measure(path, name) for name in table.get("show", ())),
         tuple(_printed(path, one, entries) for one in _papers(path, table.get("paper", []))),
         choose,
+        made=dict(table.get("made", {})),
     )
     _check_given_once(path, study)
     _check_tuned(path, study)
@@ -152,6 +158,12 @@ def _read(path: Path, places: Sequence[Path], name: str) -> Study:
             raise ConfigError(
                 f"{path}: data: got {other} and {source}, expected folders of different names: "
                 "runs and tables are called by these"
+            )
+    for name, how in study.made.items():
+        if name not in sources or not isinstance(how, str):
+            raise ConfigError(
+                f"{path}: made: {name}: got {how!r}, expected how one of {', '.join(sources)} is "
+                "made, in words"
             )
     for entry in study.entries:
         for tuned in study.candidates(entry):
@@ -327,6 +339,11 @@ def _measure(path: Path, name: Any) -> str:
         raise ConfigError(
             f"{path}: got the measure {name!r}, expected one of {', '.join(SUMMARY)} or a metric "
             "of a method, such as davies-bouldin"
+        )
+    if name.startswith(("rounds-to-", "seconds-to-")) and not re.fullmatch(TO_TARGET, name):
+        raise ConfigError(
+            f"{path}: got the measure {name!r}, expected rounds or seconds to a macro-f1, "
+            "weighted-f1 or accuracy from 0 to 1, such as rounds-to-macro-f1-0.8"
         )
     return name
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsub.report import rows
+from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
 from fedsub.report.comparing import LOCAL, Pair, gains, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
@@ -20,6 +21,7 @@ from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
+from fedsub.studies.latex import LATEX_FILE, write_latex
 from fedsub.studies.runner import CHOSEN_FILE, RUNS, choose, unfinished_tuning
 from fedsub.studies.study import INDIFFERENT, Cell, Study, name_of
 from fedsub.studies.study_file import kept_study
@@ -39,7 +41,9 @@ _LEARNING = {"lr": "rate {}", "momentum": "momentum {}", "batch-size": "batches 
 
 
 def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
-    """Write report.html, figures/ and tables/ into a finished study's folder; return the first.
+    """Write report.html, figures/, tables/ and tables.tex into a finished study's folder.
+
+    Returns the path of the first.
 
     Raises
     ------
@@ -51,7 +55,8 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     files: dict[str, str] = {}
     done: list[Fact] = []
     common: dict[str, list[str]] = {}
-    for place, (cell, found) in enumerate(tables(study, runs), start=1):
+    all_found = tables(study, runs)
+    for place, (cell, found) in enumerate(all_found, start=1):
         order = [row.entry for row in found]
         mine = [run for run in runs if run.task.cell == cell]
         mine.sort(key=lambda run: order.index(run.task.entry))
@@ -78,7 +83,9 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
     done += [("rows' own settings", "; ".join(said))] if said else []
     parts.append(Section("protocol", "How it was done", how_measured(study, runs), facts=done))
     about = study.about.replace("`", "")  # the file's are for Markdown
-    html = page(study.title, [text for text in (about, *leads) if text], parts, None, files)
+    lead = [text for text in (about, *leads) if text]
+    html = page(study.title, lead, parts, None, files, [LATEX_FILE])
+    write_latex(study, folder, all_found, runs)
     return write_files(folder, html, [one for part in parts for one in part.figures], files)
 
 
@@ -144,7 +151,9 @@ def _part(
     strip = gain_strip(frame)
     texts = [curves_explained(frame, any(printed.values()))] if any(drawn) else []
     texts += [STRIP_EXPLAINED] if strip else []
-    drawn += [strip, *score_maps(frame), *group_maps(frame), *prediction_maps(frame)]
+    by_size = list(capacity_maps(frame))
+    texts += [CAPACITIES_EXPLAINED] if by_size else []
+    drawn += [strip, *by_size, *score_maps(frame), *group_maps(frame), *prediction_maps(frame)]
     worse, everybody = rows.against_local(frame, _NAMED), rows.against_local(frame)
     came = [one for name in frame.methods for one in recoveries(frame.of(name)[0])]
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]
@@ -157,7 +166,8 @@ def _part(
         rows.against_own(frame, _NAMED),
         rows.recovered(came, frame.of_seed) if came else None,
     ]
-    folded = [rows.people(frame), rows.classes(frame), rows.compared(compared), everybody]
+    folded = [rows.people(frame), rows.classes(frame), rows.people_classes(frame)]
+    folded += [rows.compared(compared), everybody]
     return Section(
         f"{frame.key}results",
         name_of(cell) or "Results",
@@ -183,11 +193,16 @@ def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
         most = [one.memory for one in mine if one.memory is not None]
         sent = (rows.number(value) for value in (row.up, row.down, row.evaluation))
         seconds = f"{np.mean([one.seconds for one in mine]):,.1f}"
-        cells.append((row.entry.label, *sent, seconds, rows.memory(max(most, default=None))))
-    head = ("method", "models up", "models down", "down to evaluate", "seconds", "memory")
+        took = [o.server_milliseconds for o in mine if o.server_milliseconds is not None]
+        own = rows.milliseconds(float(np.mean(took)) if took else None)
+        memory = rows.memory(max(most, default=None))
+        cells.append((row.entry.label, *sent, seconds, own, memory))
+    head = ("method", "models up", "models down", "down to evaluate", "seconds", "server, ms",
+            "memory")  # fmt: skip
     caption = (
         "What it costs: full float32 models of a client in a round, as really sent; seconds of a "
-        "run's rounds, which depend on what else the machine did; the most memory of its process"
+        "run's rounds, which depend on what else the machine did; milliseconds of a round that the "
+        "method's own server half took; the most memory of its process"
     )
     return rows.Rows(caption, head, cells)
 

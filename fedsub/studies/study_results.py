@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub.report.comparing import interval
+from fedsub.studies.measures import mean_of, measured
 from fedsub.studies.runner import RUNS, database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
-from fedsub.studies.study_file import SUMMARY
 from fedsub_core.metrics import GAIN
 from fedsub_server.data_notes import read_notes
 from fedsub_server.rundb import RunDatabase
@@ -20,10 +20,6 @@ from fedsub_server.summaries import MethodSummary, summarise_method
 
 #: Without test samples a score is no number, which is no score of 0 either.
 _OF_PEOPLE = ("macro_f1", "examples")
-#: What a measure ends in that is of the evaluation before the last.
-BEFORE = "-before"
-#: With -at- and a capacity behind them: what the people reached whose devices have it.
-AT_CAPACITY = ("macro-f1", "accuracy", "loss")
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
             at_end = [[r for r in database.metrics(n) if r.round == last] for n in _OF_PEOPLE]
             tested = {row.client for row in at_end[1] if row.value}
             people = {row.client: row.value for row in at_end[0] if row.client in tested}
-            measures = {name: _measured(database, found, name) for name in wanted}
+            measures = {name: measured(database, found, name) for name in wanted}
             notes = read_notes(folder / RUNS / task.name).splits
             splits = {client: note.split for client, note in notes.items()}
             beyond = _beyond_noise(database, last)
@@ -106,33 +102,6 @@ def _beyond_noise(database: RunDatabase, round: int | None) -> dict[str, int]:
         {r.client: r.value for r in database.metrics(n) if r.round == round} for n in GAIN[1:]
     )
     return {client: (low[client] > 0) - (end < 0) for client, end in high.items()}
-
-
-def _measured(database: RunDatabase, found: MethodSummary, name: str) -> float | None:
-    """Return a number of the summary, or a metric's mean in the last round that has it.
-
-    With macro-f1-at-, accuracy-at- or loss-at- before a capacity: of the people whose devices have
-    it. With -before: in the last evaluated round but one, for what converges to be told from what
-    does not.
-    """
-    if name.endswith(BEFORE):
-        rows = [r for r in database.metrics(_metric(name.removesuffix(BEFORE))) if r.client]
-        earlier = [r for r in rows if r.round < rows[-1].round]
-        return _mean([r.value for r in earlier if r.round == earlier[-1].round])
-    of, at, capacity = name.partition("-at-")
-    if at and of in AT_CAPACITY:
-        return found.by_capacity.get(capacity, {}).get(_metric(of))
-    if name in SUMMARY:
-        value = getattr(found, SUMMARY[name])
-        return None if value is None else float(value)
-    rows = list(database.metrics(_metric(name)))
-    # What is of a class and nobody's is said anew only where it changed.
-    last = {(r.client, r.label): r.value for r in rows if not r.client or r.round == rows[-1].round}
-    return float(np.mean(list(last.values()))) if last else None
-
-
-def _metric(name: str) -> str:
-    return name.replace("-", "_")
 
 
 def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
@@ -174,7 +143,7 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
         sent("full_models_down_sent"),
         sent("full_models_evaluation_sent"),
         runs[0].task.tuned,
-        {name: _mean([run.measures[name] for run in runs]) for name in runs[0].measures},
+        {name: mean_of([run.measures[name] for run in runs]) for name in runs[0].measures},
     )
 
 
@@ -187,12 +156,6 @@ def _tested(reached: Sequence[MethodSummary]) -> str:
     rounds = [one.best_round for one in reached if one.best_round is not None]
     chosen = f", round {np.mean(rounds):.0f} by validation" if rounds else ""
     return (reached[0].tested or "-") + chosen
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean, None where a value is missing."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
 def gains_of(runs: Sequence[Run], others: Sequence[Run]) -> NDArray[np.float64]:

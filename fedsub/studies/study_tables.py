@@ -1,7 +1,7 @@
 """A study's tables as Markdown, and its runs and people as CSV.
 
-Nothing in them tells when, where or in how many goes the study ran: a study that was killed and
-went on ends in the same bytes.
+Nothing in them tells when, where or in how many goes the study ran, unless it asks for times: a
+study that was killed and went on ends in the same bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pathlib import Path
 
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.methods import markdown_table
+from fedsub.studies.latex import write_latex
 from fedsub.studies.study import Cell, Study, name_of, shown
+from fedsub.studies.study_columns import asked, number, printed
 from fedsub.studies.study_file import SUMMARY
 from fedsub.studies.study_results import Row, Run, tables
 from fedsub_core.data.findings import split_warning
@@ -25,14 +27,14 @@ from fedsub_server.remarks import remarks
 
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
 #: What is left out of ``runs.csv``: what depends on the machine.
-_TIMES = ("seconds", "memory", "backend")
-#: What every table has, as a study's file spells it.
-_ALWAYS = ("macro-f1", "weighted-f1", "loss", "macro-f1-p10")
+_TIMES = ("seconds", "server_milliseconds", "memory", "backend")
 
 
 def write_tables(study: Study, folder: Path, runs: Sequence[Run]) -> str:
-    """Write ``tables.md``, ``runs.csv`` and ``people.csv``; return the first."""
-    text = markdown(study, tables(study, runs), runs)
+    """Write ``tables.md``, ``tables.tex``, ``runs.csv`` and ``people.csv``; return the first."""
+    found = tables(study, runs)
+    text = markdown(study, found, runs)
+    write_latex(study, folder, found, runs)
     write_whole(folder / TABLES_FILE, text.encode())
     write_whole(folder / RUNS_FILE, _runs_csv(study, runs).encode())
     write_whole(folder / PEOPLE_FILE, _people_csv(study, runs).encode())
@@ -105,20 +107,12 @@ def table(
     study: Study, cell: Cell, rows: Sequence[Row], travels: bool = True
 ) -> tuple[list[str], list[list[str]]]:
     """Return the titles of a table's columns and its lines; `travels`: with what is sent."""
-    printed: dict[str, tuple[str, dict[str, float]]] = {}
-    for paper in study.papers:
-        for name, numbers in paper.numbers.items() if paper.of(cell) else ():
-            printed.setdefault(f"{name}: {paper.source}", (name, {}))[1].update(numbers)
-    also = [
-        name
-        for name in dict.fromkeys((*study.show, *(name for name, _ in printed.values())))
-        if name not in _ALWAYS
-    ]
+    theirs, also = printed(study, cell), asked(study, cell)
     titles = ["method", "tested", "macro F1", "10 %", "gain over local", "worse", "weighted F1"]
     alone = any(row.beyond for row in rows)
     titles += ["loss", *(["better / worse than alone beyond noise"] * alone)]
     titles += ["up / down / to evaluate"] * travels
-    titles += [*also, *printed, *study.tune]
+    titles += [*also, *theirs, *study.tune]
     lines = []
     for row in rows:
         gain = "-"
@@ -137,8 +131,8 @@ def table(
             f"{row.loss:.3f}",
             *([_beyond(row.beyond)] * alone),
             *([sent] * travels),
-            *(_number(row.measures[name]) for name in also),
-            *(_number(numbers.get(row.entry.label)) for _, numbers in printed.values()),
+            *(_number(name, row.measures[name]) for name in also),
+            *(_number(name, numbers.get(row.entry.label)) for name, numbers in theirs.values()),
             *(str(row.tuned.get(key, "-")) for key in study.tune),
         ]
         lines.append(cells)
@@ -153,8 +147,8 @@ def _beyond(people: tuple[int, int, int] | None) -> str:
     return "-" if people is None else "{} / {} of {}".format(*people)
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def _number(name: str, value: float | None) -> str:
+    return "-" if value is None else number(name, value)
 
 
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
@@ -166,7 +160,11 @@ def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
             **{k: v for k, v in asdict(run.summary).items() if k not in (*_TIMES, "by_capacity")},
             **{f"macro_f1_at_{s}": f["macro_f1"] for s, f in run.summary.by_capacity.items()},
-            **{name: value for name, value in run.measures.items() if name not in SUMMARY},
+            **{
+                name: value
+                for name, value in run.measures.items()
+                if name not in SUMMARY and not name.startswith("seconds-to-")
+            },
         }
         for run in runs
     ]

@@ -19,6 +19,7 @@ from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
+from strategies.rounds.own_time import OwnTime
 from strategies.rounds.population import Population
 from strategies.rounds.transport import Transport
 
@@ -50,6 +51,8 @@ class ServerHalf(ABC):
         self.narrow: dict[str, Model] = {}
         self.state: State | None = None
         self.finished_rounds = 0
+        #: How long the method's own part takes.
+        self.own_time = OwnTime()
         #: What each of the round's clients was sent.
         self.delivered: Mapping[str, Bundle] = {}
         self.transport = Transport(settings.wire)

@@ -52,8 +52,9 @@ class Verbs(ServerHalf, Strategy):
         """Address the round's clients, each with a download of its own."""
         assert self.state is not None
         turn = self.turn(server_round)
-        clients = self.participants(turn, self.state)
-        downloads = self.downloads(self.state, clients, turn)
+        with self.own_time:
+            clients = self.participants(turn, self.state)
+            downloads = self.downloads(self.state, clients, turn)
         self.delivered = dict(zip(clients, downloads, strict=True))
         also: frozenset[str] = frozenset()
         if self._metrics is not None and not self.evaluates_download:
@@ -86,7 +87,8 @@ class Verbs(ServerHalf, Strategy):
                 upload = self.transport.decode(client, content, server_round)
                 if not upload.examples > 0:
                     raise sender.refuse("examples", upload.examples, "1 or more")
-                self.check(self.state, sender, upload)
+                with self.own_time:
+                    self.check(self.state, sender, upload)
             except (MessageRefused, ValueError) as error:
                 self.transport.refuse(client, server_round, error)
                 refused.add(client)
@@ -122,7 +124,8 @@ class Verbs(ServerHalf, Strategy):
         )
         # First, for a method may change its state in place.
         self._undoing.note(before, placed, sent, self.transport.sends)
-        self.state, rows = self.aggregate(before, uploads, turn)
+        with self.own_time:
+            self.state, rows = self.aggregate(before, uploads, turn)
         self._rows += rows
         return None, None
 
@@ -161,10 +164,12 @@ class Verbs(ServerHalf, Strategy):
             c for c in self.population.evaluated(server_round) if c not in said and c not in silent
         ]
         told = self._instructions(turn, False)
+        with self.own_time:
+            downloads = self.evaluated_downloads(clients, turn)
         return self.transport.write(
             MessageType.EVALUATE,
             dict.fromkeys(clients, told),
-            self.evaluated_downloads(clients, turn),
+            downloads,
             self.population.nodes,
             self.settings.rounds.round_timeout,
             self.link,

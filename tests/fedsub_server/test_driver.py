@@ -42,6 +42,8 @@ def test_rounds_are_committed_as_often_as_asked_and_the_last_always(
     assert go(path, 3, seconds) == (0, [0, 1, 2, 3])
     with RunDatabase(path) as database:
         assert list(database.seconds_by_round()) == committed
+        assert database.meta()["server_seconds"].endswith(" 3")
+        assert 0 < (database.server_seconds() or 0) < database.seconds() / 3
         assert {row.round for row in database.metrics("macro_f1")} == {1, 2, 3}
 
 

@@ -377,3 +377,16 @@ def test_one_flipped_bit_in_the_weights_is_found(path: Path) -> None:
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="check that its folder exists"):
         RunDatabase(tmp_path / "nowhere" / "state.db", CONFIG)
+
+
+def test_the_time_of_the_servers_own_half_is_a_mean_over_the_rounds_that_have_it(
+    path: Path,
+) -> None:
+    """A run of before, which kept none, goes on and has that of the rounds that came after."""
+    with RunDatabase(path, CONFIG) as db:
+        db.commit(1, {}, [])
+        assert db.server_seconds() is None
+        db.commit(2, {}, [], (0.5, 1))
+        db.commit(5, {}, [], (1.0, 3))
+    with RunDatabase(path) as db:
+        assert db.server_seconds() == pytest.approx(0.375)

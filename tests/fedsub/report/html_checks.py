@@ -43,7 +43,7 @@ def checked(text: str) -> Page:
     """Return the parsed page after checking what holds of every page."""
     page = Page(text)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
-    beside = r"(?:figures|tables)/[\w.%-]+\""
+    beside = r"(?:(?:figures|tables)/[\w.%-]+|tables\.tex)\""
     outside = re.findall(
         rf'(?:src|href|action)="(?!#|data:|{beside})[^"]*"|url\((?!#)|@import', text
     )

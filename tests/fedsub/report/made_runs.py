@@ -37,6 +37,12 @@ def rows(
             yield MetricRow(round, person, label, "f1", value)
 
 
+def weak(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
+    """Every second person's device holds a quarter of the model."""
+    for place, person in enumerate(people):
+        yield MetricRow(round, person, None, "capacity", 0.25 if place % 2 else 1.0)
+
+
 def mixtures(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
     """Nobody believes the pulled model; the first person gains for certain, the last loses."""
     for place, person in enumerate(people):
@@ -54,6 +60,7 @@ def make_run(
     rounds: int = 3,
     done: Mapping[str, int] | None = None,
     people: tuple[str, ...] = PEOPLE,
+    also: Callable[[int, tuple[str, ...]], Iterator[MetricRow]] | None = None,
     **given: object,
 ) -> Path:
     """Write run.toml and a database for each method of `scores`; `done` rounds, all unless said.
@@ -87,6 +94,8 @@ def make_run(
                     found += [
                         MetricRow(round, p, None, "group", i % 2) for i, p in enumerate(people)
                     ]
+                if also is not None:
+                    found += also(round, people)
                 if name == "fedsub-gated":
                     found += mixtures(round, people)
                 database.commit(round, {}, found)

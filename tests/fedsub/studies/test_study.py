@@ -12,14 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedsub.studies.engine import Underway, federation_of, train_run, what_went_wrong
+from fedsub.studies.engine import federation_of
 from fedsub.studies.local_engine import local_engine
 from fedsub.studies.runner import (
     RunsFailedError,
@@ -43,6 +42,7 @@ from fedsub_core.data.federation import Federation, read_federation, write_feder
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, DataError, RunError
 
+from .in_this_process import in_this_process
 from .interrupting import started
 
 STUDIES = Path(__file__).resolve().parents[3] / "studies"
@@ -76,19 +76,6 @@ def place(tmp_path: Path) -> Path:
 
 def nothing(stage: Stage) -> None:
     """Tell nobody how far it is."""
-
-
-def in_this_process(
-    tasks: Sequence[Task], folder: Path, underway: Underway
-) -> Generator[tuple[Task, str | None], None, None]:
-    """An engine that starts no process: that takes longer than these runs."""
-    for task in tasks:
-        error = None
-        try:
-            train_run(task, federation_of(task.config.data), folder / task.name)
-        except Exception as raised:
-            error = what_went_wrong(raised)
-        yield task, error
 
 
 def test_all_combinations_are_runs_and_fixed_hyperparameters_are_not_tuned(place: Path) -> None:
