@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flwr.app import Message, MessageType, RecordDict
-from flwr.common.constant import ErrorCode
 
 from fedsub_core.errors import MessageRefused, cut
+from fedsub_core.flower.messages import ErrorCode
 from fedsub_core.release import behind
 from fedsub_core.version import VERSION
 from fedsub_core.wire import handshake
