@@ -25,7 +25,7 @@ from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.capacity import Capacity, held_in, of_node, of_one, of_people
-from fedsub_core.config.run_config import from_flat
+from fedsub_core.config.run_config import from_flat, unknown_keys
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.samples import kept_shape
@@ -59,7 +59,11 @@ class Device:
     """
 
     def __init__(self, context: Context) -> None:
-        self.config = from_flat(context.run_config)
+        # A server of a later release may list keys that this one does not have: `query` looks at
+        # them.
+        self._unknown = unknown_keys(context.run_config)
+        known = {k: v for k, v in context.run_config.items() if k not in self._unknown}
+        self.config = from_flat(known)
         self.node = context.node_config
         source = str(self.node.get("data", self.config.data))
         self.simulated = "client-id" not in self.node
@@ -127,7 +131,8 @@ class Device:
         Raises
         ------
         MessageRefused
-            Where the server is of another version, or the package of a method of the run is.
+            Where the server speaks another wire, where the package of a method of the run is
+            another, or where the run gives a value to a key that this release does not have.
         RunError
             Where a server asks a person's device for the person's model.
         """
@@ -137,6 +142,7 @@ class Device:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             version = version_with(self.config.methods)
             handshake.check_versions(record, self.client, version)
+            handshake.check_given(record, self.client, self._unknown)
         # Of the file alone: what is saved may belong to a run of other settings.
         new = FileHistory.first(self.data, self.card)
         client = self._numpy_client(self._fullest, new, None, 0)

@@ -25,7 +25,7 @@ from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.samples import Nodes, Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
-from fedsub_core.errors import FedSubError, RunError
+from fedsub_core.errors import FedSubError, OtherRelease, RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.described import describe, described
@@ -149,7 +149,7 @@ def model_of(data: bytes) -> PersonalModel:
         of, tensors = json.loads(_metadata(data)[FACTS]), load_tensors(data)
         if of["format"] not in FORMATS:
             known = ", ".join(map(repr, FORMATS))
-            raise RunError(f"written as {of['format']!r}, expected one of {known}")
+            raise OtherRelease(f"written as {of['format']!r}, expected one of {known}")
         if bytes.fromhex(of.pop("digest")) != checksum(tensors, json.dumps(of)):
             raise ValueError("its checksum is wrong")
         card = {f.name: of[f.name] for f in fields(Card) if f.name in of}

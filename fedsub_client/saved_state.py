@@ -21,9 +21,12 @@ from fedsub_client.file_history import FileHistory
 from fedsub_client.learner import Report, State
 from fedsub_client.model_file import checksum, model_bytes, model_of
 from fedsub_client.personal_model import PersonalModel
-from fedsub_core.errors import RunError
+from fedsub_core.errors import OtherRelease, RunError, cut
+from fedsub_core.version import VERSION
 
-#: Of the layout below; a device of another one does not guess.
+#: The state's own version, raised where a release of before could not read it: a fact or a group of
+#: tensors that lacks is none yet. Of another layout nothing is guessed; `facts`, `digest` and the
+#: layout's number in the facts stand where they are in all of them.
 LAYOUT = 3
 
 
@@ -57,6 +60,7 @@ class Saved:
         """Return all of it as one safetensors file."""
         facts: dict[str, Any] = {
             "layout": LAYOUT,
+            "fedsub": VERSION,
             "client": self.client,
             "run": self.run,
             "method": self.method,
@@ -79,8 +83,11 @@ class Saved:
 
         Raises
         ------
+        OtherRelease
+            Where they are whole, and written in a layout, or hold a model, that this release does
+            not read.
         RunError
-            Where the bytes are damaged, or were written in another layout.
+            Where the bytes are damaged.
         """
         try:
             tensors = load_tensors(data)
@@ -92,7 +99,10 @@ class Saved:
             facts = json.loads(bytes(tensors.pop("facts").numpy()))
             layout = facts["layout"]
             if layout != LAYOUT:
-                raise RunError(f"written in layout {layout}, expected {LAYOUT}")
+                raise OtherRelease(
+                    f"written in layout {layout} by fedsub {cut(facts.get('fedsub', '(early)'))}, "
+                    f"expected {LAYOUT} as fedsub {VERSION} reads it"
+                )
             return cls(
                 facts["client"],
                 facts["run"],

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_client.saved_state import Saved
-from fedsub_core.errors import RunError
+from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
 from fedsub_core.wire import exchange
 
@@ -118,6 +118,8 @@ class FolderStore:
 
         Raises
         ------
+        OtherRelease
+            Where a release wrote it whose files this one does not read. It stays as it is.
         RunError
             Where there is a file that cannot be read or moved.
         """
@@ -131,6 +133,11 @@ class FolderStore:
             saved = Saved.of_bytes(data)
             if saved.client != self.client:
                 raise RunError(f"it is client {saved.client!r}'s, expected {self.client!r}'s")
+        except OtherRelease as error:
+            raise OtherRelease(
+                f"client {self.client!r}: {self.path}: {error}. The file is left as it is: install "
+                "a release that reads it, or give this device another state-dir"
+            ) from error
         except RunError as error:
             aside = self._aside()
             log.warning(
@@ -199,8 +206,16 @@ class FolderStore:
 
 
 def _read(path: Path) -> Saved | None:
-    """Return a file's state, None where there is none that can be read."""
+    """Return a file's state, None where there is none that can be read.
+
+    Raises
+    ------
+    OtherRelease
+        Where it is whole and another release's: nothing may take its place.
+    """
     try:
         return Saved.of_bytes(path.read_bytes())
+    except OtherRelease:
+        raise
     except (OSError, RunError):
         return None

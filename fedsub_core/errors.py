@@ -29,6 +29,10 @@ class RunError(FedSubError):
     """A run folder that cannot be started, resumed or read."""
 
 
+class OtherRelease(RunError):
+    """A file in a form of another release, which this one does not read and leaves as it is."""
+
+
 class MessageRefused(FedSubError):
     """A message of a client or of the server that was refused at the border.
 

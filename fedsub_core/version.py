@@ -1,4 +1,4 @@
-"""The installed version, which server and devices compare, and a digest of its code."""
+"""The installed version, which server and devices tell each other, and a digest of its code."""
 
 from __future__ import annotations
 

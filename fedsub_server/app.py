@@ -87,9 +87,9 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
 
         def progress(round: int) -> None:
             if round > before:
-                said = strategy.population.registry.introductions.items()
-                splits = {client: one.split for client, one in said if one.split is not None}
-                note_devices(folder.parent, splits, config.best_by)
+                registry = strategy.population.registry
+                said, behind = registry.introductions, registry.behind()
+                note_devices(folder.parent, said, config.best_by, behind)
                 log.warning("%s: round %d of %d finished", name, round, config.rounds)
             elif round:
                 log.warning("%s: going on after round %d", folder, round)

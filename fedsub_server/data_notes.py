@@ -1,4 +1,7 @@
-"""What a run found in its data, ``data.json``: how each person's samples were split, warnings."""
+"""What a run found in its data, ``data.json``: how each person's samples were split, warnings.
+
+And who took part with an older release than the server's.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,29 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fedsub_core.data.findings import SplitNote, split_warning, without_validation
+from fedsub_core.errors import cut
 from fedsub_core.files import write_whole
+from fedsub_core.wire.handshake import Introduction
 
 DATA_FILE = "data.json"
+#: Clients that are named at most in a sentence; the file names all.
+NAMED = 10
 
 
 @dataclass(frozen=True)
 class DataNotes:
-    """What a run found in its data: by client how it was split, and what bends the results."""
+    """What a run found in its data.
+
+    Parameters
+    ----------
+    splits : by client how it was split.
+    warnings : what bends the results.
+    behind : the release of each client whose device runs an older one than the server.
+    """
 
     splits: Mapping[str, SplitNote] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    behind: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_notes(folder: Path, notes: DataNotes) -> None:
@@ -27,16 +42,24 @@ def write_notes(folder: Path, notes: DataNotes) -> None:
     write_whole(folder / DATA_FILE, text.encode())
 
 
-def note_devices(folder: Path, said: Mapping[str, SplitNote], best_by: str) -> None:
-    """Keep in a run's folder what devices say of how their own samples were divided.
+def note_devices(
+    folder: Path, said: Mapping[str, Introduction], best_by: str, behind: Mapping[str, str]
+) -> None:
+    """Keep in a run's folder what devices say of their samples' parts, and who is `behind`.
 
     Of a device that is away for now stays what it said.
     """
     kept = read_notes(folder)
-    splits = {**kept.splits, **said}
+    new = {client: one.split for client, one in said.items() if one.split is not None}
+    splits = {**kept.splits, **new}
     lacking = without_validation(splits) if best_by == "validation" else ""
-    notes = DataNotes(dict(sorted(splits.items())), tuple(filter(None, [lacking])))
-    if splits and notes != kept:
+    away = {client: release for client, release in kept.behind.items() if client not in said}
+    notes = DataNotes(
+        dict(sorted(splits.items())),
+        tuple(filter(None, [lacking])),
+        dict(sorted({**away, **behind}.items())),
+    )
+    if notes not in (kept, DataNotes()):
         write_notes(folder, notes)
 
 
@@ -49,13 +72,23 @@ def forget_notes(folder: Path, client: str) -> None:
         kept = read_notes(folder)
         splits = {name: note for name, note in kept.splits.items() if name != client}
         warnings = tuple(text for text in kept.warnings if client not in text)
-        write_notes(folder, DataNotes(splits, warnings))
+        others = {name: release for name, release in kept.behind.items() if name != client}
+        write_notes(folder, DataNotes(splits, warnings, others))
 
 
 def said_of(notes: DataNotes) -> list[str]:
     """Return in sentences what a reader of a run's numbers must know of its data."""
     drawn = split_warning([one.split for one in notes.splits.values()])
-    return [*notes.warnings, *filter(None, [drawn])]
+    return [*notes.warnings, *filter(None, [drawn]), *said_of_releases(notes)]
+
+
+def said_of_releases(notes: DataNotes) -> list[str]:
+    """Return in a sentence whose devices run an older release than the server; none if nobody's."""
+    if not (releases := notes.behind):
+        return []
+    first = [f"{client} ({cut(release)})" for client, release in [*releases.items()][:NAMED]]
+    more = f" and {len(releases) - NAMED} more" if len(releases) > NAMED else ""
+    return [f"Devices behind the server's release: {', '.join(first)}{more}. Upgrade them."]
 
 
 def read_notes(folder: Path) -> DataNotes:
@@ -63,6 +96,7 @@ def read_notes(folder: Path) -> DataNotes:
     try:
         kept = json.loads((folder / DATA_FILE).read_text("utf-8"))
         splits = {client: SplitNote(**note) for client, note in kept["splits"].items()}
-        return DataNotes(splits, tuple(kept["warnings"]))
+        behind = {str(client): str(release) for client, release in kept.get("behind", {}).items()}
+        return DataNotes(splits, tuple(kept["warnings"]), behind)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return DataNotes()

@@ -109,6 +109,7 @@ class Live:
         return {
             "host": platform.node(),
             "process": os.getpid(),
+            "version": strategy.settings.version,
             "method": strategy.card.name,
             "rounds": settings.rounds,
             "quorum": settings.quorum,

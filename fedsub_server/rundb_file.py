@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fedsub_core.config.run_config import default
 from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import PRIVATE
 from fedsub_core.version import VERSION, code_digest
@@ -125,6 +126,9 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
     with transaction(connection, "DEFERRED"):
         check_seal(connection)
     stored = json.loads(meta["config"])
+    # What a release of before had no key for, it did as the key's default says.
+    new = {k: v for k, v in (wanted or {}).items() if k not in stored and v == default(k, ...)}
+    stored |= new
     changed = [] if wanted is None else sorted(stored.keys() | wanted.keys())
     differences = [
         f"{key} was {stored.get(key)!r} and is now {wanted.get(key)!r}"
@@ -137,6 +141,11 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
             f"{', '.join(differences)}; restore these to resume it, or start a new run in another "
             "folder"
         )
+    if new:
+        # Kept, for a later release may have another default.
+        with sealed(connection):
+            said = json.dumps(stored, sort_keys=True)
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'config'", (said,))
 
 
 def note(connection: sqlite3.Connection, key: str, now: str) -> None:

@@ -16,18 +16,20 @@ import sys
 import time
 from types import SimpleNamespace
 
-from flwr.common.constant import Status, SubStatus
-from flwr.proto.task_pb2 import Task
-from flwr.supercore.constant import TaskType
-from flwr.supernode.cli.flower_supernode import flower_supernode
-from flwr.supernode.nodestate.in_memory_nodestate import (
+from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
+from fedsub_core.errors import FedSubError
+from fedsub_core.flower.modules import demand_deployable
+from fedsub_core.flower.supernode import (
     CLIENT_APP_CRASHED_ERROR,
     InMemoryNodeState,
+    Status,
+    SubStatus,
+    Task,
+    TaskType,
+    flower_supernode,
+    loop,
+    state_factory,
 )
-
-from fedsub.deploy.flower_process import flower_module
-from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
-from fedsub_core.errors import ConfigError
 from fedsub_core.logs import set_up_logs
 
 #: As Flower's; and what a SuperLink with many devices still bears.
@@ -82,9 +84,9 @@ def main() -> None:
     try:
         seconds = read_seconds(LOOK_SECONDS, _DEFAULT_SECONDS, _LEAST_SECONDS, _DEFAULT_SECONDS)
         set_up_logs()
-    except ConfigError as error:
+        demand_deployable()
+    except FedSubError as error:
         sys.exit(f"fedsub-supernode: {error}")
-    flower_module("flwr.supernode.start_client_internal", "time").time = no_longer_than(seconds)
-    flower = flower_module("flwr.supernode.nodestate.nodestate_factory", "InMemoryNodeState")
-    flower.InMemoryNodeState = AnsweringNodeState
+    loop().time = no_longer_than(seconds)
+    state_factory().InMemoryNodeState = AnsweringNodeState
     flower_supernode()

@@ -9,9 +9,7 @@ import socket
 import ssl
 import sys
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 from fedsub_core.errors import RunError
@@ -53,22 +51,6 @@ def flower_program(name: str) -> str:
     if not program.is_file():
         raise RunError(f"{program}: no such program; install flwr beside fedsub: pip install flwr")
     return str(program)
-
-
-def flower_module(module: str, *names: str) -> Any:
-    """Return a module of Flower's that has these names, which are to be replaced.
-
-    Raises
-    ------
-    RunError
-        If it no longer has one of them.
-    """
-    # A package can give a module's name to a function in it: no import statement.
-    found = import_module(module)
-    for name in names:
-        if not hasattr(found, name):
-            raise RunError(f"flwr: its {module} has no {name} to replace; expected flwr 1.39")
-    return found
 
 
 def free_ports(count: int) -> list[int]:

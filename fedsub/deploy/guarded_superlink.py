@@ -24,12 +24,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import grpc
-from flwr.common.constant import PUBLIC_KEY_HEADER
-from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
-from fedsub.deploy.flower_process import flower_module
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import UMASK
+from fedsub_core.flower.modules import demand_deployable
+from fedsub_core.flower.superlink import PUBLIC_KEY_HEADER, FleetServicer, command, database
 from fedsub_core.logs import set_up_logs
 
 #: Objects of one reply; a node may announce as many again only so fast, a second.
@@ -116,7 +115,7 @@ def wait_for_locks() -> None:
     RunError
         If Flower no longer opens them as it did.
     """
-    sql = flower_module("flwr.supercore.sql_mixin", "SQLITE_PRAGMAS", "create_engine")
+    sql = database("SQLITE_PRAGMAS", "create_engine")
     pragmas = dict(sql.SQLITE_PRAGMAS)
     if "busy_timeout" not in pragmas:
         raise RunError(f"flwr: got pragmas {pragmas} without a busy_timeout; expected flwr 1.39")
@@ -143,7 +142,7 @@ def guard_flower() -> Any:
         If Flower no longer has what is to be replaced.
     """
     ours = {"FleetServicer": GuardedServicer, "GRPC_MAX_MESSAGE_LENGTH": MOST_BYTES}
-    flower = flower_module("flwr.superlink.cli.flower_superlink", *ours)
+    flower = command(*ours)
     for name, guard in ours.items():
         setattr(flower, name, guard)
     return flower
@@ -154,7 +153,8 @@ def main() -> None:
     os.umask(UMASK)
     try:
         set_up_logs()
-    except ConfigError as error:
+        demand_deployable()
+    except FedSubError as error:
         sys.exit(f"fedsub-superlink: {error}")
     flower = guard_flower()
     wait_for_locks()

@@ -24,10 +24,11 @@ from importlib import import_module
 import numpy as np
 import torch
 
+from fedsub_core.flower.clientapp import clientapp_program
 from fedsub_core.logs import set_up_logs
 
-#: The program that a fork becomes, and the app that it loads; they import all else.
-CLIENTAPP, APP = "flwr.supernode.cli.flwr_clientapp", "fedsub_client.app"
+#: The app that a fork loads. It and Flower's program, which the fork becomes, import all else.
+APP = "fedsub_client.app"
 
 
 def next_task(channel: socket.socket) -> list[str] | None:
@@ -66,7 +67,7 @@ def main() -> None:
     """Import, and be each task's ClientApp."""
     # Ctrl+C reaches all processes of a terminal; who asked for this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    clientapp = import_module(CLIENTAPP)
+    clientapp = clientapp_program()
     import_module(APP)
     set_up_logs()  # the SuperExec has refused what this would
     # It imports methods of others, too.

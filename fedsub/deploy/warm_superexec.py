@@ -23,14 +23,20 @@ from contextlib import suppress
 from logging import WARNING
 from typing import Any
 
-from flwr.supercore import log
-from flwr.supercore.cli.flower_superexec import flower_superexec
-from flwr.supercore.constant import TASK_TYPE_TO_APPIO_API_ADDRESS_ARG, ExecutorType, TaskType
-from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
-
-from fedsub.deploy.flower_process import flower_module
 from fedsub.deploy.seconds import WARM_SECONDS, read_seconds
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import FedSubError
+from fedsub_core.flower.modules import demand_deployable
+from fedsub_core.flower.superexec import (
+    TASK_TYPE_TO_APPIO_API_ADDRESS_ARG,
+    ExecutionSpec,
+    ExecutorType,
+    LaunchResult,
+    SubprocessExecutor,
+    TaskType,
+    executors,
+    flower_superexec,
+    log,
+)
 from fedsub_core.logs import set_up_logs
 from fedsub_core.version import installed_version
 
@@ -193,9 +199,10 @@ def main() -> None:
     try:
         seconds = read_seconds(WARM_SECONDS, _DEFAULT_SECONDS)
         set_up_logs()
-    except ConfigError as error:
+        demand_deployable()
+    except FedSubError as error:
         sys.exit(f"fedsub-superexec: {error}")
-    flower = flower_module("flwr.supercore.superexec.run_superexec", "get_executor")
+    flower = executors()
     flowers = flower.get_executor
 
     def get_executor(kind: ExecutorType, **keys: Any) -> Any:

@@ -13,13 +13,12 @@ from itertools import count
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.data.standardise import Scaling
+from fedsub_core.flower.messages import Run, play_alone, stamp_id
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
@@ -41,8 +40,7 @@ class InProcessGrid(Grid):
         self._nodes = list(nodes)
         self._ids = count(1)
         self._replies: dict[str, Message] = {}
-        # Flower stamps every message with who runs it; here that is this process alone.
-        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 0, 0, 0
+        play_alone()
 
     @abstractmethod
     def answers(self, messages: Sequence[Message]) -> Iterable[Message]:
@@ -75,8 +73,7 @@ class InProcessGrid(Grid):
         """Let the addressed clients work; their replies wait to be pulled."""
         asked = list(messages)
         for message in asked:
-            # Flower sets the id when a message is handed over; there is no public way.
-            message.metadata.__dict__["_message_id"] = f"message-{next(self._ids)}"
+            stamp_id(message, f"message-{next(self._ids)}")
         for reply in self.answers(asked):
             self._replies[reply.metadata.reply_to_message_id] = reply
         return [message.metadata.message_id for message in asked]

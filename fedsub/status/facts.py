@@ -16,8 +16,8 @@ class Verdict(IntEnum):
 
 
 #: What can be wrong, by the name that scripts and alerts know it by.
-KINDS = ("stopped", "silent", "refused", "resting", "away", "left out", "turned away", "quorum",
-         "long round", "devices", "disk", "certificate")  # fmt: skip
+KINDS = ("stopped", "silent", "refused", "resting", "away", "left out", "turned away", "behind",
+         "quorum", "long round", "devices", "disk", "certificate")  # fmt: skip
 #: What somebody can be.
 STATES = ("trained", "waited for", "silent", "refused", "resting", "away", "left out", "idle")
 
@@ -117,7 +117,7 @@ class Status:
     kind : ``run``, ``deployment`` or ``study``.
     state : ``going on``, ``finished``, ``stopped``, ``not begun``, or ``elsewhere``: on another
         machine, whose server has spoken of late.
-    host : the machine whose process says so; "" where none has said it.
+    host, version : the machine whose process says so, and its release; "" where none has said it.
     method, methods : whose rounds these are, and all of the run.
     round, finished, rounds : the one it is in, the last committed one, how many there are.
     phase, phase_seconds, limit : what it is doing, for how long, how long it waits at most.
@@ -139,6 +139,7 @@ class Status:
     kind: str
     state: str
     host: str = ""
+    version: str = ""
     method: str = ""
     methods: Sequence[str] = ()
     round: int = 0

@@ -157,6 +157,7 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
         kind=kind,
         state=state,
         host=str(live.get("host") or ""),
+        version=str(live.get("version") or ""),
         method=method,
         methods=config.methods,
         round=int(_number(live, "round", 0)) if current else (look.round if look else 0),

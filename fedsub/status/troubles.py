@@ -8,6 +8,7 @@ from typing import Any
 
 from fedsub.status.facts import Status, Trouble
 from fedsub_core.config.run_config import RunConfig
+from fedsub_core.release import behind
 from fedsub_server.rundb_glance import Glance
 
 #: A disk with less room is said; a run's database, its log and Flower's grow on it.
@@ -79,6 +80,11 @@ def _people(status: Status) -> Iterator[Trouble]:
         names = [person.client for person in status.people if person.state == state]
         if names and (status.state != "finished" or state in ("silent", "refused", "left out")):
             yield Trouble(state, said, names)
+    if status.version and status.state in ("going on", "elsewhere"):
+        told = {person.client: person.version or "" for person in status.people}
+        if older := behind({who: said for who, said in told.items() if said}, status.version):
+            said = f"behind the server, which runs {status.version}"
+            yield Trouble("behind", said, list(older), "; ".join(dict.fromkeys(older.values())))
     for node, why in status.turned_away:
         yield Trouble("turned away", f"node {node} was turned away", why=why)
 

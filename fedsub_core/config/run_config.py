@@ -158,6 +158,7 @@ class RunConfig(
             rounds=self._part(RoundSettings),
             workers=self.workers,
             robust=self.robust_settings,
+            given=given(self),
             **self._half(name),
         )
 
@@ -240,6 +241,27 @@ def to_flat(config: RunConfig) -> dict[str, Value]:
     for name, hyper in config.hyper.items():
         flat |= {f"{name}.{key}": value for key, value in option_values(hyper).items()}
     return flat
+
+
+def given(config: RunConfig) -> tuple[str, ...]:
+    """Return the keys that are not at their defaults, but for those of rounds: a server's own.
+
+    A device of the release before that does not know one of these cannot do what the run asks for.
+    """
+    rounds = {one.key for one in describe(RoundSettings)}
+    usual = to_flat(RunConfig(method=config.method, beside=config.beside))
+    return tuple(k for k, v in to_flat(config).items() if k not in rounds and v != usual[k])
+
+
+def unknown_keys(flat: Mapping[str, Any]) -> frozenset[str]:
+    """Return the keys of a Flower run's config that no option here has, as of a later release."""
+    return frozenset(flat.keys() - _options().keys() - {SET})
+
+
+def default(key: str, otherwise: object) -> object:
+    """Return an option's value where none is given; `otherwise` where there is no such option."""
+    found = _options().get(key)
+    return otherwise if found is None else found.default
 
 
 def dump_toml(config: RunConfig) -> str:

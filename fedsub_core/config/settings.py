@@ -253,7 +253,7 @@ class HalfSettings(ModelSettings):
     ----------
     method, hyper : its name in the table and its hyperparameters.
     wire : how messages are written.
-    version : what server and devices must share (:func:`fedsub_core.packages.version_with`).
+    version : what each side says it is (:func:`fedsub_core.packages.version_with`).
     """
 
     method: str
@@ -272,12 +272,14 @@ class ServerSettings(HalfSettings):
     workers : threads to compute with.
     robust : see :class:`RobustSettings`.
     card : the operator's, which decides on classes and features; None: most devices do.
+    given : keys of the run that devices go by and that are not at their defaults.
     """
 
     rounds: RoundSettings
     workers: int = 1
     robust: RobustSettings = RobustSettings()
     card: Card | None = None
+    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

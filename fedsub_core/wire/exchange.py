@@ -32,7 +32,12 @@ from fedsub_core.wire.unwritten import Unwritten
 #: the payload unwritten and numbers as a plain dictionary.
 Content = Mapping[str, Any]
 
-STYPE = "fedsub.v2"
+#: The wire's version, and those that this release understands. It is raised where a release of
+#: before could not take part: docs/wire-format.md, "Versions", says what that is.
+WIRE = codec.SCHEMA_VERSION
+WIRES = frozenset({WIRE})
+#: What an array's type and the handshake call it.
+STYPE = f"fedsub.v{WIRE}"
 #: Names of a message's records.
 PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
 #: Keys that a device's records may have in all: a few dozen, and one for each class, of which there

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import astuple, dataclass, fields, replace
 from math import prod
 
@@ -16,8 +17,9 @@ from fedsub_core.data.samples import Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
+from fedsub_core.release import Release
 from fedsub_core.version import VERSION
-from fedsub_core.wire.exchange import STYPE
+from fedsub_core.wire.exchange import STYPE, WIRES
 
 #: The name of the handshake's record in a message.
 HANDSHAKE = "handshake"
@@ -26,6 +28,8 @@ HANDSHAKE = "handshake"
 #: sample, 128 MiB at most.
 MOST_AXES, MOST_FEATURES, MOST_NUMBERS, MOST_CLASSES = 4, 2**16, 2**18, 10_000
 GREATEST_COUNT, LONGEST_TEXT, LONGEST_VERSION = 2**40, 200, 2_000
+#: Versions of the wire that a side may list.
+MOST_WIRES = 100
 #: How many numbers go with the words for a split.
 _PARTS = len(fields(SplitNote)) - 1
 #: By how much sums of squares may err.
@@ -53,8 +57,8 @@ class Introduction:
     Parameters
     ----------
     client : the person's id, stable over restarts.
-    version : FedSub's on the device, and of packages that offer methods of the run; the schema
-        travels beside it.
+    version : FedSub's on the device, and of packages that offer methods of the run; the wire's
+        version travels beside it, as ``schema``.
     classes : names of the classes, in the order of the labels.
     shape : of one sample, with what its numbers are (:mod:`fedsub_core.data.samples`).
     facts : of the client.
@@ -108,25 +112,57 @@ class Introduction:
         return record
 
 
-def greeting(version: str = VERSION) -> ConfigRecord:
-    """Return what the server says of itself: the versions that a device must share."""
-    return ConfigRecord({"version": version, "schema": STYPE})
+def greeting(version: str = VERSION, given: Collection[str] = ()) -> ConfigRecord:
+    """Return what the server says of itself, and what a device must understand to take part.
+
+    Parameters
+    ----------
+    version : this side's (:func:`fedsub_core.packages.version_with`).
+    given : keys of the run's configuration that devices go by and that are not at their defaults.
+    """
+    wires = sorted(WIRES)
+    return ConfigRecord(
+        {"version": version, "schema": STYPE, "wires": wires, "given": sorted(given)}
+    )
 
 
 def check_versions(record: ConfigRecord, client: str, version: str = VERSION) -> None:
-    """Refuse the other side of the handshake if its packages or wire schema are not this side's.
+    """Refuse the other side of the handshake if neither understands the other's wire.
 
-    `version` is this side's (:func:`fedsub_core.packages.version_with`).
+    Or if packages that offer methods of the run are not the same here and there, or of another
+    series (:class:`fedsub_core.release.Release`). FedSub's own version may be another. `version` is
+    this side's.
 
     Raises
     ------
     MessageRefused
         Names both sides' versions; `client` is the device's id, on whichever side this is called.
     """
-    theirs = [str(record.get(key, "none")) for key in ("version", "schema")]
-    if theirs != [version, STYPE]:
-        got = f"fedsub {theirs[0]} with schema {theirs[1]}"
-        raise MessageRefused(client, 0, "versions", got, f"fedsub {version} with schema {STYPE}")
+    theirs, schema = (str(record.get(key, "none")) for key in ("version", "schema"))
+    got = f"fedsub {theirs} with schema {schema}"
+    if not WIRES & _wires(record):
+        known = " or ".join(f"fedsub.v{wire}" for wire in sorted(WIRES))
+        expected = f"schema {known}, which fedsub {version} understands"
+        raise MessageRefused(client, 0, "versions", got, expected)
+    if not Release.of(theirs).fits(Release.of(version)):
+        expected = f"fedsub {version}: the same packages, first two numbers of versions alike"
+        raise MessageRefused(client, 0, "versions", got, expected)
+
+
+def check_given(record: ConfigRecord, client: str, unknown: Collection[str]) -> None:
+    """Refuse a server whose run gives values to keys that this device does not know.
+
+    Of keys at their defaults nothing is lost: these are what releases without them do.
+
+    Raises
+    ------
+    MessageRefused
+        Names these keys.
+    """
+    given = record.get("given", list(unknown))
+    if lost := sorted(set(unknown) & set(given if isinstance(given, list) else unknown)):
+        expected = f"keys of fedsub {VERSION}; install the server's release on this device"
+        raise MessageRefused(client, 0, "run config", ", ".join(map(str, lost)), expected)
 
 
 def read_introduction(record: ConfigRecord) -> Introduction:
@@ -145,7 +181,7 @@ def read_introduction(record: ConfigRecord) -> Introduction:
         shape = tuple(_whole(size) for size in _list(record["shape"], MOST_AXES))
         said = Introduction(
             client=client,
-            version=_text(record["version"], LONGEST_VERSION),
+            version=_shown(record["version"], LONGEST_VERSION),
             classes=tuple(_text(name) for name in _list(record["classes"], MOST_CLASSES)),
             shape=shape_with(shape, dict(record)),
             facts=Facts(_whole(record["examples"]), _capacity(record)),
@@ -232,10 +268,25 @@ def _text(value: object, most: int = LONGEST_TEXT) -> str:
 
 def _split(words: object, parts: object) -> SplitNote:
     numbers = [_whole(one, least=0) for one in _list(parts, _PARTS)]
-    # It is shown to people, on terminals, too.
-    if len(numbers) < _PARTS or not (text := _text(words)).isprintable():
-        raise ValueError(f"{cut(words)!r}, {numbers}: expected printable words, {_PARTS} numbers")
-    return SplitNote(text, *numbers)
+    if len(numbers) < _PARTS:
+        raise ValueError(f"{numbers}: expected {_PARTS} numbers")
+    return SplitNote(_shown(words), *numbers)
+
+
+def _shown(value: object, most: int = LONGEST_TEXT) -> str:
+    """Return a text that is shown to people, on terminals, too."""
+    if not (text := _text(value, most)).isprintable():
+        raise ValueError(f"{cut(value)!r}: expected printable words")
+    return text
+
+
+def _wires(record: ConfigRecord) -> set[int]:
+    """Return the versions of the wire that the other side understands; none if it says none."""
+    listed = record.get("wires")
+    if isinstance(listed, list):
+        return {wire for wire in listed[:MOST_WIRES] if isinstance(wire, int)}
+    found = re.fullmatch(r"fedsub\.v(\d{1,9})", str(record.get("schema")))
+    return {int(found[1])} if found else set()
 
 
 def _list(value: object, most: int) -> list[object]:

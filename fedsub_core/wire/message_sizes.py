@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flwr.app import ConfigRecord, Message, MessageType
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
+from fedsub_core.flower.messages import written_parts
 from fedsub_core.wire.exchange import PAYLOAD, TURN, Content, pack, write
 
 #: Flower's chunks of an array, bytes; and what a further chunk adds.
@@ -40,8 +40,7 @@ def _bytes_around(content: Content) -> int:
             plain = {key: 1 if type(value) is int else value for key, value in told.items()}
             small[TURN] = ConfigRecord(plain)
         message = Message(small, 1, MessageType.TRAIN, group_id="1")
-        parts = get_all_nested_objects(message).values()
-        size = sum(len(part.deflate()) for part in parts) - 1
+        size = sum(map(len, written_parts(message))) - 1
         if len(_AROUND) >= _MOST_KINDS:  # of keys that devices thought of
             _AROUND.clear()
         _AROUND[kind] = size

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Error, Message
-from flwr.common.constant import ErrorCode
 
 from fedsub_core.errors import cut
+from fedsub_core.flower.messages import ErrorCode, stamp_answered
 from fedsub_core.wire.handed import Handed
 from strategies.rounds.identity import NodeKey
 from strategies.rounds.link import Fault, Link
@@ -250,7 +250,7 @@ class Delivery:
                 client, message = awaited.pop(identity)
                 reply = came if isinstance(came, Message) else _error(message, came)
                 # Whatever it says itself, it is the answer to what it was pulled for.
-                reply.metadata.__dict__["_reply_to_message_id"] = identity
+                stamp_answered(reply, identity)
                 if reply.has_error() and self._newest[client] != identity:
                     continue  # the same message was sent again, and may still be answered
                 if self.resent[client]:

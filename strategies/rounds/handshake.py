@@ -40,7 +40,7 @@ def agree(
     """Ask every node that connects who it is, until all have answered and there are enough.
 
     More than half of the clients decide on classes and sample shape, among those that fit the
-    operator's `card`, if there is one. Who differs, runs another version of FedSub, or claims a
+    operator's `card`, if there is one. Who differs, speaks another wire, or claims a
     client id that is taken is turned away and named; and who does not send the moments of as many
     features of an encoder as `features` says of a sample's shape, if it says any.
 

@@ -6,18 +6,14 @@ device from listing one a million times, nor many arrays from sharing it.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from flwr.app import Array
-from flwr.supercore.inflatable import inflatable_utils
-from flwr.supercore.inflatable.inflatable_object import (
-    get_object_body,
-    get_object_children_ids_from_object_content,
-)
+
+from fedsub_core.flower.inflating import chunks_of, make_arrays_by
 
 
 class _Budget(threading.local):
@@ -56,14 +52,11 @@ class BoundedArray:
             If its bytes are more than the thread's budget.
         """
         sizes = {name: len(chunk.data) for name, chunk in (children or {}).items()}
-        names = get_object_children_ids_from_object_content(object_content)
-        told = json.loads(get_object_body(object_content, Array))
-        listed = [names[number] for number in told["arraychunk_ids"]]
-        _budget.spend(sizes, sum(sizes[name] for name in listed))
+        _budget.spend(sizes, sum(sizes[name] for name in chunks_of(object_content)))
         return Array.inflate(object_content, children)
 
 
-inflatable_utils.inflatable_class_registry[Array.__qualname__] = BoundedArray  # type: ignore[assignment]
+make_arrays_by(BoundedArray)
 
 
 @contextmanager

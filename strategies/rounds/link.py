@@ -18,6 +18,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedsub_core.errors import cut
+from fedsub_core.flower.messages import is_simulated
 from fedsub_core.wire.exchange import salted
 from strategies.rounds.identity import NodeKey, key_digest
 from strategies.rounds.inflation import bounded
@@ -61,9 +62,8 @@ class Link:
         self._in_process = bool(getattr(grid, "in_process", False))
         #: Whether all who will ever be there are there from the start, and answer at once.
         self.closed = bool(getattr(grid, "closed", False))
-        #: Whether nodes are simulated by Flower's engine, which lists them before any answers. By
-        #: the name of its Grid: where it stands is Flower's own affair.
-        self.simulates = any(kind.__name__ == "InMemoryGrid" for kind in type(grid).__mro__)
+        #: Whether nodes are simulated by Flower's engine, which lists them before any answers.
+        self.simulates = is_simulated(grid)
         #: Whether clients of successive nodes share stacks.
         self.stacked = hasattr(grid, "stack_of")
         #: Whether clients take messages, and answer them, without their being written.

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flwr.app import Message, MessageType, RecordDict
-from flwr.common.constant import ErrorCode
 
 from fedsub_core.errors import MessageRefused, cut
+from fedsub_core.flower.messages import ErrorCode
+from fedsub_core.release import behind
 from fedsub_core.version import VERSION
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
@@ -46,7 +47,8 @@ class NodeRegistry:
     turned_away : nodes that are not asked for now, and why.
     identities : whose key is whose.
     bound : whether that counts; else anybody may be anybody.
-    version : what a device must share.
+    version : this side's, by which a device is behind, or its packages are others.
+    given : keys of the run's configuration that a device must know.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
@@ -56,6 +58,7 @@ class NodeRegistry:
     identities: Identities = field(default_factory=Identities)
     bound: bool = True
     version: str = VERSION
+    given: tuple[str, ...] = ()
     _keys: dict[int, NodeKey] = field(default_factory=dict)
     _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
     _claims: dict[int, str] = field(default_factory=dict)
@@ -76,6 +79,11 @@ class NodeRegistry:
     def simulated(self) -> bool:
         """Whether all say that they are simulated; one among real ones is taken for real."""
         return all(said.people for said in self.introductions.values())
+
+    def behind(self) -> dict[str, str]:
+        """Return who runs an older release than this server, and which, by client id."""
+        said = {client: one.version for client, one in dict(self.introductions).items()}
+        return behind(said, self.version)
 
     def since(self, client: str) -> str:
         """Return when the node of a client was let in last, as Flower writes it; "" if unknown."""
@@ -119,7 +127,7 @@ class NodeRegistry:
     def _ask(self, link: Link, nodes: list[int]) -> None:
         questions = [
             Message(
-                RecordDict({handshake.HANDSHAKE: handshake.greeting(self.version)}),
+                RecordDict({handshake.HANDSHAKE: handshake.greeting(self.version, self.given)}),
                 node,
                 MessageType.QUERY,
                 group_id="0",
@@ -173,6 +181,16 @@ class NodeRegistry:
             self.turn_away(client, f"the key of node {node} was registered as client {client!r}")
         self.nodes[client] = node
         self.introductions[client] = said
+        if said.version != self.version:
+            is_behind = client in self.behind()
+            log.log(
+                logging.WARNING if is_behind else logging.INFO,
+                "client %s: runs fedsub %s, this server %s%s",
+                client,
+                cut(said.version),
+                self.version,
+                ": it is behind, and takes part; upgrade it" if is_behind else "",
+            )
 
     def _key(self, node: int) -> NodeKey:
         return self._keys.get(node, NodeKey())

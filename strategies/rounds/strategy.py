@@ -121,7 +121,10 @@ class PersonalizedStrategy(Verbs):
         memory, rounds = self.memory, self.settings.rounds
         bound = rounds.identity == "keys"
         registry = self.registry = NodeRegistry(
-            identities=memory.identities, bound=bound, version=self.settings.version
+            identities=memory.identities,
+            bound=bound,
+            version=self.settings.version,
+            given=self.settings.given,
         )
         begun = memory.agreed is not None
         if memory.agreed is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from fedsub_client.app import app as our_app
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_core.metrics import MetricRow
-from fedsub_core.version import VERSION
 
 from .bare_setup import AppGrid, node, node_config, people, write_own_data
 
@@ -166,12 +166,12 @@ def test_asked_again_it_sends_the_same_reply(bare: Any, tmp_path: Path) -> None:
     }
 
 
-def test_it_refuses_a_server_of_another_version(bare: Any, tmp_path: Path) -> None:
+def test_it_refuses_a_server_of_another_wire(bare: Any, tmp_path: Path) -> None:
     config = read_config(None, KEYS | {"method": "fedavg"})
     write_own_data(tmp_path, config, people(), "p3")
     device = node(bare.app, config, node_config("p3", tmp_path), 3)
-    for version, schema in (("0.0", "fedsub.v2"), (VERSION, "fedsub.v1")):
-        said = ConfigRecord({"version": version, "schema": schema})
+    for wires, refused in (([2, 3], False), ([3], True)):
+        said = ConfigRecord({"version": "9.0", "schema": "fedsub.v3", "wires": wires, "given": []})
         question = Message(RecordDict({"handshake": said}), 3, MessageType.QUERY, group_id="0")
-        with pytest.raises(Exception, match="the server speaks"):
+        with pytest.raises(Exception, match="the server speaks") if refused else nullcontext():
             device.app(question, device.context)

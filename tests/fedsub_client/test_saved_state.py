@@ -22,8 +22,9 @@ from fedsub_client.personal_model import PersonalModel
 from fedsub_client.saved_state import LAYOUT, Saved
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.errors import RunError
+from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.models.kinds import mlp
+from fedsub_core.version import VERSION
 
 CARD = Card("toy", "test", ("a", "b"), ("ü", "v"), "m/s^2", 50.0, 2.0, 0.5, True)
 SCALING = Scaling(np.array([0.5, -2], np.float32), np.array([1, 3], np.float32))
@@ -199,7 +200,8 @@ def rewritten(change: Any) -> bytes:
 
 def test_another_layout_is_not_guessed() -> None:
     data = rewritten(lambda facts, _: facts.update(layout=LAYOUT + 1, client=None))
-    with pytest.raises(RunError, match=rf"^written in layout {LAYOUT + 1}, expected {LAYOUT}$"):
+    said = rf"^written in layout {LAYOUT + 1} by fedsub {VERSION}, expected {LAYOUT} as fedsub "
+    with pytest.raises(OtherRelease, match=said):
         Saved.of_bytes(data)
     assert_same(Saved.of_bytes(rewritten(lambda *_: None)), example())
 

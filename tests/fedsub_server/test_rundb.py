@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.methods.fedsub import FedSubHyperparameters
 from fedsub_core.metrics import MetricRow
 from fedsub_core.version import VERSION
 from fedsub_server import rundb_file
@@ -198,6 +199,37 @@ def test_another_configuration_is_refused_and_named(path: Path) -> None:
         RunDatabase(path, other)
     assert "new was None and is now True, train.lr was 0.005 and is now 0.01;" in str(caught.value)
     assert "seed" not in str(caught.value)
+
+
+def test_an_option_that_came_since_counts_as_its_default(path: Path) -> None:
+    """And stays what it was then, whatever its default becomes."""
+    RunDatabase(path, CONFIG).close()
+    new = {**CONFIG, "clip-norm": 0.0, "fedsub.depth": 1}
+    with pytest.raises(RunError, match=r"fedsub\.depth was None and is now 1;"):
+        RunDatabase(path, new)
+    default = FedSubHyperparameters().depth
+    RunDatabase(path, new | {"fedsub.depth": default}).close()
+    with RunDatabase(path) as reader:
+        kept = json.loads(reader.meta()["config"])
+    assert kept == {**CONFIG, "classes": ["a", "b"], "clip-norm": 0.0, "fedsub.depth": default}
+    with pytest.raises(RunError, match=r"clip-norm was 0\.0 and is now 1\.0;"):
+        RunDatabase(path, new | {"clip-norm": 1.0, "fedsub.depth": default})
+    with pytest.raises(RunError, match=r"clip-norm was 0\.0 and is now None, fedsub"):
+        RunDatabase(path, CONFIG)
+
+
+def test_a_later_releases_database_is_refused_by_name_and_stays(path: Path) -> None:
+    RunDatabase(path, CONFIG).close()
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE meta SET value = '9' WHERE key = 'schema'")
+        connection.execute("UPDATE meta SET value = '7.8' WHERE key = 'version'")
+    connection.close()
+    before = path.read_bytes()
+    for config in (CONFIG, None):
+        with pytest.raises(RunError, match=r"schema version 9, expected 3; use fedsub 7\.8, which"):
+            RunDatabase(path, config)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("value", [math.nan, {"lr": 1}, Path("x")])

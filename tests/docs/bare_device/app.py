@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from . import encoder, methods, model, wire
 
-SCHEMA = "fedsub.v2"
+WIRE, SCHEMA = 2, "fedsub.v2"
 app = ClientApp()
 
 
@@ -29,11 +29,11 @@ class Device:
             self.data = dict(own)
 
     def query(self, content: Any) -> RecordDict:
-        """Say who this is, to a server of one's own version."""
+        """Say who this is, to a server that speaks this wire."""
         server, x = content["handshake"], self.data["train_x"].astype(np.float64)
         version = str(self.node["version"])  # the release that it was built for
-        if (server["version"], server["schema"]) != (version, SCHEMA):
-            raise ValueError(f"the server speaks {dict(server)}, expected {version}, {SCHEMA}")
+        if WIRE not in server["wires"]:
+            raise ValueError(f"the server speaks {dict(server)}, expected {SCHEMA}")
         said: Any = {"client": self.client, "version": version, "schema": SCHEMA, "capacity": 1.0}
         said |= {"classes": self.data["classes"].tolist(), "shape": list(x.shape[1:])}
         said |= {"examples": len(x), "count": len(x)}

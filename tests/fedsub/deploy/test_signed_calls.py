@@ -28,9 +28,9 @@ from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.superlink.federation import NoOpFederationManager
 
 from fedsub.deploy.certificates import make_certificates
-from fedsub.deploy.flower_process import flower_module
 from fedsub.deploy.guarded_superlink import guard_flower
 from fedsub.deploy.keys import make_node_key
+from fedsub_core.flower.superlink import command
 
 from .raw_device.connection import Connection
 
@@ -82,7 +82,7 @@ class Fleet:
 
 @pytest.fixture
 def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    flower = flower_module("flwr.superlink.cli.flower_superlink")
+    flower = command()
     for name in ("FleetServicer", "GRPC_MAX_MESSAGE_LENGTH"):
         monkeypatch.setattr(flower, name, getattr(flower, name))
     make_certificates(tmp_path, ["127.0.0.1"])

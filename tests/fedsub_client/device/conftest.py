@@ -59,6 +59,8 @@ class Phone:
             self.node |= {"client-id": "p", "state-dir": str(folder / "states")}
         #: What Flower keeps of a simulated node from message to message.
         self.context = RecordDict() if simulated else None
+        #: Keys of the run's configuration that a server of a later release lists beside ours.
+        self.more: dict[str, Any] = {}
         self.states = folder / "states" / "p"
         self.scaling = SCALING if self.config.standardise.startswith("federation") else None
         of = self.cohort(self.config.method)
@@ -79,7 +81,7 @@ class Phone:
     def ask(self, kind: str, content: RecordDict) -> RecordDict:
         """Return the answer of a process that knows nothing but the node's folder or context."""
         memory = RecordDict() if self.context is None else self.context
-        context = Context(1, 1, self.node, memory, to_flat(self.config))
+        context = Context(1, 1, self.node, memory, to_flat(self.config) | self.more)
         message = Message(content, 1, kind, group_id="1")
         message.metadata.__dict__["_message_id"] = f"m{next(IDS)}"
         verbs = {"train": app.train, "evaluate": app.evaluate, "query": app.query}
@@ -109,7 +111,7 @@ class Phone:
     def train(self, round: int, download: Bundle | None = None, run: str = "run") -> bytes:
         return exchange.unpack(self.ask(MessageType.TRAIN, self.content(round, download, run)))
 
-    def query(self, **said: str) -> dict[str, Any]:
+    def query(self, **said: Any) -> dict[str, Any]:
         greeting = handshake.greeting()
         greeting.update(said)
         content = RecordDict({handshake.HANDSHAKE: greeting})

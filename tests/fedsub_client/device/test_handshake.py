@@ -14,20 +14,21 @@ from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange
 
 
-@pytest.mark.parametrize(
-    ("said", "got"),
-    [
-        ({"version": "0.0.9"}, "got fedsub 0.0.9 with schema fedsub.v2"),
-        ({"schema": "fedsub.v7"}, f"got fedsub {VERSION} with schema fedsub.v7"),
-    ],
-)
-def test_a_server_of_another_version_is_refused_by_both_names(
-    phone: Any, said: dict[str, str], got: str
-) -> None:
+def test_a_server_of_another_wire_is_refused_by_both_names(phone: Any) -> None:
     with pytest.raises(MessageRefused) as caught:
-        phone().query(**said)
-    expected = f"client 'p', round 0: versions: {got}, expected fedsub {VERSION} with schema "
-    assert str(caught.value) == f"{expected}{exchange.STYPE}"
+        phone().query(version="9.0", schema="fedsub.v7", wires=[6, 7])
+    got = "got fedsub 9.0 with schema fedsub.v7"
+    expected = f"schema {exchange.STYPE}, which fedsub {VERSION} understands"
+    assert str(caught.value) == f"client 'p', round 0: versions: {got}, expected {expected}"
+
+
+def test_a_server_of_another_release_with_keys_of_its_own_is_taken(phone: Any) -> None:
+    later = phone()
+    later.more = {"warmth": 0.5, "fedsub.mood": "good"}
+    assert later.query(version="9.0") == phone().query()
+    refused = r"client 'p', round 0: run config: got fedsub\.mood, warmth, expected keys of fedsub"
+    with pytest.raises(MessageRefused, match=refused):
+        later.query(version="9.0", given=["fedsub.mood", "lr", "warmth"])
 
 
 @pytest.mark.parametrize(

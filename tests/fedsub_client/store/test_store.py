@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from flwr.app import RecordDict
 
-from fedsub_client.saved_state import Saved
+from fedsub_client.saved_state import LAYOUT, Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE, ContextStore, FolderStore
-from fedsub_core.errors import RunError
+from fedsub_core.errors import OtherRelease, RunError
 
 
 def test_what_was_saved_last_is_loaded(
@@ -60,6 +60,25 @@ def test_file_and_folder_are_synced_before_anybody_relies_on_them(
     store.save(saved(1))
     file, folder = store.path.stat().st_ino, store.folder.stat().st_ino
     assert done == [("sync", file), ("replace", file), ("sync", folder)]
+
+
+@pytest.mark.parametrize("layout", [LAYOUT - 1, LAYOUT + 1])
+def test_another_releases_state_is_refused_by_name_and_stays(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, saved: Any, names: Any, layout: int
+) -> None:
+    with monkeypatch.context() as other:
+        other.setattr("fedsub_client.saved_state.LAYOUT", layout)
+        other.setattr("fedsub_client.saved_state.VERSION", "7.8")
+        store.save(saved(1, run="later"))
+    before = store.path.read_bytes()
+    said = (
+        rf"client 'p': .*written in layout {layout} by fedsub 7\.8, expected {LAYOUT} as .* left as"
+    )
+    with pytest.raises(OtherRelease, match=said):
+        store.load()
+    with pytest.raises(OtherRelease):  # nor does a new run take its place
+        store.save(saved(1), new_run=True)
+    assert store.path.read_bytes() == before and "damaged-1.safetensors" not in names()
 
 
 @pytest.mark.parametrize("damage", [b"", b"no state", None])

@@ -22,6 +22,7 @@ from fedsub_core.wire.exchange import Instructions, read_instructions
 from fedsub_core.wire.handshake import (
     Facts,
     Introduction,
+    check_given,
     check_versions,
     greeting,
     read_introduction,
@@ -225,13 +226,45 @@ def test_introductions_that_cannot_be_used_are_refused(
         read_introduction(record)
 
 
-def test_both_sides_refuse_another_version_or_schema() -> None:
+def test_both_sides_take_another_version_that_speaks_this_wire() -> None:
     for ours in (greeting(), introduction().record()):
-        check_versions(ours, "ann")
-        for key in ("version", "schema"):
-            record = ConfigRecord({**ours, key: "another"})
-            with pytest.raises(MessageRefused, match=f"versions: got .*another.*fedsub {VERSION}"):
-                check_versions(record, "ann")
-            less = ConfigRecord({name: value for name, value in ours.items() if name != key})
-            with pytest.raises(MessageRefused, match=r"versions: got .*none"):
-                check_versions(less, "ann")
+        for version in (VERSION, "0.0.1", "99.1+local", "0+source", "a fork"):
+            check_versions(ConfigRecord({**ours, "version": version}), "ann")
+
+
+@pytest.mark.parametrize("schema", ["another", "fedsub.v1", "fedsub.v3", "fedsub.v2 ", "", "none"])
+def test_both_sides_refuse_a_wire_that_they_do_not_know(schema: str) -> None:
+    said = introduction().record()
+    for record in (ConfigRecord({**said, "schema": schema}), greeting()):
+        if "wires" in record:
+            record["wires"], record["schema"] = [1, 3], schema
+        expected = f"versions: got .*{schema}, expected schema fedsub.v2, which fedsub {VERSION}"
+        with pytest.raises(MessageRefused, match=expected):
+            check_versions(record, "ann")
+    less = ConfigRecord({name: value for name, value in said.items() if name != "schema"})
+    with pytest.raises(MessageRefused, match=r"versions: got .*none"):
+        check_versions(less, "ann")
+
+
+def test_a_server_of_a_later_wire_that_knows_this_one_too_is_taken() -> None:
+    record = ConfigRecord({**greeting(), "schema": "fedsub.v3", "wires": [2, 3]})
+    check_versions(record, "ann")
+
+
+def test_keys_that_a_device_does_not_know_are_refused_where_the_run_gives_them() -> None:
+    told = greeting(VERSION, ("lr", "warmth", "depth"))
+    check_given(told, "ann", ())
+    check_given(told, "ann", ("mood",))
+    with pytest.raises(
+        MessageRefused, match=r"'ann'.* run config: got depth, warmth, expected keys"
+    ):
+        check_given(told, "ann", ("warmth", "mood", "depth"))
+    del told["given"]  # a server that does not say it may mean each of them
+    with pytest.raises(MessageRefused, match=r"run config: got mood, expected"):
+        check_given(told, "ann", ("mood",))
+
+
+@pytest.mark.parametrize("version", ["1\x1b[2J", "1\n2"])
+def test_a_version_that_does_things_to_a_terminal_is_refused(version: str) -> None:
+    with pytest.raises(MessageRefused, match="expected printable words"):
+        read_introduction(ConfigRecord({**introduction().record(), "version": version}))

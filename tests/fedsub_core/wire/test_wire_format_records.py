@@ -88,8 +88,8 @@ def test_the_handshake_has_the_keys_in_the_table() -> None:
     sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
     others = {"device that encodes", "device that says it", "device that draws"}
     others |= {"simulated node", *OF_KINDS}
-    assert set(sides.values()) == {"both", "device", *others}
-    plain = {key: stated[key] for key, side in sides.items() if side not in OF_KINDS}
+    assert set(sides.values()) == {"both", "device", "server", *others}
+    plain = {key: stated[key] for key, side in sides.items() if side not in (*OF_KINDS, "server")}
     person = [key for key in plain if sides[key] != "simulated node"]
     for kind in OF_KINDS:
         more = {key: stated[key] for key, side in sides.items() if side == kind}
@@ -98,7 +98,8 @@ def test_the_handshake_has_the_keys_in_the_table() -> None:
         own = {key: stated[key] for key in person if key not in ("sum", "sumsq")}
         assert_types(record, own | more)
         assert handshake.read_introduction(found.record()).shape == found.shape
-    assert_types(handshake.greeting(), {k: stated[k] for k, s in sides.items() if s == "both"})
+    greeting = {key: stated[key] for key, side in sides.items() if side in ("both", "server")}
+    assert_types(handshake.greeting(given=("lr", "depth")), greeting)
     assert_types(introduction(False).record(), {key: stated[key] for key in person})
     assert_types(introduction(True).record(), plain)
 
@@ -109,7 +110,7 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
     for row in stated:
         (key,) = code(row[0])
         less = ConfigRecord({k: v for k, v in record.items() if k != key})
-        if row[2] in ("simulated node", *OF_KINDS) or key in OPTIONAL:
+        if row[2] in ("simulated node", "server", *OF_KINDS) or key in OPTIONAL:
             handshake.read_introduction(less)
         elif key != "schema":  # compared, not read
             with pytest.raises(MessageRefused, match=f"{key}|client id"):

@@ -57,8 +57,12 @@ def test_of_two_nodes_of_one_client_the_second_is_refused(
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("version", "0.0.0", "versions: got fedsub 0.0.0 with schema fedsub.v2, expected fedsub "),
-        ("schema", "fedsub.v9", "with schema fedsub.v9, expected fedsub "),
+        ("schema", "fedsub.v9", "with schema fedsub.v9, expected schema fedsub.v2, which fedsub "),
+        (
+            "version",
+            "0.1 with mine 1",
+            "got fedsub 0.1 with mine 1 with schema fedsub.v2, expected",
+        ),
         ("classes", ["class 0", "class 2", "class 1"], "client 'p2': classes: got ('class 0', "),
         ("classes", ["class 0", "class 1"], "client 'p2': classes: got"),
         ("shape", [4, 1], "client 'p2': shape: got (4, 1), expected (4,)"),

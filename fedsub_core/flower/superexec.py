@@ -1,0 +1,32 @@
+"""Flower's SuperExec: who starts an app's process, for which task, with which arguments.
+
+The same in 1.39 and in 1.42, but for the module that asks for the executor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flwr.supercore import log
+from flwr.supercore.cli.flower_superexec import flower_superexec
+from flwr.supercore.constant import TASK_TYPE_TO_APPIO_API_ADDRESS_ARG, ExecutorType, TaskType
+from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
+
+from fedsub_core.flower.modules import flower_module
+
+__all__ = [
+    "TASK_TYPE_TO_APPIO_API_ADDRESS_ARG",
+    "ExecutionSpec",
+    "ExecutorType",
+    "LaunchResult",
+    "SubprocessExecutor",
+    "TaskType",
+    "executors",
+    "flower_superexec",
+    "log",
+]
+
+
+def executors() -> Any:
+    """Return the module that asks for an executor; raises as :func:`flower_module`."""
+    return flower_module("flwr.supercore.superexec.run_superexec", "get_executor")

@@ -1,0 +1,41 @@
+"""Flower's SuperNode: its state, where that is made, its loop, its command; and its ClientApp.
+
+Of 1.39. In 1.42 the loop asks the state by other names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flwr.common.constant import Status, SubStatus
+from flwr.proto.task_pb2 import Task
+from flwr.supercore.constant import TaskType
+from flwr.supernode.cli.flower_supernode import flower_supernode
+from flwr.supernode.nodestate.in_memory_nodestate import (
+    CLIENT_APP_CRASHED_ERROR,
+    InMemoryNodeState,
+)
+
+from fedsub_core.flower.modules import flower_module
+
+__all__ = [
+    "CLIENT_APP_CRASHED_ERROR",
+    "InMemoryNodeState",
+    "Status",
+    "SubStatus",
+    "Task",
+    "TaskType",
+    "flower_supernode",
+    "loop",
+    "state_factory",
+]
+
+
+def loop() -> Any:
+    """Return the module that looks for messages; raises as :func:`flower_module`."""
+    return flower_module("flwr.supernode.start_client_internal", "time")
+
+
+def state_factory() -> Any:
+    """Return the module that makes the state; raises as :func:`flower_module`."""
+    return flower_module("flwr.supernode.nodestate.nodestate_factory", "InMemoryNodeState")

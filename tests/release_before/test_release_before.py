@@ -1,0 +1,122 @@
+"""The release before takes part: what it said and kept (``recorded/``) is read and gone on from."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+
+from fedsub.status import reading
+from fedsub_client.saved_state import Saved
+from fedsub_client.store import FolderStore
+from fedsub_core.config.run_config import dump_toml
+from fedsub_core.turn import Turn
+from fedsub_core.version import VERSION
+from fedsub_core.wire import exchange
+from fedsub_core.wire.exchange import Instructions
+from fedsub_core.wire.handshake import (
+    HANDSHAKE,
+    check_given,
+    check_versions,
+    read_introduction,
+)
+from fedsub_server.data_notes import read_notes
+from fedsub_server.live import LIVE_FILE
+from fedsub_server.rundb import RunDatabase
+
+from .recording import CLIENTS, RECORDED, ROUNDS, Devices, configuration, serve
+
+#: The release's version.
+BEFORE = "0.0.9"
+
+
+@pytest.fixture(autouse=True)
+def _no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsub_server.app.write_reports", lambda folder: None)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A copy of all that the release before has left."""
+    shutil.copytree(RECORDED, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_side_takes_what_the_other_said_then(client: str) -> None:
+    said = json.loads((RECORDED / "handshake.json").read_text("utf-8"))[client]
+    server, device = ConfigRecord(said["server"]), ConfigRecord(said["device"])
+    check_versions(server, client)
+    check_given(server, client, ())
+    check_versions(device, client)
+    assert (found := read_introduction(device)).client == client and found.version == BEFORE
+
+
+class OlderDevices(Devices):
+    """Devices that still say that they are of the release before."""
+
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        for reply in super().answers(messages):
+            if not reply.has_error() and HANDSHAKE in reply.content:
+                reply.content.config_records[HANDSHAKE]["version"] = BEFORE
+            yield reply
+
+
+def test_devices_and_server_go_on_from_what_it_left(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    config = configuration(place, ROUNDS + 2)
+    with RunDatabase(place / "run" / "fedsub" / "state.db") as database:
+        began, before = database.meta(), list(database.metrics())
+    serve(OlderDevices(config, place), config)
+    with RunDatabase(place / "run" / "fedsub" / "state.db") as database:
+        assert database.last_round() == ROUNDS + 2
+        assert database.meta()["run"] == began["run"]
+        rows = list(database.metrics())
+    assert [row for row in rows if row.round <= ROUNDS] == before
+    assert {row.client for row in rows if row.round == ROUNDS + 2} >= set(CLIENTS)
+    assert not [row for row in rows if row.metric == "refused_replies"]
+    assert f"{place / 'run' / 'fedsub'}: going on after round {ROUNDS}" in caplog.text
+    for client in CLIENTS:
+        assert f"client {client}: runs fedsub {BEFORE}, this server {VERSION}: it is" in caplog.text
+        saved = FolderStore(place / "states", client).load()
+        assert saved is not None and (saved.round, saved.run) == (ROUNDS + 2, began["run"])
+    assert read_notes(place / "run").behind == dict.fromkeys(CLIENTS, BEFORE)
+    summary = json.loads((place / "run" / "summary.json").read_text("utf-8"))
+    expected = f"Devices behind the server's release: ann ({BEFORE}), bob ({BEFORE}). Upgrade them."
+    assert expected in summary["data"]["remarks"]
+
+
+def test_a_round_trained_before_the_upgrade_is_answered_from_the_state_of_then(place: Path) -> None:
+    """Asked again, as after a crash of the server's, it sends what it sent then."""
+    with RunDatabase(place / "run" / "fedsub" / "state.db") as database:
+        run = database.meta()["run"]
+    grid = Devices(configuration(place), place)
+    for node, client in enumerate(CLIENTS, 1):
+        path = place / "states" / client / "state.safetensors"
+        before = path.read_bytes()
+        told = Instructions(Turn(ROUNDS, ROUNDS, 0), "fedsub", None, run).record()
+        asked = RecordDict({exchange.TURN: told, exchange.PAYLOAD: exchange.pack(b"")})
+        (reply,) = grid.answers([Message(asked, node, MessageType.TRAIN, group_id="2")])
+        assert exchange.unpack(reply.content) == Saved.of_bytes(before).reply
+        assert path.read_bytes() == before
+
+
+def test_status_names_who_is_behind(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run that goes on in the folder that was begun by the release before."""
+    monkeypatch.setattr(reading, "holder", lambda files: 1)
+    folder, people = place / "run", {"ann": {"version": BEFORE}, "bob": {"version": VERSION}}
+    said = {"host": platform.node(), "method": "fedsub", "version": VERSION, "people": people}
+    (folder / LIVE_FILE).write_text(json.dumps(said), "utf-8")
+    (folder / "run.toml").write_text(dump_toml(configuration(place, ROUNDS + 1)), "utf-8")
+    status = reading.read_status(folder)
+    assert (status.state, status.version) == ("going on", VERSION)
+    found = [one.text for one in status.troubles if one.kind == "behind"]
+    assert found == [f"ann ({BEFORE}): behind the server, which runs {VERSION}"]
