@@ -44,7 +44,7 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "The model": (ModelSettings, ()),
     "Weak devices": (CapacitySettings, ("sizes",)),
     "Training on a device": (TrainingSettings, ()),
-    "Tested samples": (SplitSettings, ()),
+    "Tested samples": (SplitSettings, ("confusion",)),
     "Rounds": (RoundSettings, ()),
     "Devices that lie": (None, ("robust", "robust-share", "most-examples")),
     "What travels": (None, ("upload-encoding", "download-encoding", "message-limit",

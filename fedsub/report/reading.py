@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from fedsub.report.frame import Frame, Grid, Trace
+from fedsub.report.frame import ConfusionRow, Frame, Grid, Trace
 from fedsub_core.config.run_config import RunConfig, read_config
-from fedsub_core.data.card import read_card
+from fedsub_core.data.card import Card, read_card
 from fedsub_core.data.fingerprint import CARD_KEY, card_digest
 from fedsub_core.data.sources import WATCH
 from fedsub_core.data.watch import CARD
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.metrics import CONFUSION, CONFUSION_PEOPLE, MetricRow
 from fedsub_core.options import Value
 from fedsub_server.data_notes import read_notes
 from fedsub_server.results import DATABASE_FILE, RUN_FILE, method_summaries
@@ -44,7 +45,9 @@ def read_run(folder: Path) -> Frame:
         }
         traces = [_trace(folder, dbs[name], one, config) for name, one in summaries.items()]
     missing = tuple(name for name in wanted if name not in summaries)
-    return Frame(traces, _classes(config, traces), missing, notes=read_notes(folder))
+    card = _card(config, traces)
+    classes, explained = (card.classes, card.explained) if card else ((), "")
+    return Frame(traces, classes, missing, notes=read_notes(folder), explained=explained)
 
 
 def run_config(folder: Path) -> RunConfig | None:
@@ -105,17 +108,34 @@ def _trace(
         bytes={name: sum(values) / len(values) for name, values in sent.items() if values},
         config=flat,
         version=db.trained_by(),
+        confusion=_confusion(rows),
     )
 
 
-def _classes(config: RunConfig | None, traces: list[Trace]) -> tuple[str, ...]:
-    """Return the classes' names if the data's card can be read and is still the run's."""
+def _confusion(rows: list[MetricRow]) -> dict[int, ConfusionRow]:
+    """Return the confusion matrix of the last round that was evaluated."""
+    last = max((r.round for r in rows if r.metric == "macro_f1"), default=None)
+    people: dict[int, int] = {}
+    shares: dict[int, dict[int, float]] = {}
+    for r in rows:
+        if r.round != last or r.client or r.label is None:
+            continue
+        if r.metric == CONFUSION_PEOPLE:
+            people[r.label] = int(r.value)
+        elif r.metric.startswith(CONFUSION):
+            predicted = int(r.metric.removeprefix(CONFUSION))
+            shares.setdefault(r.label, {})[predicted] = r.value
+    return {true: ConfusionRow(people[true], shares[true]) for true in sorted(people)}
+
+
+def _card(config: RunConfig | None, traces: list[Trace]) -> Card | None:
+    """Return the data's card if it can be read and is still the run's."""
     if config is None:
-        return ()
+        return None
     try:
         card = CARD if config.data == WATCH else read_card(config.data)
     except DataError:  # moved since, or never here: a deployed run
-        return ()
+        return None
     digest = card_digest(card)
     kept = {trace.config.get(CARD_KEY, digest) for trace in traces}
-    return tuple(card.classes) if kept == {digest} else ()
+    return card if kept == {digest} else None

@@ -45,6 +45,7 @@ def fact_rows(inspection: Inspection) -> list[Row]:
     return [
         ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
         (_NAMES[inspection.kind], ", ".join(card.features)),
+        *([("classes", card.explained)] if card.meanings else []),
         ("units", card.units or "not said"),
         *(in_time if inspection.kind in (FEATURES, WINDOW) else ()),
         ("time is known as", counted(timing.known)),
