@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import IO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -28,7 +29,7 @@ def progress(console: Console, unit: str, names: Sequence[str] = ()) -> Iterator
     `names` are tasks that are known beforehand: their bars are there from the start.
     """
     if not draws_bars(console):
-        lines = Lines()
+        lines = Lines(file=console.file)
         yield lambda name, done, total: lines.tell(
             name, done, total, f"{done:.0f} of {total:.0f} {unit}"
         )
@@ -51,10 +52,12 @@ def bars(bar: Progress, names: Sequence[str] = ()) -> Tell:
 
 
 class Lines:
-    """Tells by lines on standard output, each there as soon as it is told."""
+    """Tells by lines, by default on standard output, each there as soon as it is told."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, file: IO[str] | None = None
+    ) -> None:
+        self._clock, self._file = clock, file
         self._begun: dict[str, tuple[float, float]] = {}
         self._last = 0.0
 
@@ -74,7 +77,7 @@ class Lines:
             words += "" if first else f", after {_shown(took)}"
         elif done > before:
             words += f", {_shown(took * (total - done) / (done - before))} left"
-        print(f"{name}: {words}", flush=True)
+        print(f"{name}: {words}", flush=True, file=self._file)
 
 
 def _shown(seconds: float) -> str:

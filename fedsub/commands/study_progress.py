@@ -22,7 +22,7 @@ NAMED = 4
 def study_progress(console: Console) -> Iterator[runner.Progress]:
     """Yield what a study tells how far it is."""
     if not draws_bars(console):
-        lines = Lines()
+        lines = Lines(file=console.file)
         yield (
             lambda stage: (
                 lines.tell(stage.name, stage.done, stage.total, in_words(stage))
