@@ -2,12 +2,14 @@
 
 Its pages are the Markdown files of the project, as they are read in a checkout, and pages on
 commands, options and Python names that are written from the code. A page that another one names in
-backticks becomes a link. Nothing is asked of another host, neither here nor by a reader's browser.
+backticks becomes a link, and a paragraph such as ``Table: [...](results/base.csv)`` the table that
+the file holds. Nothing is asked of another host, neither here nor by a reader's browser.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import shutil
@@ -72,6 +74,11 @@ _PYTHON: dict[str, Any] = {
 }
 #: Columns of a command's help.
 WIDTH = 100
+#: A page's results: a paragraph that names a file beside it.
+TABLE = re.compile(r"^Table: \[[^\]]+\]\((results/[\w.-]+\.csv)\)$", re.MULTILINE)
+#: Columns of such a file: the rows' names where a table has no title for them, and its last one,
+#: the day on which a row was written down.
+ROW, WRITTEN = "row", "written"
 
 
 def page_name(source: str) -> str:
@@ -93,7 +100,8 @@ def linked(text: str, source: str) -> str:
         known = target.is_relative_to(ROOT) and target.relative_to(ROOT).as_posix()
         if known in names:
             return f"[{found[1]}]({names[known]}{found[3] or ''})"
-        return found[1] if known and not known.startswith("docs/images/") else found[0]
+        kept = not known or known.startswith("docs/images/") or "/results/" in known
+        return found[0] if kept else found[1]
 
     def of_code(found: re.Match[str]) -> str:
         name = names.get(found[1]) or names.get((here / found[1]).as_posix())
@@ -115,6 +123,23 @@ def source_text(source: str) -> str:
     cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
     parts = [f"```python\n{part}\n```" if kind == "code" else part for kind, part in cells]
     return "\n\n".join([*parts, f"This page is a notebook: `{source}`, in a checkout.", ""])
+
+
+def with_tables(text: str, folder: Path) -> str:
+    """Return a page's text with the tables of the files that it names below `folder`."""
+
+    def of_file(found: re.Match[str]) -> str:
+        with (folder / found[1]).open(encoding="utf-8", newline="") as file:
+            head, *rows = csv.reader(file)
+        if head[-1] != WRITTEN or any(len(row) != len(head) for row in rows):
+            sys.exit(f"{folder / found[1]}: expected rows of {len(head)} cells, the last {WRITTEN}")
+        days = sorted({row[-1] for row in rows})
+        written = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        titles = ["" if title == ROW else title for title in head[:-1]]
+        table = markdown_table(titles, (row[:-1] for row in rows))
+        return "\n".join([*table, "", f"[CSV]({found[1]}), written {written}"])
+
+    return TABLE.sub(of_file, text)
 
 
 def commands() -> str:
@@ -168,7 +193,14 @@ def write_sources(folder: Path) -> None:
     written = {"commands": commands, "options": options, "python": python}
     nav: dict[str, list[dict[str, str]]] = {}
     for part, title, source in PAGES:
-        text = written[source]() if source in written else linked(source_text(source), source)
+        if source in written:
+            text = written[source]()
+        else:
+            beside = (ROOT / source).parent
+            text = linked(with_tables(source_text(source), beside), source)
+            for file in beside.glob("results/*.csv"):
+                (pages / "results").mkdir(exist_ok=True)
+                shutil.copy(file, pages / "results")
         (pages / page_name(source)).write_text(text, "utf-8")
         nav.setdefault(part, []).append({title: page_name(source)})
     shutil.copytree(ROOT / "docs" / "images", pages / "images")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class FedSubClient(NumPyClient):
         content = self.train(exchange.read_instructions(config), _payload(parameters))
         upload: Unwritten = content[exchange.PAYLOAD]
         array = np.frombuffer(upload.to_bytes(), np.uint8)
-        return [array], upload.header.examples, dict(content.get(exchange.METRICS, {}))
+        return [array], upload.header.examples, _numbers(content.get(exchange.METRICS, {}))
 
     def evaluate(
         self, parameters: Arrays, config: dict[str, Any]
@@ -66,7 +67,7 @@ class FedSubClient(NumPyClient):
         """Evaluate the personal model on this person's test part."""
         told = exchange.read_instructions(config)
         metrics = self.test(told, _payload(parameters))[exchange.METRICS]
-        return metrics["loss"], int(metrics["examples"]), dict(metrics)
+        return metrics["loss"], int(metrics["examples"]), _numbers(metrics)
 
     def train(self, told: Instructions, payload: bytes) -> Content:
         """Answer a download with an upload; raises as :meth:`fit`."""
@@ -85,6 +86,11 @@ class FedSubClient(NumPyClient):
 
     def _asked(self, told: Instructions, payload: bytes) -> Asked:
         return Asked(0, told, self.cohort.decode(0, payload, told.turn.round))
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics without lists, which Flower's NumPyClient does not know."""
+    return {name: value for name, value in metrics.items() if not isinstance(value, list)}
 
 
 def _payload(parameters: Arrays) -> bytes:

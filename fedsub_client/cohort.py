@@ -69,6 +69,7 @@ class Cohort:
     encoder : what makes the features that the model sees; None: it sees samples.
     version : what server and devices must share.
     trains : whether the model is trained: its features are then standardised, too.
+    confusion : whether test samples are counted by true and predicted class.
     """
 
     learner: Learner
@@ -84,6 +85,7 @@ class Cohort:
     encoder: Encoder | None = None
     version: str = VERSION
     trains: bool = True
+    confusion: bool = True
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)
@@ -300,6 +302,8 @@ class Cohort:
             train, test = train.select(index), test.select(index)
         logits = torch.cat(self._said_of(test, partial(self.learner.predict, state)), 1)
         found = evaluate(logits, test.y, test.valid)
+        if not self.confusion:
+            found = replace(found, confusion=None)
         classes = logits.shape[2]
         tested = test.holds(classes)
         new = torch.zeros_like(tested)
@@ -362,6 +366,7 @@ def make_cohort(
         held.encoder,
         settings.version,
         of.trains,
+        settings.confusion,
     )
 
 

@@ -7,7 +7,7 @@ scikit-learn's default and FedSub's protocol.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
@@ -26,8 +26,15 @@ UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_n
 CAPACITY = "capacity"
 #: Which round a client's model is of where the best is chosen, and by what.
 BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
+#: Of a confusion matrix's row, with the true class as the row's label: how many people have the
+#: class, and (with the predicted label behind) the mean share of its samples so predicted.
+CONFUSION_PEOPLE, CONFUSION = "confusion_people", "confusion."
+#: Classes of the largest confusion matrix that is counted: a larger one cannot be read.
+MOST_CONFUSED = 50
 
 Key = TypeVar("Key", int, str)
+#: A client's test samples by true and predicted class; a pair that is not there has none.
+Confusion = Mapping[tuple[int, int], int]
 
 
 class MetricRow(NamedTuple):
@@ -54,6 +61,7 @@ class ClientMetrics:
     class_means : by name, of those of :data:`CLASS_MEANS` whose classes there are.
     best_round : of the model, the client's best so far; None where the newest is tested.
     validation_macro_f1 : by which it is the best; None for a client without a validation part.
+    confusion : test samples by true and predicted class; empty where they are not counted.
     """
 
     macro_f1: float
@@ -66,6 +74,7 @@ class ClientMetrics:
     class_means: Mapping[str, float] = field(default_factory=dict)
     best_round: int | None = None
     validation_macro_f1: float | None = None
+    confusion: Confusion = field(default_factory=dict)
 
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows; a class that has no F1 has no row."""
@@ -99,6 +108,8 @@ class Evaluation:
     class_means : by name, each client's mean F1 of some classes, nan where it has none of them
     best_round : int64 [clients], of each client's model; None where the newest is tested
     validation : float64 [clients], macro F1 by which it was chosen, nan without a validation part
+    confusion : int64 [clients, true class, predicted class], test samples; None where they are not
+        counted
     """
 
     macro_f1: Tensor
@@ -111,6 +122,7 @@ class Evaluation:
     class_means: Mapping[str, Tensor] = field(default_factory=dict)
     best_round: Tensor | None = None
     validation: Tensor | None = None
+    confusion: Tensor | None = None
 
     def with_class_mean(self, name: str, classes: Tensor) -> Evaluation:
         """Return it with the mean F1 of `classes`, bool [clients, classes], of each client."""
@@ -133,6 +145,7 @@ class Evaluation:
         means = {name: values.tolist() for name, values in self.class_means.items()}
         rounds = None if self.best_round is None else self.best_round.tolist()
         scores = [] if self.validation is None else self.validation.tolist()
+        confused = self._confusions()
         return [
             ClientMetrics(
                 macro,
@@ -145,9 +158,19 @@ class Evaluation:
                 _defined({name: values[i] for name, values in means.items()}),
                 None if rounds is None else rounds[i],
                 _defined(dict(enumerate(scores))).get(i),
+                confused[i],
             )
             for i, (macro, weighted, accuracy, loss, f1, examples, gain) in enumerate(columns)
         ]
+
+    def _confusions(self) -> list[dict[tuple[int, int], int]]:
+        found: list[dict[tuple[int, int], int]] = [{} for _ in self.examples]
+        if self.confusion is not None:
+            cells = self.confusion.nonzero()
+            counts = self.confusion[tuple(cells.T)].tolist()
+            for (client, true, predicted), count in zip(cells.tolist(), counts, strict=True):
+                found[client][true, predicted] = count
+        return found
 
 
 def _defined(f1: Mapping[Key, float]) -> dict[Key, float]:
@@ -178,7 +201,8 @@ def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
     y = y.masked_fill(~valid, 0)
     _check_labels(y, logits.shape[2])
     examples = valid.sum(1)
-    confusion = _confusion(logits.argmax(-1), y, valid, logits.shape[2]).double()
+    counts = _confusion(logits.argmax(-1), y, valid, logits.shape[2])
+    confusion = counts.double()
     hits = confusion.diagonal(dim1=1, dim2=2)
     support, predicted = confusion.sum(2), confusion.sum(1)
     # 2 TP / (2 TP + FP + FN): 0/0 is nan, exactly for the classes neither present nor predicted.
@@ -190,7 +214,35 @@ def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
         loss=_loss(logits, y, valid) / examples,
         f1=f1,
         examples=examples,
+        confusion=counts if logits.shape[2] <= MOST_CONFUSED else None,
     )
+
+
+def confusion_rows(round: int, people: Iterable[Confusion]) -> list[MetricRow]:
+    """Return the people's mean confusion matrix as rows of the whole federation.
+
+    Of each person's samples of a class, the share that is predicted as each class; everybody who
+    has the class counts alike, so that no device's counts hide the others'. Classes in nobody's
+    test part have no row.
+    """
+    shares: dict[int, dict[int, list[float]]] = {}
+    having: dict[int, int] = {}
+    for counts in people:
+        tested: dict[int, int] = {}
+        for (true, _), count in counts.items():
+            tested[true] = tested.get(true, 0) + count
+        for true in tested:
+            having[true] = having.get(true, 0) + 1
+        for (true, predicted), count in counts.items():
+            own = shares.setdefault(true, {}).setdefault(predicted, [])
+            own.append(count / tested[true])
+    rows = [MetricRow(round, "", true, CONFUSION_PEOPLE, n) for true, n in having.items()]
+    return rows + [
+        # fsum: whoever answered first must not decide the last bit.
+        MetricRow(round, "", true, f"{CONFUSION}{predicted}", math.fsum(each) / having[true])
+        for true, row in shares.items()
+        for predicted, each in row.items()
+    ]
 
 
 def _check_labels(y: Tensor, classes: int) -> None:

@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from fedsub.commands.as_json import AS_JSON, beside, print_json
 from fedsub.commands.engines import check_engine, engine_options
 from fedsub.commands.going_on import told_how_to_go_on
 
@@ -36,6 +36,7 @@ from fedsub.commands.going_on import told_how_to_go_on
 @click.option("--rounds", type=click.IntRange(min=1), help="instead of the file's")
 @click.option("--only", multiple=True, metavar="KEY=VALUE", help="only tables with this value")
 @click.option("--row", multiple=True, metavar="NAME", help="only this row of the tables")
+@AS_JSON
 def compare(
     study: Path,
     out: Path | None,
@@ -47,6 +48,7 @@ def compare(
     rounds: int | None,
     only: tuple[str, ...],
     row: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Train all runs of the file STUDY and print how the methods compare.
 
@@ -61,12 +63,12 @@ def compare(
     from fedsub.studies.study_file import keep_study, read_study, shortened
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
-    from fedsub.studies.study_tables import TABLES_FILE, write_tables
+    from fedsub.studies.study_tables import TABLES_FILE, plain_tables, write_tables
     from fedsub_core.cores import usable_cores
     from fedsub_core.files import make_folder
 
     check_engine(engine, ray_address)
-    console = Console()
+    console = beside(as_json)
     wanted = shortened(read_study(study, data), seeds, rounds, only, row)
     folder = (out or Path("runs") / study.stem).resolve()
     if not folder.exists():
@@ -100,5 +102,15 @@ def compare(
     console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)
     report = write_study_page(wanted, folder, runs)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder),
+                "report": str(report),
+                "title": wanted.title,
+                "seeds": wanted.seeds,
+                "tables": plain_tables(wanted, runs),
+            }
+        )
     if failed is not None:
         raise failed

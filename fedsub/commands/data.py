@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.padding import Padding
 from rich.table import Table
 
+from fedsub.commands.as_json import AS_JSON, print_json
 from fedsub.commands.data_import import import_
 from fedsub.commands.derived_data import add_derived
 from fedsub.commands.inspecting import inspected
@@ -39,30 +41,38 @@ def data() -> None:
 
 
 @data.command("list")
-def list_data_sets() -> None:
+@AS_JSON
+def list_data_sets(as_json: bool) -> None:
     """List the data sets that FedSub knows."""
     from fedsub_data.catalogue.catalogue import names, read_dataset_card
 
+    cards = [read_dataset_card(name) for name in names()]
+    if as_json:
+        print_json([asdict(card) for card in cards])
+        return
     result = Table(box=SIMPLE_HEAD)
     for title, how in (("name", "left"), ("holds", "right"), ("classes", "right")):
         result.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
     for title in ("recognised", "access", "licence"):
         result.add_column(title)
-    for name in names():
-        card = read_dataset_card(name)
+    for card in cards:
         row = (card.holds, str(card.class_count), card.task)
-        result.add_row(name, *row, card.source.access, card.source.licence)
+        result.add_row(card.name, *row, card.source.access, card.source.licence)
     console.print(result)
 
 
 @data.command()
 @click.argument("name")
-def show(name: str) -> None:
+@AS_JSON
+def show(name: str, as_json: bool) -> None:
     """Say where data set NAME comes from, on which terms, and how it is prepared."""
     from fedsub_data.catalogue.catalogue import read_dataset_card
     from fedsub_data.preparing.options import OPTIONS
 
     card = read_dataset_card(name)
+    if as_json:
+        print_json(asdict(card))
+        return
     console.print(f"[bold]{card.name}[/bold]: {card.task}, {card.holds}", highlight=False)
     source = card.source
     rows = [("page", source.page), ("licence", source.licence), ("terms", source.terms)]
@@ -171,13 +181,14 @@ def prepare(
 @click.argument("folder")
 @click.option("--out", type=FOLDER, help="new folder [default: inspections/NAME]")
 @SEED
-def inspect(folder: str, out: Path | None, seed: int) -> None:
+@AS_JSON
+def inspect(folder: str, out: Path | None, seed: int, as_json: bool) -> None:
     """Draw the federation in FOLDER: who has what, how alike people are, whether classes cluster.
 
     Writes PNGs, the numbers as JSON, and report.html with all of it. Ends with an error where
     `fedsub run` could not train on it.
     """
-    inspected(folder, out, seed)
+    inspected(folder, out, seed, as_json)
 
 
 data.add_command(import_)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from fedsub.commands.going_on import say_interrupted
 from fedsub.commands.nearest import Group
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
@@ -85,7 +85,7 @@ def local(
             folder = rehearsal()
         except Interrupted as interrupted:
             say(f"{interrupted}; all processes have been ended")
-            sys.exit(128 + interrupted.number)
+            say_interrupted(interrupted, "A rehearsal begins anew:")
     print_results(console, method_summaries(folder))
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
     if (report := folder / REPORT_FILE).is_file():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedsub.commands.as_json import AS_JSON, print_json
 from fedsub_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ _ENDINGS = (".csv", ".npz")
     type=click.Path(path_type=Path),
     help=".csv, or .npz with probabilities, label and classes [default: CSV, printed]",
 )
+@AS_JSON
 @_FORCE
 def predict(
     client: str | None,
@@ -64,6 +66,7 @@ def predict(
     model: str,
     samples: Path,
     output: Path | None,
+    as_json: bool,
     force: bool,
 ) -> None:
     """Say for each sample which class it is, with every class's probability.
@@ -76,6 +79,8 @@ def predict(
     from fedsub_core.files import check_new, write_whole
 
     if output is not None:
+        if as_json:
+            raise ConfigError("got --json and --output, expected one of them: JSON is printed")
         if output.suffix not in _ENDINGS:
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
@@ -84,6 +89,20 @@ def predict(
     given = read_samples(samples)
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
+    if as_json:
+        print_json(
+            {
+                "client": own.client,
+                "method": own.method,
+                "round": own.round,
+                "classes": classes,
+                "predictions": [
+                    {"class": classes[label], "probabilities": each.tolist()}
+                    for label, each in zip(found.argmax(1), found, strict=True)
+                ],
+            }
+        )
+        return
     if output is None:
         click.echo(_csv(found, classes), nl=False)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import sys
@@ -20,6 +19,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from fedsub.commands.as_json import AS_JSON, print_json
 from fedsub_core.cores import usable_cores
 from fedsub_core.extras import EXTRAS
 from fedsub_core.methods.table import BROKEN
@@ -119,7 +119,7 @@ def _port(port: int, use: str) -> Finding:
 
 
 @click.command(short_help="Look whether all is there that FedSub needs.")
-@click.option("--json", "as_json", is_flag=True, help="print the findings as JSON")
+@AS_JSON
 def doctor(as_json: bool) -> None:
     """Look whether all is there that FedSub needs: packages, kernels, disk, ports, clock.
 
@@ -128,7 +128,7 @@ def doctor(as_json: bool) -> None:
     """
     found = list(findings(Path("runs").absolute()))
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        print_json([asdict(one) for one in found])
     else:
         table = Table(box=SIMPLE_HEAD)
         for title in ("", "what", "found"):

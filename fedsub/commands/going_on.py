@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -31,12 +32,19 @@ def told_how_to_go_on(arguments: Callable[[], Sequence[str]]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupted:
-        number = interrupted.number if isinstance(interrupted, Interrupted) else signal.SIGINT
-        click.echo(f"Interrupted by {signal.Signals(number).name}. This goes on:", err=True)
-        click.echo(shlex.join([_program(), *arguments()]), err=True)
-        sys.exit(128 + number)
+        say_interrupted(interrupted, "This goes on:", arguments())
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def say_interrupted(
+    interrupted: KeyboardInterrupt, then: str, arguments: Sequence[str] | None = None
+) -> NoReturn:
+    """Say by what, `then` the line of `fedsub` with `arguments`, by default this one's; exit."""
+    number = interrupted.number if isinstance(interrupted, Interrupted) else signal.SIGINT
+    click.echo(f"Interrupted by {signal.Signals(number).name}. {then}", err=True)
+    click.echo(shlex.join([_program(), *(arguments or sys.argv[1:])]), err=True)
+    sys.exit(128 + number)
 
 
 def _program() -> str:

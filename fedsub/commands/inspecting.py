@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsub.commands.terminal import console
+from fedsub.commands.as_json import beside, print_json
 from fedsub_core.errors import DataError, FedSubError
 from fedsub_core.files import check_new_folder
 
 
-def inspected(folder: str, out: Path | None = None, seed: int = 0) -> None:
+def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool = False) -> None:
     """Print what the federation in `folder` is like, and write its page.
 
     Parameters
     ----------
     out : new folder for the page; None: below ``inspections``.
+    as_json : print the numbers as JSON instead.
 
     Raises
     ------
@@ -34,8 +35,12 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0) -> None:
     check_new_folder(target, DataError)
     inspection = inspect_federation(federation, seed)
     write_inspection(inspection, target)
-    console.print(tables(inspection))
-    console.print(f"Page: {target / 'report.html'}", soft_wrap=True, markup=False)
+    page, console = target / "report.html", beside(as_json)
+    if as_json:
+        print_json({"page": str(page), **inspection.as_dict()})
+    else:
+        console.print(tables(inspection))
+    console.print(f"Page: {page}", soft_wrap=True, markup=False)
     # Last, for whoever looks at data that cannot be used wants to see what they are like.
     try:
         # Of texts no units are known, which the method by default needs; others train on them.

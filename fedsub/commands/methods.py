@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
-from fedsub.report.methods import default, facts, longer_facts, markdown, meaning
+from fedsub.commands.as_json import AS_JSON, print_json
+from fedsub.report.methods import as_values, default, facts, longer_facts, markdown, meaning
 from fedsub.report.wire_table import renew_page
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import BROKEN, INSTALLED, METHODS, method
@@ -25,7 +26,8 @@ from fedsub_core.options import describe
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="write what FedSub's own methods send into docs/wire-format.md",
 )
-def methods(name: str | None, page: bool, wire: Path | None) -> None:
+@AS_JSON
+def methods(name: str | None, page: bool, wire: Path | None, as_json: bool) -> None:
     """List the methods: paper, what is sent, cost, which model is tested, hyperparameters.
 
     With NAME that one alone, and at length: what it shows of people, what was decided where its
@@ -38,6 +40,9 @@ def methods(name: str | None, page: bool, wire: Path | None) -> None:
         return
     if page:
         click.echo(markdown(cards), nl=False)
+        return
+    if as_json:
+        print_json([as_values(card) for card in cards])
         return
     console = Console()
     for card in cards:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 import click
 
+from fedsub.commands.as_json import AS_JSON, print_json
 from fedsub_core.data.samples import MOST_TOKENS, Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.names import CNN1D, HIDDEN, LINEAR, MLP, PUBLISHED, installed, parse_hidden
@@ -42,6 +44,7 @@ WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
     "--nodes", is_flag=True, help="samples are nodes of a graph, by default of 128 features"
 )
 @click.option("--hidden", default=HIDDEN, show_default=True, help="hidden layers of mlp")
+@AS_JSON
 def models(
     name: str | None,
     shape: str | None,
@@ -49,6 +52,7 @@ def models(
     vocabulary: int | None,
     nodes: bool,
     hidden: str,
+    as_json: bool,
 ) -> None:
     """List the kinds of models: trained numbers, multiplications of a sample, input.
 
@@ -62,28 +66,50 @@ def models(
         wanted = _tokens(wanted or (64,), vocabulary)
     if nodes:
         wanted = _nodes(wanted or EXAMPLES["gcn"], vocabulary)
-    click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
-    if name is not None:
-        _say(name, wanted or _example(name), classes, hidden, at_length=True)
-        return
-    others = list[str]()
-    for kind in [MLP, LINEAR, CNN1D, *PUBLISHED, *installed()]:
+    kinds = [MLP, LINEAR, CNN1D, *PUBLISHED, *installed()] if name is None else [name]
+    found, others = list[_Sized](), list[str]()
+    if not as_json:
+        click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
+    for kind in kinds:
         try:
-            _say(kind, wanted or _example(kind), classes, hidden, at_length=False)
+            found.append(_sized(kind, wanted or _example(kind), classes, hidden))
         except ConfigError as error:
+            if name is not None:
+                raise
             others.append(kind if wanted else f"{kind} ({error})")
-    if others:
+            continue
+        if not as_json:
+            _say(found[-1], at_length=name is not None)
+    if as_json:
+        print_json([asdict(one) for one in found])
+    elif others:
         why = "; `fedsub models NAME` with the same options says why" if wanted else ""
         click.echo(f"not for such samples: {', '.join(others)}{why}")
 
 
-def _say(kind: str, shape: tuple[int, ...], classes: int, hidden: str, at_length: bool) -> None:
+@dataclass(frozen=True)
+class _Sized:
+    """A kind of model for samples of a shape: trained numbers, products of a pass, tensors."""
+
+    kind: str
+    numbers: int
+    multiplications: int
+    sample: tuple[int, ...]
+    tensors: dict[str, tuple[int, ...]]
+
+
+def _sized(kind: str, shape: tuple[int, ...], classes: int, hidden: str) -> _Sized:
     from fedsub_core.models.kinds import build_model
 
     model = build_model(kind, shape, classes, hidden=hidden)
     numbers = sum(prod(model.tensor_shapes[one]) for one in model.trained)
-    click.echo(f"{kind:<14} {numbers:>12,} {_multiplications(model):>16,}  {_text(shape)}")
-    for tensor, of in model.tensor_shapes.items() if at_length else ():
+    return _Sized(kind, numbers, _multiplications(model), shape, dict(model.tensor_shapes))
+
+
+def _say(one: _Sized, at_length: bool) -> None:
+    size = f"{one.numbers:>12,} {one.multiplications:>16,}"
+    click.echo(f"{one.kind:<14} {size}  {_text(one.sample)}")
+    for tensor, of in one.tensors.items() if at_length else ():
         click.echo(f"  {tensor}  {_text(of)}")
 
 

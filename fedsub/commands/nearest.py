@@ -1,15 +1,25 @@
-"""A command that is none is answered by the nearest that there is."""
+"""Groups of commands: the nearest is named for one that is none, and interruptions are answered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import Any
 
 import click
+
+from fedsub.commands.going_on import say_interrupted
 
 
 class Group(click.Group):
     """A group of commands; one that it lacks may be another group's, and is looked for there."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; interrupted, it ends with the line that begins it again."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupted:
+            say_interrupted(interrupted, "Files that were not finished are not there. Again:")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -73,10 +73,12 @@ class Pace:
 
 
 class Lines:
-    """Tells by lines on standard output, each there as soon as it is told."""
+    """Tells by lines, by default on standard output, each there as soon as it is told."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._pace, self._last = clock, Pace(), 0.0
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, file: IO[str] | None = None
+    ) -> None:
+        self._clock, self._file, self._pace, self._last = clock, file, Pace(), 0.0
 
     def tell(self, name: str, done: float, total: float, words: str) -> None:
         """Print a line where a task begins or ends, or no line came for a while."""
@@ -84,7 +86,7 @@ class Lines:
         time_words, turning = self._pace.words(now, name, done, total)
         if turning or now - self._last >= EVERY:
             self._last = now
-            print(f"{name}: {words}{time_words}", flush=True)
+            print(f"{name}: {words}{time_words}", flush=True, file=self._file)
 
 
 class Cell:
@@ -128,7 +130,7 @@ class Cell:
 def told_by(console: Console) -> Cell | Lines:
     """Return what tells where no bar can move: a notebook's cell, or lines."""
     if not console.is_jupyter:
-        return Lines()
+        return Lines(file=console.file)
     from IPython.display import display  # it is there, as a notebook runs in it
 
     return Cell(display)

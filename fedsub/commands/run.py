@@ -10,8 +10,8 @@ from shlex import quote
 from typing import Any
 
 import click
-from rich.console import Console
 
+from fedsub.commands.as_json import AS_JSON, beside, print_json
 from fedsub.commands.engines import check_engine, engine_options
 from fedsub.commands.going_on import told_how_to_go_on
 from fedsub.commands.progress import progress
@@ -44,14 +44,14 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "The model": (ModelSettings, ()),
     "Weak devices": (CapacitySettings, ("sizes",)),
     "Training on a device": (TrainingSettings, ()),
-    "Tested samples": (SplitSettings, ()),
+    "Tested samples": (SplitSettings, ("confusion",)),
     "Rounds": (RoundSettings, ()),
     "Devices that lie": (None, ("robust", "robust-share", "most-examples")),
     "What travels": (None, ("upload-encoding", "download-encoding", "message-limit",
                             "largest-number")),
     "Where it computes, and what it writes": (None, (
         "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
-        "report", "tensorboard", "mlflow")),
+        "report", "json", "tensorboard", "mlflow")),
 }  # fmt: skip
 
 
@@ -97,6 +97,7 @@ def _metavar(option: Option) -> str:
     default=True,
     help="write report.html into the run's folder at the end",
 )
+@AS_JSON
 @engine_options("clients")
 @tracking
 @_config_options
@@ -105,6 +106,7 @@ def run(
     resume: Path | None,
     settings: tuple[str, ...],
     with_report: bool,
+    as_json: bool,
     engine: str,
     ray_address: str | None,
     tensorboard: bool,
@@ -122,14 +124,14 @@ def run(
     from fedsub.studies.run_data import data_notes
     from fedsub_core.data.findings import split_warning
     from fedsub_core.data.sources import WATCH, absolute_source
-    from fedsub_server.results import method_summaries
+    from fedsub_server.results import method_summaries, summarise_run
 
     if with_report:
         from fedsub.report.report import write_report  # what it lacks is said before hours of work
 
     check_tracking(tensorboard, mlflow)
     check_engine(engine, ray_address)
-    console = Console()
+    console = beside(as_json)
     overrides: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in options.items() if value is not None
     }
@@ -155,43 +157,51 @@ def run(
     grids = ray_grids(ray_address) if engine == "ray" else nullcontext(build_grid)
     with grids as make_grid:
         folder = resume or new_folder(resolved)
-        more = _beside(with_report, engine, ray_address, tensorboard, mlflow)
-        with (
-            told_how_to_go_on(lambda: ["run", "--resume", str(folder.absolute()), *more]),
-            progress(console, "rounds", resolved.methods) as tell,
-        ):
-            train_methods(
-                resolved,
-                federation,
-                folder,
-                lambda name, round: tell(name, round, resolved.rounds),
-                make_grid,
-            )
-    print_results(console, method_summaries(folder))
-    said = split_warning([one.split for one in notes.splits.values()])
-    said = said or "Split: cut in time, for everybody."
-    console.print(said, soft_wrap=True, highlight=False)
-    console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
-    person = next(iter(federation.clients))
-    use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
-    console.print(f"A person's model: {use}", soft_wrap=True, markup=False)
-    if with_report:
-        # Last, so that nothing of what was trained and printed depends on it.
-        console.print(f"Report: {write_report(folder)[0]}", soft_wrap=True, markup=False)
-    if tensorboard or mlflow:
-        from fedsub.trackers.following import trackers
+        more = _not_kept(with_report, as_json, engine, ray_address, tensorboard, mlflow)
+        with told_how_to_go_on(lambda: ["run", "--resume", str(folder.absolute()), *more]):
+            with progress(console, "rounds", resolved.methods) as tell:
+                train_methods(
+                    resolved,
+                    federation,
+                    folder,
+                    lambda name, round: tell(name, round, resolved.rounds),
+                    make_grid,
+                )
+            print_results(console, method_summaries(folder))
+            said = split_warning([one.split for one in notes.splits.values()])
+            said = said or "Split: cut in time, for everybody."
+            console.print(said, soft_wrap=True, highlight=False)
+            console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+            person = next(iter(federation.clients))
+            use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
+            console.print(f"A person's model: {use}", soft_wrap=True, markup=False)
+            report = None
+            if with_report:
+                # Last, so that nothing of what was trained and printed depends on it.
+                report = str(write_report(folder)[0])
+                console.print(f"Report: {report}", soft_wrap=True, markup=False)
+            if tensorboard or mlflow:
+                from fedsub.trackers.following import trackers
 
-        with trackers(folder, tensorboard, mlflow) as following:
-            following.update()
-        for place in following.places():
-            console.print(place, soft_wrap=True, markup=False)
+                with trackers(folder, tensorboard, mlflow) as following:
+                    following.update()
+                for place in following.places():
+                    console.print(place, soft_wrap=True, markup=False)
+    if as_json:
+        print_json({"folder": str(folder), "report": report, **summarise_run(folder)})
 
 
-def _beside(
-    with_report: bool, engine: str, ray_address: str | None, tensorboard: bool, mlflow: str | None
+def _not_kept(
+    with_report: bool,
+    as_json: bool,
+    engine: str,
+    ray_address: str | None,
+    tensorboard: bool,
+    mlflow: str | None,
 ) -> list[str]:
     """Return the options of a run that its folder does not keep."""
     options = [] if with_report else ["--no-report"]
+    options += ["--json"] if as_json else []
     options += ["--engine", engine] if engine != "local" else []
     options += ["--ray-address", ray_address] if ray_address is not None else []
     options += ["--tensorboard"] if tensorboard else []

@@ -64,6 +64,10 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
         head = ("person", *(f.name for f in fields(SplitNote)))
         split = ((name, *astuple(note)) for name, note in frame.notes.splits.items())
         files["splits.csv"] = _csv(head, split)
+    counted = list(_confusion(frame))
+    if counted:
+        head = ("seed", "method", "class", "people", "predicted", "share")
+        files["confusion.csv"] = _csv(head, counted)
     gone = list(_absent(frame))
     if gone:
         files["attendance.csv"] = _csv(("seed", "method", "round", "person", "was"), gone)
@@ -133,6 +137,15 @@ def _clusters(frame: Frame) -> Iterator[Sequence[object]]:
             for person, cluster in grid.at(grid.rounds[-1]).items():
                 name = frame.class_name(label)
                 yield trace.seed, trace.method, grid.rounds[-1], name, person, int(cluster)
+
+
+def _confusion(frame: Frame) -> Iterator[Sequence[object]]:
+    """Yield the mean share of each class's test samples by predicted class; no row for none."""
+    for trace in frame.traces:
+        for true, row in trace.confusion.items():
+            for predicted, share in sorted(row.shares.items()):
+                names = frame.class_name(true), frame.class_name(predicted)
+                yield trace.seed, trace.method, names[0], row.people, names[1], share
 
 
 def _people_classes(frame: Frame) -> Iterator[Sequence[object]]:

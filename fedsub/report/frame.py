@@ -67,6 +67,14 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
+class ConfusionRow:
+    """How a class is predicted: people who have it, and the mean share of each predicted class."""
+
+    people: int
+    shares: Mapping[int, float]
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """What one method left in one run.
 
@@ -81,6 +89,7 @@ class Trace:
     members : of each class, a grid over people: in which of its clusters they are. Groups that are
         no class's are in `people` under ``group``.
     bytes : a client's bytes in a round on average, by metric.
+    confusion : of the last evaluated round, by true class; empty where it was not counted.
     config, version : of the run's start: flat keys; fedsub's version and its code's digest.
     """
 
@@ -97,6 +106,7 @@ class Trace:
     bytes: Mapping[str, float]
     config: Mapping[str, Value]
     version: str
+    confusion: Mapping[int, ConfusionRow] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -115,6 +125,7 @@ class Frame:
     missing : methods of the configuration that have not begun.
     key : what its figures' names begin with, where a page has several frames.
     notes : what the run found in its data; empty where it has kept none.
+    explained : what the classes are in words; "" where their names say it.
     """
 
     traces: Sequence[Trace]
@@ -122,6 +133,7 @@ class Frame:
     missing: tuple[str, ...] = ()
     key: str = ""
     notes: DataNotes = field(default_factory=DataNotes)
+    explained: str = ""
 
     @property
     def methods(self) -> tuple[str, ...]:

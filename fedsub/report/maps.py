@@ -95,6 +95,42 @@ def person_class_maps(frame: Frame) -> Iterator[Drawn]:
             yield _share_map(f"people_classes_{place + 1}", title, people, classes, values)
 
 
+CONFUSION_EXPLAINED = (
+    "A row is a class as it was labelled, a column a class as it was predicted, in the last "
+    "evaluated round. A cell is the share of a person's test samples of the row's class that was "
+    "predicted as the column's class, mean over the people who have samples of it. Each row sums "
+    "to 1; off the diagonal stands what was taken for something else."
+)
+
+
+def confusion(frame: Frame, trace: Trace) -> tuple[list[str], list[str], Floats]:
+    """Return names of true and of predicted classes, and mean shares [true, predicted].
+
+    All are empty where nothing was counted.
+    """
+    predicted = {label for row in trace.confusion.values() for label in row.shares}
+    labels = sorted(predicted.union(trace.confusion))
+    rows = [frame.class_name(label) for label in trace.confusion]
+    columns = [frame.class_name(label) for label in labels]
+    values = [[row.shares.get(one, 0.0) for one in labels] for row in trace.confusion.values()]
+    return rows, columns, np.array(values).reshape(len(rows), len(labels))
+
+
+def confusion_maps(frame: Frame) -> Iterator[Drawn]:
+    """Draw true classes x predicted classes for each method that counted them."""
+    for place, name in enumerate(frame.methods):
+        trace = frame.of(name)[0]
+        rows, columns, values = confusion(frame, trace)
+        if rows:
+            counts = {row.people for row in trace.confusion.values()}
+            least, most = min(counts), max(counts)
+            people = f"{least} to {most} people" if least < most else f"{most} people"
+            title = f"{name}: what each class is predicted as{frame.of_seed}"
+            said = f"Mean over {people} of each class. The darker the diagonal, the better."
+            figure = f"{frame.key}confusion_{place + 1}"
+            yield _share_map(figure, title, rows, columns, values, said)
+
+
 def shares(trace: Trace) -> tuple[list[str], list[str], Floats]:
     """Return people, what their reports are shares of, and these, [people, of], at the end.
 

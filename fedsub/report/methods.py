@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
+from typing import Any
 
 from fedsub_core.encoders.names import OF_VECTORS, OF_WINDOWS
 from fedsub_core.methods.card import Cost, MethodCard
@@ -112,6 +113,29 @@ def longer_facts(card: MethodCard) -> list[tuple[str, Sequence[str]]]:
         ("Errors of the paper or of public code", card.errors),
     ]
     return [(title, texts) for title, texts in found if any(texts)]
+
+
+def as_values(card: MethodCard) -> dict[str, Any]:
+    """Return all that is said of a method as plain values, texts by their titles."""
+    cost: Cost = card.cost(card.agreed(), 1)
+    return {
+        "name": card.name,
+        "idea": card.idea,
+        "paper": card.paper,
+        "tested": card.agreed().tested,
+        "epochs_of_a_round": cost.round,
+        "epochs_of_an_evaluation": cost.evaluation,
+        "facts": dict(facts(card)) | {title: list(texts) for title, texts in longer_facts(card)},
+        "hyperparameters": [
+            {
+                "key": f"{card.name}.{one.key}",
+                "default": one.default,
+                "meaning": one.doc,
+                "values": one.expected,
+            }
+            for one in describe(card.hyperparameters)
+        ],
+    }
 
 
 def default(option: Option) -> str:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from fedsub.report.class_names import class_names
-from fedsub.report.frame import Frame, Grid, Trace
+from fedsub.report.frame import ConfusionRow, Frame, Grid, Trace
+from fedsub.report.run_card import run_card
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.fingerprint import CARD_KEY
 from fedsub_core.errors import ConfigError
+from fedsub_core.metrics import CONFUSION, CONFUSION_PEOPLE, MetricRow
 from fedsub_core.options import Value
 from fedsub_server.data_notes import read_notes
 from fedsub_server.results import DATABASE_FILE, RUN_FILE, method_summaries
@@ -43,8 +44,9 @@ def read_run(folder: Path) -> Frame:
         traces = [_trace(folder, dbs[name], one, config) for name, one in summaries.items()]
     missing = tuple(name for name in wanted if name not in summaries)
     kept = {trace.config.get(CARD_KEY) for trace in traces}
-    names = () if config is None else class_names(config, kept)
-    return Frame(traces, names, missing, notes=read_notes(folder))
+    card = None if config is None else run_card(config, kept)
+    classes, explained = (card.classes, card.explained) if card else ((), "")
+    return Frame(traces, classes, missing, notes=read_notes(folder), explained=explained)
 
 
 def run_config(folder: Path) -> RunConfig | None:
@@ -105,4 +107,21 @@ def _trace(
         bytes={name: sum(values) / len(values) for name, values in sent.items() if values},
         config=flat,
         version=db.trained_by(),
+        confusion=_confusion(rows),
     )
+
+
+def _confusion(rows: list[MetricRow]) -> dict[int, ConfusionRow]:
+    """Return the confusion matrix of the last round that was evaluated."""
+    last = max((r.round for r in rows if r.metric == "macro_f1"), default=None)
+    people: dict[int, int] = {}
+    shares: dict[int, dict[int, float]] = {}
+    for r in rows:
+        if r.round != last or r.client or r.label is None:
+            continue
+        if r.metric == CONFUSION_PEOPLE:
+            people[r.label] = int(r.value)
+        elif r.metric.startswith(CONFUSION):
+            predicted = int(r.metric.removeprefix(CONFUSION))
+            shares.setdefault(r.label, {})[predicted] = r.value
+    return {true: ConfusionRow(people[true], shares[true]) for true in sorted(people)}

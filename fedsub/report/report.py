@@ -14,7 +14,13 @@ from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import group_maps
-from fedsub.report.maps import person_class_maps, prediction_maps, score_maps
+from fedsub.report.maps import (
+    CONFUSION_EXPLAINED,
+    confusion_maps,
+    person_class_maps,
+    prediction_maps,
+    score_maps,
+)
 from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page
 from fedsub.report.protocol import protocol
 from fedsub.report.reading import read_run, run_config
@@ -112,8 +118,9 @@ def _sections(
     scores = {one.name: one for one in score_maps(frame)}
     both, groups = list(person_class_maps(frame)), list(group_maps(frame))
     owed, by_size = list(prediction_maps(frame)), list(capacity_maps(frame))
+    confused = list(confusion_maps(frame))
 
-    def text(there: Sequence[object] | Drawn | None, *texts: str) -> tuple[str, ...]:
+    def text(there: Sequence[object] | Drawn | str | None, *texts: str) -> tuple[str, ...]:
         return texts if there else ()
 
     return [
@@ -163,8 +170,16 @@ def _sections(
         Section(
             "classes",
             "Classes",
+            text(frame.explained, f"{frame.explained}."),
             figures=[scores["classes"]] if "classes" in scores else [],
             folded=[rows.classes(frame)] if "classes" in scores else [],
+        ),
+        Section(
+            "confusion",
+            "Which class is taken for which",
+            text(confused, CONFUSION_EXPLAINED),
+            figures=confused,
+            folded=rows.confusions(frame),
         ),
         Section(
             "people-classes",

@@ -18,7 +18,7 @@ from fedsub.report.attendance import (
 )
 from fedsub.report.comparing import LOCAL, Pair, differences
 from fedsub.report.frame import Frame, Grid
-from fedsub.report.maps import class_means, last_f1, people_scores
+from fedsub.report.maps import class_means, confusion, last_f1, people_scores
 from fedsub.report.recovery import LATER, Recovery
 from fedsub_core.metrics import GAIN
 from fedsub_server.results import humanise_bytes
@@ -297,6 +297,21 @@ def people_classes(frame: Frame) -> Rows | None:
     caption = "F1 of every person and class in the last evaluated round"
     kept = 0 < len(rows) <= _MOST_PEOPLE_CLASSES
     return Rows(caption, ("person", "class", *frame.methods), rows, (1,)) if kept else None
+
+
+def confusions(frame: Frame) -> list[Rows]:
+    """Return each method's confusion matrix, rows summing to 1, where it was counted."""
+    found = []
+    for name in frame.methods:
+        trace = frame.of(name)[0]
+        true, predicted, values = confusion(frame, trace)
+        people = [str(row.people) for row in trace.confusion.values()]
+        each = zip(true, people, values.tolist(), strict=True)
+        rows = [(one, many, *map(number, row)) for one, many, row in each]
+        caption = f"{name}: share of each class's test samples by predicted class{frame.of_seed}"
+        if rows:
+            found.append(Rows(caption, ("class as labelled", "people", *predicted), rows))
+    return found
 
 
 def recovered(found: Sequence[Recovery], of: str) -> Rows:

@@ -11,8 +11,9 @@ import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.methods import markdown_table
@@ -55,6 +56,24 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Se
         parts.append("\n".join(markdown_table(titles, lines)))
         parts += of_runs([run for run in runs if run.task.cell == cell])
     return "\n\n".join(parts) + "\n"
+
+
+def plain_tables(study: Study, runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the tables as plain values: what each is ``of``, and its ``rows``."""
+    return [
+        {
+            "of": {key: shown(value) for key, value in cell},
+            "rows": [_plain_row(row) for row in rows],
+        }
+        for cell, rows in tables(study, runs)
+    ]
+
+
+def _plain_row(row: Row) -> dict[str, Any]:
+    """Return a row's numbers by the names of :class:`Row`'s."""
+    values = {one.name: getattr(row, one.name) for one in fields(row)}
+    entry, tuned = values.pop("entry"), dict(values.pop("tuned"))
+    return {"label": entry.label, "method": entry.method, **values, "tuned": tuned}
 
 
 def of_runs(runs: Sequence[Run]) -> list[str]:

@@ -16,7 +16,7 @@ from strategies.rounds.strategy import PersonalizedStrategy
 
 #: What the server itself measures: no device may report it.
 MEASURED = re.compile(
-    r"bytes_.*|.*_replies|messages_resent|resting|clusters|macro_f1|weighted_f1|f1|loss|"
+    r"bytes_.*|confusion.*|.*_replies|messages_resent|resting|clusters|macro_f1|weighted_f1|f1|loss|"
     r"accuracy|examples"
 )
 

@@ -75,6 +75,11 @@ class RunConfig(
         "shares, such as 1,1/2,3/8: at the end everybody is tested with the common model of each "
         "size, too, also of sizes that nobody trained; where one process plays all people; '' none",
     )
+    confusion: bool = option(
+        True,
+        "devices count test samples by true and predicted class, for the report's confusion "
+        "matrix, of up to 50 classes; false: such counts stay with them",
+    )
     device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
     threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
@@ -149,7 +154,11 @@ class RunConfig(
         """Return what the device half of method `name` needs."""
         training = self._part(TrainingSettings)
         return DeviceSettings(
-            training=training, split=self.split_settings, seed=self.seed, **self._half(name)
+            training=training,
+            split=self.split_settings,
+            seed=self.seed,
+            confusion=self.confusion,
+            **self._half(name),
         )
 
     def server_settings(self, name: str) -> ServerSettings:

@@ -291,8 +291,10 @@ class DeviceSettings(HalfSettings):
     training : local training.
     split : of each client's samples.
     seed : of the run, from which the first model and the encoder are drawn.
+    confusion : whether test samples are counted by true and predicted class.
     """
 
     training: TrainingSettings
     split: SplitSettings
     seed: int
+    confusion: bool = True

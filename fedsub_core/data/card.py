@@ -56,6 +56,8 @@ class Card:
     capacities : str or None
         What share of a model people's devices hold: as the run's option of that name, which it
         precedes; in the file also a table of client = share. None: nothing is said.
+    meanings : tuple of str or None
+        What each class is in words, where the names are short; None: the names say it.
     """
 
     name: str
@@ -72,6 +74,13 @@ class Card:
     vocabulary: int | None = field(default=None, repr=False)
     padding: int | None = field(default=None, repr=False)
     capacities: str | None = field(default=None, repr=False)
+    meanings: tuple[str, ...] | None = field(default=None, repr=False)
+
+    @property
+    def explained(self) -> str:
+        """What each class is in words; "" where the names say it."""
+        named = zip(self.classes, self.meanings or (), strict=False)
+        return ", ".join(f"{name} is {meaning}" for name, meaning in named)
 
 
 def read_card(folder: Path | str) -> Card:
@@ -150,6 +159,7 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
         vocabulary=vocabulary,
         padding=_id(table.get("padding"), "padding", 0, (vocabulary or 1) - 1, path),
         capacities=_capacities(table.get("capacities"), path),
+        meanings=_meanings(table, path),
     )
 
 
@@ -180,6 +190,15 @@ def _id(value: object, key: str, least: int, most: int, path: Path) -> int | Non
     if type(value) is not int or not least <= value <= most:
         raise _refused(path, key, value, f"a whole number from {least} to {most}")
     return value
+
+
+def _meanings(table: dict[str, Any], path: Path) -> tuple[str, ...] | None:
+    value, classes = table.get("meanings"), len(table["classes"])
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != classes:
+        raise _refused(path, "meanings", value, f"a list of {classes} texts, one for each class")
+    return tuple(_text(meaning, "meanings", path) for meaning in value)
 
 
 def _capacities(value: object, path: Path) -> str | None:

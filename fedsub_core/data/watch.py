@@ -38,6 +38,15 @@ CARD = Card(
     window_s=WINDOW / RATE_HZ,
     overlap=1 - STEP / WINDOW,
     time_ordered=True,
+    meanings=(
+        "pendulum",
+        "abduction",
+        "forward elevation",
+        "internal rotation",
+        "external rotation",
+        "trapezius extension",
+        "upright row",
+    ),
 )
 
 

@@ -22,7 +22,15 @@ from flwr.app import (
 
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused, cut
-from fedsub_core.metrics import BEST_ROUND, CHOSEN, CLASS_MEANS, GAIN, VALIDATION, ClientMetrics
+from fedsub_core.metrics import (
+    BEST_ROUND,
+    CHOSEN,
+    CLASS_MEANS,
+    GAIN,
+    MOST_CONFUSED,
+    VALIDATION,
+    ClientMetrics,
+)
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
@@ -40,6 +48,8 @@ WIRES = frozenset({WIRE})
 STYPE = f"fedsub.v{WIRE}"
 #: Names of a message's records.
 PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
+#: Key of metrics: test samples by true and predicted class, as a list of numbers.
+CONFUSION = "confusion"
 #: Keys that a device's records may have in all: a few dozen, and one for each class, of which there
 #: may be 10,000.
 MOST_KEYS = 12_000
@@ -191,13 +201,19 @@ def _scaling(record: Mapping[str, object], prefix: str = "") -> Scaling:
     return Scaling(mean, std)
 
 
-def metric_values(metrics: ClientMetrics) -> dict[str, float]:
-    """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``."""
-    values = {name: float(getattr(metrics, name)) for name in _METRICS}
+def metric_values(metrics: ClientMetrics) -> dict[str, float | list[int]]:
+    """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``.
+
+    What was counted by class is one list: true label, predicted label, samples, and so on.
+    """
+    values: dict[str, float | list[int]] = {n: float(getattr(metrics, n)) for n in _METRICS}
     values |= dict(zip(GAIN, metrics.gain or (), strict=False))
     values |= metrics.class_means
     chosen = {name: getattr(metrics, name) for name in CHOSEN}
     values |= {name: float(value) for name, value in chosen.items() if value is not None}
+    if metrics.confusion:
+        each = sorted(metrics.confusion.items())
+        values[CONFUSION] = [n for (true, given), count in each for n in (true, given, count)]
     return values | {f"f1.{label}": f1 for label, f1 in metrics.f1.items()}
 
 
@@ -239,7 +255,30 @@ def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: in
         )
         raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
     own = (macro, weighted, accuracy, loss, f1, int(examples), gain, means)
-    return ClientMetrics(*own, None if best is None else int(best), validation)
+    confusion = _read_confusion(record, client, round, classes, int(examples))
+    return ClientMetrics(*own, None if best is None else int(best), validation, confusion)
+
+
+def _read_confusion(
+    record: Mapping[str, Any], client: str, round: int, classes: int, examples: int
+) -> dict[tuple[int, int], int]:
+    """Return a client's samples by true and predicted class; empty where it has not counted."""
+    if CONFUSION not in record:
+        return {}
+    listed, labels = record[CONFUSION], range(min(classes, MOST_CONFUSED))
+    found: dict[tuple[int, int], int] = {}
+    if isinstance(listed, list) and len(listed) <= 3 * len(labels) ** 2 and len(listed) % 3 == 0:
+        each = iter(listed)
+        for true, predicted, count in zip(each, each, each, strict=True):
+            if true in labels and predicted in labels and type(count) is int and count > 0:
+                found[true, predicted] = count
+    if not found or 3 * len(found) != len(listed) or sum(found.values()) != examples:
+        expected = (
+            f"true label, predicted label and samples of each pair once, labels below {classes}, "
+            f"{examples} samples in all"
+        )
+        raise MessageRefused(client, round, CONFUSION, cut(listed), expected)
+    return found
 
 
 def read_report(content: Content, names: Collection[str]) -> dict[str, float]:

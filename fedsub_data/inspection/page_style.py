@@ -6,12 +6,12 @@ STYLE = """\
 :root {
   color-scheme: light dark;
   --ink: #1f2328; --soft: #57606a; --paper: #ffffff; --line: #d0d7de; --warn: #fff4d6;
-  --warn-line: #b7791f; --focus: #0a5fb4;
+  --warn-line: #b7791f; --focus: #0a5fb4; --shade: #8c959f80;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e6edf3; --soft: #9aa4af; --paper: #14181d; --line: #3a424c; --warn: #3a2e10;
-    --warn-line: #d9a441; --focus: #7cc0ff;
+    --warn-line: #d9a441; --focus: #7cc0ff; --shade: #9aa4af80;
   }
 }
 body {
@@ -27,7 +27,17 @@ img {
   box-sizing: border-box; background: #ffffff; border: 1px solid var(--line);
   border-radius: 6px;
 }
-.scroll { overflow-x: auto; }
+/* A shadow stands where a table goes on beyond the edge; at its end paper hides the shadow. */
+.scroll {
+  overflow-x: auto; background-color: var(--paper); background-repeat: no-repeat;
+  background-image: linear-gradient(to right, var(--paper) 40%, transparent),
+    linear-gradient(to left, var(--paper) 40%, transparent),
+    linear-gradient(to right, var(--shade), transparent),
+    linear-gradient(to left, var(--shade), transparent);
+  background-size: 2.5rem 100%, 2.5rem 100%, 0.8rem 100%, 0.8rem 100%;
+  background-position: left, right, left, right;
+  background-attachment: local, local, scroll, scroll;
+}
 caption { text-align: left; color: var(--soft); padding-bottom: 0.3rem; }
 .scroll:focus-visible, summary:focus-visible, a:focus-visible {
   outline: 2px solid var(--focus); outline-offset: 2px;

@@ -54,6 +54,7 @@ def fact_rows(inspection: Inspection) -> list[Row]:
     return [
         ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
         (_NAMES[inspection.kind], _names(card.features)),
+        *([("classes", card.explained)] if card.meanings else []),
         ("units", card.units or "not said"),
         *(in_time if inspection.kind in (FEATURES, WINDOW) else ()),
         *_of_graphs(inspection),

@@ -7,7 +7,7 @@ from flwr.app import MetricRecord
 
 from fedsub_core.aggregates import mean_over_clients
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metrics import ClientMetrics, MetricRow
+from fedsub_core.metrics import ClientMetrics, MetricRow, confusion_rows
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content
 
@@ -39,12 +39,13 @@ class RoundMetrics:
         self.found[client] = exchange.read_metrics(record, client, self.round, self.classes)
 
     def rows(self) -> list[MetricRow]:
-        """Return all of it as rows."""
-        return [
+        """Return all of it as rows, and everybody's confusion matrix."""
+        rows = [
             row
             for client, metrics in self.found.items()
             for row in metrics.rows(self.round, client)
         ]
+        return rows + confusion_rows(self.round, [one.confusion for one in self.found.values()])
 
     def mean(self) -> MetricRecord | None:
         """Return the unweighted mean over clients; None where nobody said anything."""

@@ -84,6 +84,33 @@ def test_files_that_pages_name_are_links(pages: dict[Path, Names]) -> None:
     assert "studies.html" in links["which-method"] and "your-data.html" in links["index"]
 
 
+def test_results_are_files_of_which_pages_show_the_tables(
+    pages: dict[Path, Names], tmp_path: Path
+) -> None:
+    files: set[str] = set()
+    for folder, page in (("studies", "studies.html"), ("benchmarks", "benchmarks.html")):
+        named = SITE["TABLE"].findall((ROOT / folder / "README.md").read_text("utf-8"))
+        there = {f"results/{path.name}" for path in (ROOT / folder / "results").iterdir()}
+        assert set(named) == there and len(named) == len(there) > 20, "each once"
+        assert not files & there, "in the site they lie in one folder"
+        files |= there
+        path = next(path for path in pages if path.name == page)
+        assert there <= set(pages[path].links)
+        assert path.read_text("utf-8").count("<table>") >= len(there)
+    (tmp_path / "results").mkdir()
+    file = tmp_path / "results" / "a.csv"
+    file.write_text("row,macro F1,written\nlocal,0.8,2026-01-02\nfedavg,a|b,2026-01-01\n")
+    text = "Before.\n\nTable: [`results/a.csv`](results/a.csv)\n\nAfter.\n"
+    with_tables: Any = SITE["with_tables"]
+    assert with_tables(text, tmp_path).splitlines() == [
+        "Before.", "", "|  | macro F1 |", "|---|---|", "| local | 0.8 |", "| fedavg | a\\|b |", "",
+        "[CSV](results/a.csv), written 2026-01-01 to 2026-01-02", "", "After.",
+    ]  # fmt: skip
+    file.write_text("row,macro F1,written\nlocal,2026-01-02\n")
+    with pytest.raises(SystemExit, match=r"a\.csv: expected rows of 3 cells, the last written"):
+        with_tables(text, tmp_path)
+
+
 def test_commands_and_options_are_there(pages: dict[Path, Names]) -> None:
     texts = {path.stem: path.read_text("utf-8") for path in pages}
     assert "fedsub-deploy-local" in pages[next(p for p in pages if p.stem == "commands")].ids

@@ -10,15 +10,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 from torch import Tensor
 
 from fedsub_core.aggregates import mean_over_clients, mean_over_samples
 from fedsub_core.errors import DataError
 from fedsub_core.metrics import (
+    MOST_CONFUSED,
     UNLABELLED,
     ClientMetrics,
     MetricRow,
+    confusion_rows,
     evaluate,
 )
 
@@ -173,3 +175,34 @@ def test_classes_that_a_person_has_not_labelled_have_a_mean_of_their_own() -> No
     assert rows["f1_unlabelled"] == pytest.approx(2 / 3)
     assert rows["macro_f1_unlabelled"] == who[0].macro_f1
     assert not any("unlabelled" in row.metric for row in who[1].rows(1, "bo"))
+
+
+def test_samples_are_counted_by_true_and_predicted_class() -> None:
+    logits, y, valid = ragged(3, [20, 7, 0], 4)
+    counted = [one.confusion for one in evaluate(logits, y, valid).clients()]
+    for i in range(2):
+        here = valid[i]
+        wanted = confusion_matrix(y[i, here], logits[i, here].argmax(1), labels=range(4))
+        assert counted[i] == {
+            (int(a), int(b)): wanted[a, b] for a, b in zip(*np.nonzero(wanted), strict=True)
+        }
+    assert counted[2] == {}
+
+
+def test_of_more_classes_than_can_be_read_nothing_is_counted() -> None:
+    logits, y = torch.zeros(1, 1, MOST_CONFUSED + 1), torch.zeros(1, 1, dtype=torch.int64)
+    (one,) = evaluate(logits, y, torch.ones(1, 1, dtype=torch.bool)).clients()
+    assert one.confusion == {} and one.examples == 1
+
+
+def test_everybody_who_has_a_class_counts_alike_in_its_row() -> None:
+    """Of class 0 a half and a fourth are taken for class 1, however many samples somebody has."""
+    people = [{(0, 0): 1, (0, 1): 1}, {(0, 0): 3000, (0, 1): 1000, (2, 1): 5}, {}]
+    assert sorted(confusion_rows(4, people)) == [
+        MetricRow(4, "", 0, "confusion.0", 0.625),
+        MetricRow(4, "", 0, "confusion.1", 0.375),
+        MetricRow(4, "", 0, "confusion_people", 2),
+        MetricRow(4, "", 2, "confusion.1", 1.0),
+        MetricRow(4, "", 2, "confusion_people", 1),
+    ]
+    assert sorted(confusion_rows(4, people[::-1])) == sorted(confusion_rows(4, people))

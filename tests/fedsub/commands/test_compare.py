@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -41,9 +42,16 @@ def test_rows_of_which_a_run_failed_are_missing_and_said(fedsub: Call, town_fold
     assert_refused(fedsub("report", folder), "the study has runs to do")
     # Corrected, it goes on as if it never had been wrong.
     file.write_text(STUDY.format(data=town_folder, layers=1))
-    code, out, err = fedsub("compare", file, "--jobs", "1")
+    code, out, err = fedsub("compare", file, "--jobs", "1", "--json")
     assert code == 0, err
     tables = (folder / "tables.md").read_text("utf-8")
+    said = json.loads(out)
+    assert (said["folder"], said["report"]) == (str(folder), str(folder / "report.html"))
+    (table,) = said["tables"]
+    assert table["of"] == {} and len(table["rows"]) == 3
+    for row in table["rows"]:
+        line = f"| {row['label']} | {row['tested']} | {row['macro_f1']:.3f} | {row['p10']:.3f} |"
+        assert line in tables and row["tuned"]["lr"] in (0.01, 0.05)
     assert "Missing" not in tables and "\n| deep |" in tables
     page = folder / "report.html"
     before = page.read_bytes()

@@ -116,8 +116,10 @@ def test_evolve_then_inspect(tmp_path: Path) -> None:
     result = fedsub("evolve", "watch", "--out", out, "--set", "every=5")
     assert "samples that come in round 6, to 6 clients" in result.output
     assert any(c.since is not None for c in read_federation(out).clients.values())
-    shown = fedsub("inspect", out, "--out", page)
-    assert shown.exit_code == 0 and "Hopkins" in shown.output
+    shown = fedsub("inspect", out, "--out", page, "--json")
+    assert shown.exit_code == 0 and f"Page: {page / 'report.html'}" in shown.stderr
+    kept = json.loads((page / "inspection.json").read_text("utf-8"))
+    assert json.loads(shown.stdout) == {"page": str(page / "report.html"), **kept}
     for name in ("report.html", "class_shares.png", "hopkins.png", "inspection.json"):
         assert (page / name).stat().st_size > 0
     assert "already holds something" in error("inspect", out, "--out", page)

@@ -17,9 +17,11 @@ from rich.console import Console
 
 from fedsub.commands.progress import Cell, Lines, draws_bars
 from fedsub.commands.study_progress import in_words
+from fedsub.deploy.signals import Interrupted
 from fedsub.studies.runner import Stage
 
 from ..studies.interrupting import started
+from .calls import Call
 
 FEDSUB = str(Path(sys.executable).with_name("fedsub"))
 STUDY = """
@@ -142,3 +144,23 @@ def test_an_interrupted_study_goes_on_by_the_line_that_it_ends_with(town_folder:
     last = r"^runs: 2 of 2 runs ended, 100%, after 0:00:\d\d$"
     assert re.search(last, done.stdout, re.MULTILINE), done.stdout
     assert not set("\r\x1b") & set(err + done.stderr + done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("number", "raised"), [(2, KeyboardInterrupt()), (15, Interrupted(signal.SIGTERM))]
+)
+def test_any_other_command_ends_with_the_line_that_begins_it_again(
+    fedsub: Call, monkeypatch: pytest.MonkeyPatch, number: int, raised: KeyboardInterrupt
+) -> None:
+    def stop(name: str) -> None:
+        raise raised
+
+    monkeypatch.setattr("fedsub_data.catalogue.catalogue.read_dataset_card", stop)
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    code, out, err = fedsub("data", "show", "two words")
+    assert (code, out) == (128 + number, "")
+    assert err.splitlines() == [
+        f"Interrupted by {signal.Signals(number).name}. Files that were not finished are not "
+        "there. Again:",
+        "fedsub data show 'two words'",
+    ]

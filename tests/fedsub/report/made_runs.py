@@ -43,6 +43,14 @@ def weak(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
         yield MetricRow(round, person, None, "capacity", 0.25 if place % 2 else 1.0)
 
 
+def confused(round: int) -> Iterator[MetricRow]:
+    """Everybody has class 0, of which a fourth is taken for class 1; three people have class 1."""
+    for label, people, shares in ((0, 4, {0: 0.75, 1: 0.25}), (1, 3, {1: 1.0})):
+        yield MetricRow(round, "", label, "confusion_people", people)
+        for predicted, share in shares.items():
+            yield MetricRow(round, "", label, f"confusion.{predicted}", share)
+
+
 def mixtures(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
     """Nobody believes the pulled model; the first person gains for certain, the last loses."""
     for place, person in enumerate(people):
@@ -96,6 +104,8 @@ def make_run(
                     ]
                 if also is not None:
                     found += also(round, people)
+                if name == "local":
+                    found += confused(round)
                 if name == "fedsub-gated":
                     found += mixtures(round, people)
                 database.commit(round, {}, found)

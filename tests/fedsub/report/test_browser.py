@@ -62,7 +62,8 @@ def of_a_run(place: Path) -> tuple[str, int]:
     people = tuple(f"a person with quite a long name {i}" for i in range(4))
     scores = {name: (lambda r, i: 0.5 + 0.1 * i) for name in NAMES}
     page = write_report(make_run(folder, scores, people=people))[0].read_text("utf-8")
-    return page, 5 + len(NAMES) + 3  # clusters and who is in them of fedsub, groups of fedclar
+    # Of local what is confused, of fedsub clusters and who is in them, of fedclar groups.
+    return page, 5 + len(NAMES) + 4
 
 
 def of_a_study(place: Path) -> tuple[str, int]:

@@ -26,7 +26,7 @@ from .html_checks import Page, checked
 from .made_runs import PEOPLE, make_run
 
 ALL = {"macro_f1", "loss", "gains", "people", "classes", "people_classes_1", "people_classes_2",
-       "people_classes_3", "clusters_1", "members_1", "groups_3"}  # fmt: skip
+       "people_classes_3", "confusion_2", "clusters_1", "members_1", "groups_3"}  # fmt: skip
 
 
 def figures(folder: Path) -> set[str]:
@@ -75,6 +75,14 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert [(row["person"], row["cluster"]) for row in rows if row["class"] == "class 1"] == [
         ("cy", "0"), ("di", "1"), ("eve", "1"),
     ]  # fmt: skip
+    assert (folder / "tables" / "confusion.csv").read_text().splitlines() == [
+        "seed,method,class,people,predicted,share",
+        "0,local,class 0,4,class 0,0.75",
+        "0,local,class 0,4,class 1,0.25",
+        "0,local,class 1,3,class 1,1.0",
+    ]
+    assert "local: share of each class's test samples by predicted class" in page.texts
+    assert "Mean over 3 to 4 people of each class." in text
     before = {path: path.read_bytes() for path in folder.rglob("*.[hpc]*")}
     write_report(folder)
     assert {path: path.read_bytes() for path in before} == before

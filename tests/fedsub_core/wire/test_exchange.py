@@ -30,6 +30,7 @@ from fedsub_core.wire.handshake import (
 
 SCALING = Scaling(np.array([1, -2.5], np.float32), np.array([0.5, 3], np.float32))
 METRICS = ClientMetrics(0.5, 0.6, 0.7, 1.25, {0: 0.25, 3: 1.0}, 9)
+CONFUSION = [0, 0, 4, 0, 3, 1, 3, 3, 4]
 
 
 def test_a_payload_is_carried_byte_for_byte() -> None:
@@ -91,7 +92,9 @@ def test_metrics_are_read_as_they_were_written() -> None:
         METRICS, gain=Gain(0.1, -0.2, 0.3), class_means={"f1_unlabelled": 0.2, "f1_new": 0.7}
     )
     chosen = replace(METRICS, best_round=2, validation_macro_f1=0.4)
-    for metrics in (gained, chosen, replace(METRICS, best_round=3)):
+    counted = replace(METRICS, confusion={(3, 3): 4, (0, 3): 1, (0, 0): 4})
+    assert exchange.metric_values(counted)["confusion"] == CONFUSION
+    for metrics in (gained, chosen, counted, replace(METRICS, best_round=3)):
         record = exchange.metric_values(metrics)
         assert exchange.read_metrics(record, "ann", 3, classes=4) == metrics
 
@@ -130,6 +133,28 @@ def test_metrics_out_of_range_are_refused(change: dict[str, Any]) -> None:
     values = {**exchange.metric_values(METRICS), **change}
     record = MetricRecord({name: value for name, value in values.items() if value is not None})
     with pytest.raises(MessageRefused, match="client 'ann', round 3: metrics: got"):
+        exchange.read_metrics(record, "ann", 3, classes=4)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [],
+        CONFUSION[:-1],
+        [0, 0, 4, 0, 4, 1, 3, 3, 4],
+        [0, 0, 4, -1, 3, 1, 3, 3, 4],
+        [0, 0, 4, 0, 0, 5],
+        [0, 0, 10, 0, 3, -1],
+        [0, 0, 4, 0, 3, 1, 3, 3, 2**40],
+        [0, 0, 4, 0, 3, 0, 3, 3, 5],
+        [0, 0, 1] * 17,
+        [0.5, 0.0, 9.0],
+        9.0,
+    ],
+)
+def test_counts_by_class_that_cannot_be_are_refused(listed: Any) -> None:
+    record = MetricRecord({**exchange.metric_values(METRICS), "confusion": listed})
+    with pytest.raises(MessageRefused, match="client 'ann', round 3: confusion: got"):
         exchange.read_metrics(record, "ann", 3, classes=4)
 
 

@@ -136,7 +136,9 @@ def test_metrics_have_the_keys_in_the_table() -> None:
     stated, means = keys("metrics"), dict.fromkeys(CLASS_MEANS, 0.4)
     assert_types(
         exchange.metric_values(
-            ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, Gain(0.1, 0.0, 0.2), means, 2, 0.5)
+            ClientMetrics(
+                1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, Gain(0.1, 0.0, 0.2), means, 2, 0.5, {(7, 7): 3}
+            )
         ),
         {key.replace("<label>", "7"): kind for key, kind in stated.items()},
     )

@@ -97,8 +97,10 @@ def test_a_bad_upload_counts_as_no_answer(
     assert bad.refusals == {"p2": 1} and absent.refusals == {}
     assert_equal_states(bad.states, absent.states)
     assert bad.metric("refused_replies") == absent.metric("missing_replies") == {(round, "p2"): 1}
+    # Who is refused is tested, too, and counts in everybody's confusion matrix.
     kept, theirs = (
-        {r for r in run.rows if (r.round, r.client) != (round, "p2")} for run in (bad, absent)
+        {r for r in run.rows if r.client and (r.round, r.client) != (round, "p2")}
+        for run in (bad, absent)
     )
     assert kept == theirs
     # Who said why it failed is asked again how its model does; who said nothing at all is not.
