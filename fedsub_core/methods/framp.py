@@ -95,10 +95,11 @@ CARD = MethodCard(
         "million numbers for an mlp of 70 thousand. At first the mean descriptor's model is the "
         "plain start; those of others are near it.",
         "Several clients' steps are averaged alike, not by samples (eq. 5). clip bounds what each "
-        "adds to the network, and the round's step: the median person's model moves no farther "
-        "than the median device moved its own. Unbounded (robust = none, as in the paper) steps "
-        "overshoot, and one hostile device made them grow until the run ended. multi-krum works on "
-        "what clients' numbers moved by; trimmed-mean and median move the outermost of "
+        "adds to the network, among all and among a number's holders, and the round's step: the "
+        "median person's model moves no farther than the median device moved its own. Unbounded "
+        "(robust = none, as in the paper) steps overshoot, and one hostile device made them grow "
+        "until the run ended. multi-krum works on what clients' numbers moved by; trimmed-mean "
+        "and median move the outermost of "
         "each number to where they would cut.",
         "The pull is the mean squared difference of a batch's class means from the prototypes, "
         "summed over the classes in the batch: means over all samples would have no gradient. "

@@ -257,6 +257,17 @@ def test_a_few_cannot_decide_the_networks_step() -> None:
     assert middle[1:].tolist() == [pytest.approx([0.9, 2.1])] * 4
 
 
+def test_of_three_who_hold_a_number_one_moves_it_no_farther_than_another() -> None:
+    """Moves of 1; of ten one may go three times as far, of the three holders of the second 1."""
+    moves = torch.ones(10, 2)
+    moves[0] = 1e3
+    held = torch.tensor([[True, i < 3] for i in range(10)])
+    moves *= held
+    clipped, _ = filtered(moves, held, moves.norm(dim=1), RobustSettings())
+    assert torch.equal(clipped[3:], moves[3:])
+    assert 0 < clipped[0, 1] <= 1 and clipped[0, 0] <= 3 * 2**0.5
+
+
 def test_what_a_move_adds_is_the_length_of_its_transposed_jacobian() -> None:
     stream = torch.Generator().manual_seed(2)
     phi = network({"w": torch.randn(2, 3), "b": torch.randn(2)}, 4, 5, stream)
