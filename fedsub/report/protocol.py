@@ -111,7 +111,9 @@ def _rounds(frame: Frame) -> str:
 def _capacities(flat: Mapping[str, Any]) -> str:
     """Return how devices got the shares of the model that they hold."""
     anew = flat.get("capacity-mode") == "dynamic"
-    when = "anew in each round" if anew else "once, in equal parts"
+    when = "once, in equal parts"
+    if anew:
+        when = "anew in each round (the least of them throughout, where a method resizes no model)"
     return (
         "hold the share of the model that they say, or the data's card; else by capacities = "
         f"{flat.get('capacities')}, drawn from the seed {when}; everybody's: people_capacities.csv"
