@@ -30,6 +30,12 @@ _SPLITS = {
     "unseen": "some people are held out, and join in the last rounds",
 }
 
+_HELD_OUT = {
+    "people": "a share of all",
+    "capacity": "a share of the people of each capacity",
+    "smallest": "all of the smallest capacity",
+}
+
 
 def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
     """Return name and value of what decided the run; without run.toml, of what its database has."""
@@ -72,6 +78,8 @@ def _split(flat: dict[str, Any]) -> str:
     rest = "" if kept == 1.0 else f"; {kept} of the training samples kept"
     if lacking := flat.get("unlabelled", 0.0):
         rest += f"; {lacking} of the people have no labels of some classes, which are tested, too"
+    if kind == "unseen":
+        rest += f"; held out: {_HELD_OUT[flat.get('unseen-by', 'people')]}"
     return f"{kind}: {_SPLITS.get(kind, kind)}; {share} of each class is tested{rest}"
 
 
