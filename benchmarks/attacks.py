@@ -2,7 +2,8 @@
 
     python benchmarks/attacks.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 30]
         [--skip 0] [--malicious 1] [--methods fedavg ditto ...] [--attacks ...] [--seeds 0 1 2]
-        [--defences clip clip,median clip,multi-krum] [--lr 0.05] [--out attacks.csv]
+        [--defences clip clip,median clip,multi-krum] [--lr 0.05] [--capacities 1 1/4]
+        [--out attacks.csv]
     python benchmarks/attacks.py --table benchmarks/attacks.csv [more.csv ...]
 
 The attacks are in `attackers.py`. The first `--malicious` people attack in every round, all alike;
@@ -21,6 +22,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -194,6 +196,7 @@ def main() -> None:
     parser.add_argument("--defences", nargs="+", default=DEFENCES)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
     parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--capacities", nargs="+", help="of the people in turn; the first attack")
     parser.add_argument("--out", type=Path, help="a CSV file that the numbers are added to")
     parser.add_argument("--table", nargs="+", type=Path, help=TABLES)
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
@@ -225,6 +228,8 @@ def table(
 ) -> None:
     """Print what each attack costs under each defence, a line at a time."""
     calm: dict[tuple[str, int], float] = {}
+    shares = zip(people.clients, cycle(given.capacities or ()), strict=False)
+    held = ",".join(f"{client}={share}" for client, share in shares) or "1"
     for attack in given.attacks:
         if not sends_such(name, attack):
             continue
@@ -236,7 +241,7 @@ def table(
             found: list[tuple[float, float] | None] = []
             for seed in given.seeds:
                 keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "seed": seed}
-                keys |= {"robust": defence, "evaluate-every": given.rounds}
+                keys |= {"robust": defence, "evaluate-every": given.rounds, "capacities": held}
                 keys["robust-share"] = max(0.2, len(malicious) / len(people.clients))
                 found.append(honest_result(people, keys, name, malicious, attack))
                 if attack == "nobody":

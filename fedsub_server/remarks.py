@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.splits import unseen_clients
+from fedsub_core.metrics import CAPACITY
 from fedsub_server.rundb import RunDatabase
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def left_out(
     known = {key.removeprefix(prefix) for key in config if key.startswith(prefix)}
     known |= {name for name in db.clients() if not _FORGOTTEN.fullmatch(name)}
     if config.get("split") == "unseen":
-        known = _held_out(known, config)
+        known = _held_out(known, config, {r.client: r.value for r in db.metrics(CAPACITY)})
     absent = sorted(known.difference(tested))
     if not absent:
         return {}
@@ -49,11 +50,14 @@ def _why(client: str, rows: Mapping[str, tuple[int, float]], round: int) -> str:
     return f"did not answer in round {round}, last tested in round {last}"
 
 
-def _held_out(known: Collection[str], config: Mapping[str, Any]) -> set[str]:
+def _held_out(
+    known: Collection[str], config: Mapping[str, Any], capacities: Mapping[str, float]
+) -> set[str]:
     """Return whom a run with split=unseen tests at its end: only who was held out."""
     if not {"unseen-share", "seed"} <= config.keys() or len(known) < 2:
         return set()
-    return set(unseen_clients(known, float(config["unseen-share"]), int(config["seed"])))
+    share, by = float(config["unseen-share"]), str(config.get("unseen-by", "people"))
+    return set(unseen_clients(known, share, int(config["seed"]), by, capacities))
 
 
 def by_reason(absent: Mapping[str, str]) -> str:

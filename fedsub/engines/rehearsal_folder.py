@@ -8,13 +8,14 @@ from pathlib import Path
 from fedsub.deploy.certificates import make_certificates
 from fedsub.deploy.components import HOST, Credentials
 from fedsub.deploy.keys import make_node_key, make_secret
+from fedsub.engines.simulation import unseen_people
 from fedsub_core.capacity import of_nobody
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import client_ids, load_client
-from fedsub_core.data.splits import check_trainable, unseen_clients
+from fedsub_core.data.splits import check_trainable
 from fedsub_core.errors import DataError
 from fedsub_core.files import make_folder, stamped_folder
 
@@ -94,8 +95,7 @@ def choose_clients(config: RunConfig, count: int) -> Federation:
     assert card is not None
     federation = Federation(card, clients)
     check_trainable(federation)
-    if config.split == "unseen":
-        unseen_clients(clients, config.unseen_share, config.seed)
+    unseen_people(config, federation)
     return federation
 
 

@@ -24,6 +24,7 @@ from fedsub_core.config.settings import ALL_HOLD_ALL, CapacitySettings, SplitSet
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.data.samples import kept_shape
+from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method
@@ -106,6 +107,24 @@ def split_clients(
             f"{', '.join(refused)}. {reasons}"
         )
     return people
+
+
+def unseen_people(config: RunConfig, federation: Federation) -> tuple[str, ...]:
+    """Return who is held out until the last rounds, ascending; () where nobody is.
+
+    Raises
+    ------
+    DataError
+        If nobody could be, or nobody would be left.
+    ConfigError
+        If capacities name somebody else.
+    """
+    if config.split != "unseen":
+        return ()
+    clients, settings = list(federation.clients), config.capacity_settings
+    held = of_people(settings, config.seed, federation.card.capacities, clients)
+    shares = {client: own.share for client, own in held.items()}
+    return unseen_clients(clients, config.unseen_share, config.seed, config.unseen_by, shares)
 
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:

@@ -30,6 +30,12 @@ _SPLITS = {
     "unseen": "some people are held out, and join in the last rounds",
 }
 
+_HELD_OUT = {
+    "people": "a share of all",
+    "capacity": "a share of the people of each capacity",
+    "smallest": "all of the smallest capacity",
+}
+
 
 def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
     """Return name and value of what decided the run; without run.toml, of what its database has."""
@@ -72,6 +78,8 @@ def _split(flat: dict[str, Any]) -> str:
     rest = "" if kept == 1.0 else f"; {kept} of the training samples kept"
     if lacking := flat.get("unlabelled", 0.0):
         rest += f"; {lacking} of the people have no labels of some classes, which are tested, too"
+    if kind == "unseen":
+        rest += f"; held out: {_HELD_OUT[flat.get('unseen-by', 'people')]}"
     return f"{kind}: {_SPLITS.get(kind, kind)}; {share} of each class is tested{rest}"
 
 
@@ -111,7 +119,9 @@ def _rounds(frame: Frame) -> str:
 def _capacities(flat: Mapping[str, Any]) -> str:
     """Return how devices got the shares of the model that they hold."""
     anew = flat.get("capacity-mode") == "dynamic"
-    when = "anew in each round" if anew else "once, in equal parts"
+    when = "once, in equal parts"
+    if anew:
+        when = "anew in each round (the least of them throughout, where a method resizes no model)"
     return (
         "hold the share of the model that they say, or the data's card; else by capacities = "
         f"{flat.get('capacities')}, drawn from the seed {when}; everybody's: people_capacities.csv"

@@ -13,6 +13,7 @@ from fedsub.engines.simulation import (
     open_database,
     split_clients,
     train_method,
+    unseen_people,
 )
 from fedsub.studies.run_data import data_notes
 from fedsub_client.cohort import make_cohort
@@ -20,7 +21,6 @@ from fedsub_core.config.run_config import RunConfig, differences, dump_toml, rea
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
-from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
 from fedsub_core.methods.table import method
@@ -56,8 +56,7 @@ def load_data(config: RunConfig) -> Federation:
 
 def check_data(config: RunConfig, federation: Federation) -> None:
     """Raise what would stop a run on a federation before its first round."""
-    if config.split == "unseen":
-        unseen_clients(federation.clients, config.unseen_share, config.seed)
+    unseen_people(config, federation)
     most = len(federation.clients)
     for key, asked in (
         ("min-clients", config.min_clients),

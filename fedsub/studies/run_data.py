@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedsub.engines.simulation import split_clients
+from fedsub.engines.simulation import split_clients, unseen_people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings, without_validation
-from fedsub_core.data.splits import unseen_clients
 from fedsub_server.data_notes import DataNotes
 
 
@@ -23,9 +22,7 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
     card = federation.card
     people = {one.client: one for one in split_clients(config.split_settings, federation)}
     splits = {name: one.note for name, one in people.items() if one.note is not None}
-    tested = list(people)
-    if config.split == "unseen":
-        tested = list(unseen_clients(people, config.unseen_share, config.seed))
+    tested = unseen_people(config, federation) or list(people)
     trained = {int(label) for one in people.values() for label in np.unique(one.train_y)}
     seen = {int(label) for name in tested for label in np.unique(people[name].test_y)}
     found = findings(federation, config.split)

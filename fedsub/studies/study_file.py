@@ -41,7 +41,7 @@ _DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}
 #: Keys that decide which samples are tested, and by whom they may be trained.
 _TESTED = frozenset({
     "data", "split", "test-share", "train-share", "unlabelled", "unlabelled-classes",
-    "unseen-share", "unseen-rounds",
+    "unseen-by", "unseen-share", "unseen-rounds",
 })  # fmt: skip
 #: In a study's folder, beside its file.
 ASKED_FILE = "asked.json"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
+from fedsub.engines.simulation import unseen_people
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import DataError
 
 
@@ -60,9 +60,7 @@ def _training_part(federation: Federation, config: RunConfig) -> dict[str, Clien
     kept = {}
     # What a run holds back to choose the best round by is not tested either.
     settings = replace(config.split_settings, best_by="last")
-    out: tuple[str, ...] = ()
-    if config.split == "unseen":
-        out = unseen_clients(federation.clients, config.unseen_share, config.seed)
+    out = unseen_people(config, federation)
     for name, data in federation.clients.items():
         if name in out:
             continue

@@ -379,6 +379,11 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
             f"{where}: steps: got {config.steps} with epochs = {config.epochs}, expected one of "
             "them: local work is counted in steps or in epochs"
         )
+    if config.dynamic and config.split == "unseen" and config.unseen_by != "people":
+        raise ConfigError(
+            f"{where}: unseen-by = {config.unseen_by}: got capacity-mode = dynamic, expected "
+            "fixed: people are held out by what they hold in every round"
+        )
     if config.dynamic and read_capacities(config.capacities)[1]:
         raise ConfigError(
             f"{where}: capacity-mode: got dynamic with capacities = {config.capacities!r}, "

@@ -56,6 +56,10 @@ class ModelSettings:
     )
 
 
+#: Of whom people are held out: see :func:`fedsub_core.data.splits.unseen_clients`.
+UNSEEN_BY = ("people", "capacity", "smallest")
+
+
 @dataclass(frozen=True)
 class TestedSettings:
     """What is tested: samples of everybody, or people who join late; and the run's seed."""
@@ -69,6 +73,11 @@ class TestedSettings:
         "of time, else stratified (the paper's)",
     )
     unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
+    unseen_by: str = choice(
+        *UNSEEN_BY,
+        doc="of whom unseen holds that share out: of all; of those of each capacity; or all of the "
+        "smallest capacity",
+    )
     unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
     seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
 
@@ -159,10 +168,11 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class UnseenSettings:
-    """People held out until the last rounds: their share, and how many rounds."""
+    """People held out until the last rounds: their share, of whom, and how many rounds."""
 
     share: float
     rounds: int
+    by: str = "people"
 
 
 @dataclass(frozen=True)
@@ -192,7 +202,7 @@ class RoundSettings(TestedSettings):
     @property
     def unseen(self) -> UnseenSettings | None:
         """People held out, None where nobody is."""
-        held = UnseenSettings(self.unseen_share, self.unseen_rounds)
+        held = UnseenSettings(self.unseen_share, self.unseen_rounds, self.unseen_by)
         return held if self.split == "unseen" else None
 
     def evaluated(self, round: int) -> bool:

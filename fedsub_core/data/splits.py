@@ -8,7 +8,8 @@ would reach across; ``unseen`` holds whole clients out (:func:`unseen_clients`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -112,19 +113,64 @@ def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     return "blocked" if in_time else "stratified"
 
 
-def unseen_clients(ids: Iterable[str], share: float, seed: int) -> tuple[str, ...]:
+def unseen_clients(
+    ids: Iterable[str],
+    share: float,
+    seed: int,
+    by: str = "people",
+    capacities: Mapping[str, float] | None = None,
+) -> tuple[str, ...]:
     """Return the ids of the clients that are held out, ascending; at least one, never all.
 
     The order of `ids` cannot change the result.
+
+    Parameters
+    ----------
+    by : ``people``, a share of all; ``capacity``, that share of the clients of each capacity, of
+        one alone none; ``smallest``, all of the smallest capacity.
+    capacities : by client; 1 where it is not named.
+
+    Raises
+    ------
+    DataError
+        If nobody could be held out, or nobody would be left.
     """
-    ordered = np.array(sorted(set(ids)))
+    ordered = sorted(set(ids))
     if len(ordered) < 2:
         raise DataError(
             f"holding clients out: got {len(ordered)} client(s), expected two at least. Use "
             "split = 'blocked' or a federation with more clients."
         )
-    drawn = split_rng(seed, "", "unseen clients").permutation(len(ordered))
-    return tuple(sorted(map(str, ordered[drawn[: tested_count(len(ordered), share)]])))
+    if by == "people":
+        return _drawn(ordered, share, seed, "unseen clients")
+    groups: dict[float, list[str]] = {}
+    for client in ordered:
+        groups.setdefault((capacities or {}).get(client, 1.0), []).append(client)
+    if by == "smallest":
+        if len(groups) < 2:
+            raise DataError(
+                f"holding those of the smallest capacity out: got {len(ordered)} clients of "
+                f"capacity {min(groups):g}, expected two capacities at least. Set capacities, or "
+                "unseen-by = people"
+            )
+        return tuple(groups[min(groups)])
+    drawn = [
+        _drawn(own, share, seed, f"unseen clients of capacity {size:g}")
+        for size, own in groups.items()
+        if len(own) > 1
+    ]
+    if not drawn:
+        raise DataError(
+            f"holding a share of each capacity out: got {len(groups)} capacities of "
+            f"{len(ordered)} clients, expected one that two have at least. Set unseen-by = people, "
+            "or fewer capacities"
+        )
+    return tuple(sorted(chain.from_iterable(drawn)))
+
+
+def _drawn(ordered: Sequence[str], share: float, seed: int, purpose: str) -> tuple[str, ...]:
+    drawn = split_rng(seed, "", purpose).permutation(len(ordered))
+    return tuple(sorted(ordered[i] for i in drawn[: tested_count(len(ordered), share)]))
 
 
 def check_trainable(federation: Federation) -> None:

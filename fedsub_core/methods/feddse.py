@@ -47,6 +47,7 @@ CARD = slice_card(
         "The paper says highly activated: here a unit's score is its mean output after ReLU over "
         "all samples and positions (statistic = frequency: how often it is above 0); of equal "
         "ones the first are chosen.",
+        "A model of a size that is nobody's own (option sizes) has the units most often chosen.",
         "max(1, ceil(c * units)) units of each hidden layer are chosen.",
         "A device is tested with its last choice's units of the new model; who has chosen none "
         "chooses with its training samples.",

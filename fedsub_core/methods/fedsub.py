@@ -115,7 +115,9 @@ WEAK_DEVICES = (
     "Clusters and scores of these people count as if there were no others, so a weak person's "
     "lack is never a 0 in a mean. Of a weak person's row the numbers that read units which it "
     "lacks take no part. Clusters themselves are everybody's: prototypes of the input are as long "
-    "for all; of embeddings those units are compared that all have.",
+    "for all. Of embeddings those units are compared that all have, but for a share of people "
+    "(robust-share, with clip), who count as the mean of the others where they lack one: nobody "
+    "who says that it holds next to nothing takes from all what they are told apart by.",
     "A row travels whole. Where of some of its numbers nothing is known, they stay the person's "
     "own; one that did not select the unit, whose own row the server does not know, is then not "
     "sent it.",

@@ -37,7 +37,8 @@ CARD = slice_card(
     decisions=(
         "All of it is ours. A unit's score at a client is the mean over rounds (memory) of the "
         "product of everybody's mean move of its weights and bias with the client's own, in rounds "
-        "in which the client held it.",
+        "in which the client held it. Of a size that is nobody's own (option sizes) they are drawn "
+        "alike.",
         "Chances p maximise the sum of p times score, where p times a unit's multiplications at "
         "full width sum to the share c of all, and p is from least to 1: the units of highest "
         "score for their cost come first. Then units are drawn, at least one a layer.",

@@ -25,9 +25,14 @@ class FRAMPHyperparameters(ElementHyperparameters):
     descriptor: str = choice(
         "features",
         "drawn",
+        "one-hot",
         "none",
         doc="what models are made of: means of random features of a person's samples, numbers "
-        "drawn for the person, or nothing, which is one model for all",
+        "drawn for the person, one number of the person's own, or nothing, which is one model for "
+        "all",
+    )
+    descriptor_every: int = option(
+        0, "rounds after which everybody describes its data anew; 0: never", minimum=0
     )
     descriptor_noise: float = option(
         0.0, "length of what is drawn to blur each descriptor, over its own", minimum=0
@@ -85,7 +90,7 @@ CARD = MethodCard(
     "person has a class, that mean is that person's own.",
     decisions=(
         *DECISIONS,
-        "A descriptor is sent with the first upload that it is asked for with, and not in the "
+        "A descriptor is sent with the upload that it is asked for with, and not in the "
         "handshake, which knows no method. Until then, and so in everybody's first round and in "
         "the first round of people who join late, the model is the mean descriptor's.",
         "Means of random features are nearly equal for all people: of each the first round's "
@@ -95,19 +100,22 @@ CARD = MethodCard(
         "million numbers for an mlp of 70 thousand. At first the mean descriptor's model is the "
         "plain start; those of others are near it.",
         "Several clients' steps are averaged alike, not by samples (eq. 5). clip bounds what each "
-        "adds to the network, and the round's step: the median person's model moves no farther "
-        "than the median device moved its own. Unbounded (robust = none, as in the paper) steps "
-        "overshoot, and one hostile device made them grow until the run ended. multi-krum works on "
-        "what clients' numbers moved by; trimmed-mean and median move the outermost of "
-        "each number to where they would cut.",
+        "adds to the network, among all and among a number's holders, and the round's step: the "
+        "median person's model moves no farther than the median device moved its own. Unbounded "
+        "(robust = none, as in the paper) steps overshoot, and one hostile device made them grow "
+        "until the run ended. multi-krum works on what clients' numbers moved by; trimmed-mean "
+        "and median move the outermost of each number to where they would cut.",
         "The pull is the mean squared difference of a batch's class means from the prototypes, "
         "summed over the classes in the batch: means over all samples would have no gradient. "
         "Classes without a prototype are left out, so the first round has none.",
         "Prototypes weigh alike per client; classes that nobody sends keep their last mean.",
         "The paper's switches: lam = 0 aligns nothing; descriptor = none is one model for all; "
-        "scope = layer is its layer-wise mask; descriptor = drawn stands for its one-hot vectors, "
-        "which also say nothing of the data but bound how many people there are. Its mask made by "
-        "a network and its descriptors that are learnt are left out.",
+        "scope = layer is its layer-wise mask; descriptor-every = 10 asks for descriptors again, "
+        "of which the first round's go on to say what is usual. descriptor = one-hot gives who "
+        "first trains a number that nobody has, as long as the usual descriptor: there are size "
+        "of them, and who comes later has the mean descriptor's model. drawn says as little of "
+        "the data, and bounds no number of people. A mask made by a network and descriptors that "
+        "are learnt are left out.",
         "descriptor-noise and descriptor-rotation disturb what the network is given of a person, "
         "centred and scaled, once for the run: how much of it a model of one's own needs.",
         "A model of a size that is nobody's own (option sizes) is the mean descriptor's.",

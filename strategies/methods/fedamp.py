@@ -13,7 +13,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.averaging import MOST_ADDED
+from strategies.parts.clipping import MOST_ADDED
 from strategies.parts.distances import cosine_distances, flattened, squared_distances
 from strategies.parts.last_models import PAIRS, LastModelsStrategy
 from strategies.rounds.server_half import State

@@ -12,10 +12,11 @@ from fedsub_core.models.units import Units, units_at
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.slices import SliceStrategy
+from strategies.parts.sub_models import best
 from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
 
-_CHOICE = "choice/"
+_CHOICE, _COMMON = "choice/", "common/"
 
 
 class FedDSEStrategy(SliceStrategy):
@@ -39,6 +40,8 @@ class FedDSEStrategy(SliceStrategy):
         counts, last = self._counts(client), {}
         for name, size in self.sizes.items():
             own = state.get(f"{_CHOICE}{client}/{name}")
+            if (common := state.get(f"{_COMMON}{name}")) is not None:
+                own = torch.from_numpy(best(common.double().numpy(), counts[name]))
             if counts[name] < size and (own is None or len(own) != counts[name]):
                 return self.every_unit
             last[name] = np.arange(size) if counts[name] == size or own is None else own.numpy()
@@ -84,6 +87,14 @@ class FedDSEStrategy(SliceStrategy):
             for name, units in self.chosen(uploads[client]).items():
                 after[f"{_CHOICE}{client}/{name}"] = torch.from_numpy(units.copy())
         return after, rows
+
+    def of_nobody(self, state: State) -> State:
+        """Return the state in which nobody chose: of a size all get the units most often chosen."""
+        common = {name: torch.zeros(size) for name, size in self.sizes.items()}
+        for key, units in state.items():
+            if key.startswith(_CHOICE):
+                common[key.rpartition("/")[2]][units] += 1
+        return self.globals_of(state) | {f"{_COMMON}{n}": often for n, often in common.items()}
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what a client chose."""

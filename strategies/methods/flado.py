@@ -116,6 +116,10 @@ class FladoStrategy(SliceStrategy):
                 after[key] = torch.where(held, mixed, old)
         return after, rows
 
+    def of_nobody(self, state: State) -> State:
+        """Return the state in which no moves are known: units of a size are drawn alike."""
+        return self.globals_of(state)
+
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's scores."""
         return {n: t for n, t in state.items() if not n.startswith(f"{_SCORE}{client}/")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import cos, radians, sin, sqrt
 
 import torch
@@ -53,11 +53,13 @@ class FRAMPStrategy(ElementStrategy):
         """Send each its share of its own model, prototypes, and whether to describe its data."""
         known, beside = Roster.of(state[CLIENTS]).place, known_prototypes(state)
         asked = {WANTED: Floats(torch.ones(1).numpy())}
+        every = self.hyper.descriptor_every
+        anew = every > 0 and (turn.round - 1) % every == 0
         sent = []
         for client, model in zip(clients, self.models(state, clients), strict=True):
             own = self.part(model | self._statistics(state), self.capacities[client])
             tensors = {**own.tensors, **beside}
-            if WANTED in self.transport.receives and client not in known:
+            if WANTED in self.transport.receives and (anew or client not in known):
                 tensors |= asked
             sent.append(Bundle(tensors=tensors))
         return sent
@@ -87,6 +89,8 @@ class FRAMPStrategy(ElementStrategy):
         state = state | {f"{_NETWORK}{name}": tensor for name, tensor in after.items()}
         state |= self.mean(uploads, self._statistics(state))
         state |= mean_prototypes(state, uploads, self.settings.robust)
+        if self.hyper.descriptor == "one-hot":
+            return numbered(state, uploads), self.counted(uploads, turn.round)
         state, rows = self._described(state, uploads, turn.round)
         return state, rows + self.counted(uploads, turn.round)
 
@@ -109,6 +113,11 @@ class FRAMPStrategy(ElementStrategy):
             seed = self.settings.rounds.seed
             for i, client in enumerate(clients):
                 found[i].normal_(generator=generator(seed, client, 0, "descriptor"))
+        elif self.hyper.descriptor == "one-hot":
+            place = Roster.of(state[CLIENTS]).place
+            for i, client in enumerate(clients):
+                if client in place:  # as long as what is drawn
+                    found[i] = state[DESCRIPTORS][place[client]] * sqrt(self.hyper.size)
         elif self.hyper.descriptor == "features":
             place, spread = Roster.of(state[CLIENTS]).place, state[SPREAD]
             for i, client in enumerate(clients):
@@ -166,6 +175,22 @@ class FRAMPStrategy(ElementStrategy):
             state |= {CENTRE: centre, SPREAD: (known - centre).abs().quantile(0.5, dim=0) * NORMAL}
         spread = float(known.std(0, correction=0).norm() / known.mean(0).norm().clamp(min=1e-12))
         return state, [MetricRow(round, "", None, "descriptor_spread", spread)]
+
+
+def numbered(state: State, clients: Iterable[str]) -> State:
+    """Return the state in which clients without a number have one each, while there are any.
+
+    ``descriptors`` are then 1 at the client's number, else 0: it stays when others are forgotten.
+    """
+    before = Roster.of(state[CLIENTS])
+    free = (~state[DESCRIPTORS].bool().any(0)).nonzero().flatten().tolist()
+    new = dict(zip(sorted(set(clients) - set(before.clients)), free, strict=False))
+    roster = before.joined(new)
+    known = torch.zeros(len(roster.clients), state[DESCRIPTORS].shape[1])
+    before.moved(state[DESCRIPTORS], known, roster)
+    for client, number in new.items():
+        known[roster.place[client], number] = 1.0
+    return state | {CLIENTS: roster.tensor(), DESCRIPTORS: known}
 
 
 def disturbed(vector: Tensor, blur: float, angle: float, stream: torch.Generator) -> Tensor:

@@ -10,22 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, inf
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle
+from strategies.parts.clipping import clip
 
 #: What a number becomes that not all uploads hold: see :func:`weighted_mean`.
 Rule = Literal["holders", "residual"]
-#: Most that an upload may add to a mean, its weight times the length of its update, over what the
-#: median upload of the round adds. Weight and length have one bound together: a device says itself
-#: how many samples it has. Of few uploads it is less: see :func:`most_added`.
-MOST_ADDED = 3.0
-#: Of fewer nobody can say which is the odd one, and the shortest alone would be the bound.
-FEWEST = 3
 
 
 def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
@@ -42,28 +36,6 @@ def shares(examples: Sequence[float], most: float) -> list[float]:
     bound = most * statistics.median_high(examples) if most else inf
     counts = [min(count, bound) for count in examples]
     return [count / sum(counts) for count in counts]
-
-
-def most_added(uploads: int) -> float:
-    """Return how many medians one of so many `uploads` may add to a mean.
-
-    A third of how many others there are, from 1 to :data:`MOST_ADDED`: where the others add the
-    median, nobody adds more than a third of what they do together (of three people half). Three
-    medians are more than the other two of three add.
-    """
-    return MOST_ADDED if uploads < FEWEST else max(1.0, min(MOST_ADDED, (uploads - 1) / 3))
-
-
-def scales(added: Sequence[float], most: float = 0.0) -> list[float]:
-    """Return what shortens each update to the longest that ``clip`` allows; 1 where it is shorter.
-
-    Parameters
-    ----------
-    added : each one's weight times its length.
-    most : how many medians are allowed; 0: as many as of so many uploads (:func:`most_added`).
-    """
-    longest = (most or most_added(len(added))) * statistics.median_low(added)
-    return [min(1.0, longest / one) if one > 0 else 1.0 for one in added]
 
 
 def weighted_mean(
@@ -132,15 +104,15 @@ def robust_mean(
         what is usual is known from others.
     rule : see :func:`weighted_mean`. In a trimmed mean and a median a number counts as it was for
         who does not hold it.
-    most : see :func:`scales`.
+    most : see :func:`~strategies.parts.clipping.scales`.
 
     Notes
     -----
-    ``clip``: an update that adds more to the mean, its weight times its length, than
-    :func:`most_added` times what the round's median adds is shortened to that (norm clipping as in
+    ``clip``: an update that adds more to the mean, its weight times its length, than some medians
+    of what those add who hold the same numbers is shortened to that
+    (:func:`~strategies.parts.clipping.clip`; norm clipping as in
     Sun et al., Can You Really Backdoor Federated Learning?, 2019, with a bound that follows the
-    round, on weight and length together; of who holds few numbers the length counts as if it were
-    as great in all). ``multi-krum``: of n uploads, f of them malicious,
+    round, on weight and length together). ``multi-krum``: of n uploads, f of them malicious,
     the n - f are kept whose n - f - 2 nearest others are nearest (Blanchard et al., NeurIPS 2017).
     ``trimmed-mean``: of every number the f largest and f smallest are left out; ``median``: of
     every number the one with half of the people on either side, however many samples they say that
@@ -149,18 +121,14 @@ def robust_mean(
     if not uploads or not start:  # nobody sent, or a method sends nothing, as local
         return dict(start)
     counted = weights(uploads, settings.most_examples)
-    shortened = [1.0] * len(uploads)
-    if settings.clip:
-        lengths = moved(uploads, start)
-        added = [share * length for share, length in zip(counted, lengths, strict=True)]
-        bounds = scales(added, most)
-        by_others = (longest / length if length > longest else 1.0 for length in lengths)
-        shortened = [min(both) for both in zip(bounds, by_others, strict=True)]
-    if not settings.multi_krum and settings.mean == "mean" and min(shortened) == 1.0:
+    found = clip(uploads, start, counted, longest, most) if settings.clip else None
+    too_long = found is not None and found.shortens
+    if not settings.multi_krum and settings.mean == "mean" and not too_long:
         return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
     moves = torch.stack([_update(upload, start) for upload in uploads.values()])
-    moves.mul_(torch.tensor(shortened, dtype=torch.float64).unsqueeze(1))
+    if found is not None:
+        found.shorten(moves)
     f, people = malicious(settings, len(moves)), list(uploads.values())
     if settings.multi_krum:
         kept = krum(torch.cdist(moves, moves), f)
@@ -194,20 +162,6 @@ def _held(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
     """Return which numbers an upload holds, all tensors in a row, 1 or 0 in float64."""
     held = [torch.from_numpy(upload.part(n).at.held(t.shape)) for n, t in start.items()]
     return torch.cat([one.flatten() for one in held]).double()
-
-
-def moved(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[float]:
-    """Return the length of each upload's way from `start`, as if it held all numbers."""
-    begun = {name: tensor.numpy() for name, tensor in start.items()}
-    every = sum(before.size for before in begun.values())
-    lengths = []
-    for upload in uploads.values():
-        parts = [(upload.part(name), before) for name, before in begun.items()]
-        away = ((part.values - part.at.take(before)).ravel() for part, before in parts)
-        length = sum(float(np.dot(move, move)) for move in away) ** 0.5
-        held = sum(part.values.size for part, _ in parts)
-        lengths.append(length / (held / every) ** 0.5 if held else 0.0)
-    return lengths
 
 
 def malicious(settings: RobustSettings, clients: int) -> int:

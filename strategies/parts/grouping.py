@@ -23,7 +23,8 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.averaging import MOST_ADDED, moved, robust_mean
+from strategies.parts.averaging import robust_mean
+from strategies.parts.clipping import MOST_ADDED, moved
 from strategies.parts.distances import cosine_distances, flattened
 from strategies.parts.dividing import Labels
 from strategies.parts.roster import Roster, RosterMemory

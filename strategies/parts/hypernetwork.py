@@ -10,11 +10,13 @@ import statistics
 from collections.abc import Callable, Mapping
 from math import isfinite
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_core.config.settings import RobustSettings
-from strategies.parts.averaging import krum, malicious, scales
+from strategies.parts.averaging import krum, malicious
+from strategies.parts.clipping import Clip, factors, scales
 
 Tensors = dict[str, Tensor]
 #: Makes tensors ``[n, *shape]`` of a network's own and of vectors ``[n, size]``.
@@ -150,6 +152,10 @@ def filtered(
     """
     kept, f = torch.arange(len(moves)), malicious(robust, len(moves))
     if robust.clip:
+        if not held.all():
+            by_holders = _shortened(moves, held, lengths)
+            lengths = lengths * by_holders.norm(dim=1) / moves.norm(dim=1).clamp(min=1e-12)
+            moves = by_holders
         moves = moves * torch.tensor(scales((lengths / _share(held)).tolist())).unsqueeze(1)
     if robust.multi_krum:
         kept = krum(torch.cdist(moves, moves), f)
@@ -161,6 +167,25 @@ def filtered(
         top = out if robust.mean == "median" else last - out
         moves = torch.minimum(torch.maximum(moves, values[out]), values[top]) * held
     return moves, kept
+
+
+def _shortened(moves: Tensor, held: Tensor, lengths: Tensor) -> Tensor:
+    """Return moves of which none adds too much where few hold a number.
+
+    What makes a number is learnt from the moves of its holders alone; what makes all, from
+    everybody's, whom the bound on whole lengths is for.
+    """
+    n, every = moves.shape
+    holders = held.sum(0)
+    each = (lengths / moves.norm(dim=1).clamp(min=1e-12)).unsqueeze(1)
+    squares, counts = np.zeros((n, n + 1)), np.zeros((n, n + 1), np.int64)
+    for i, added in enumerate((moves.double() * each).square()):
+        of_each = holders[held[i]].numpy()
+        squares[i] = np.bincount(of_each, added[held[i]].numpy(), n + 1)
+        counts[i] = np.bincount(of_each, minlength=n + 1)
+    found, shorter = factors(squares, counts, every, [1.0] * n), moves.clone()
+    Clip(torch.from_numpy(found), holders).shorten(shorter)
+    return shorter
 
 
 def _share(held: Tensor) -> Tensor:

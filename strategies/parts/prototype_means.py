@@ -11,7 +11,8 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.prototypes import COUNTS, PROTOTYPES
 from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.parts.averaging import MOST_ADDED, robust_mean
+from strategies.parts.averaging import robust_mean
+from strategies.parts.clipping import MOST_ADDED
 from strategies.rounds.server_half import State
 
 HELD = "held"

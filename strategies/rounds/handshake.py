@@ -65,7 +65,9 @@ def agree(
         raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
     if settings.unseen is not None:
-        drawn = unseen_clients(registry.nodes, settings.unseen.share, settings.seed)
+        sizes = {c: one.facts.capacity.share for c, one in registry.introductions.items()}
+        unseen = settings.unseen
+        drawn = unseen_clients(registry.nodes, unseen.share, settings.seed, unseen.by, sizes)
         held_out = frozenset(drawn)
     pooled = None
     if standardise in POOLS and not isinstance(shape, Tokens):

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
-from strategies.parts.averaging import scales, shares
+from strategies.parts.averaging import shares
+from strategies.parts.clipping import scales
 
 State = dict[str, Tensor]
 #: Rounds that can be undone, and the most bytes that the states before them may take: of large ones
@@ -145,8 +146,8 @@ def parts_of_move(
     """Return how much of a round's move each client made; the parts sum to its squared length.
 
     The round's move is the mean of everybody's [numbers], weighted by samples and bounded as in
-    :func:`~strategies.parts.averaging.robust_mean`; a client's part of it is its own move's
-    projection on it.
+    :func:`~strategies.parts.averaging.robust_mean` where all hold all; a client's part of it is
+    its own move's projection on it.
     """
     if not moves:
         return {}

@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.metrics import MetricRow
-from fedsub_server.remarks import remarks
+from fedsub_server.remarks import left_out, remarks
 from fedsub_server.results import method_summaries
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import OverClients, summarise, summarise_method
@@ -169,6 +169,19 @@ def test_whoever_is_not_in_the_numbers_is_named_with_the_reason(tmp_path: Path) 
         "The loss of fedsub, local is not a number for b: training diverged, and scores of such "
         "models mean nothing. Lower lr.",
     ]
+
+
+def test_of_people_held_out_by_capacity_only_they_can_be_missing(tmp_path: Path) -> None:
+    sizes = {f"p{i}": 0.25 if i in (3, 7) else 1.0 for i in range(10)}
+    path = tmp_path / "heterofl" / "state.db"
+    path.parent.mkdir()
+    told = {"split": "unseen", "unseen-share": 0.2, "seed": 7, "unseen-by": "smallest"}
+    with RunDatabase(path, told | {f"data: client {name}": "00" for name in sizes}) as db:
+        rows = [MetricRow(1, name, None, "capacity", size) for name, size in sizes.items()]
+        rows += [MetricRow(1, "p3", None, m, v) for m, v in (("macro_f1", 0.5), ("examples", 3))]
+        db.commit(1, {}, rows)
+        absent = left_out(db, told, ["p3"], 1)
+    assert absent == {"p7": "never tested: turned away, or it did not answer"}
 
 
 def test_with_people_held_out_only_they_can_be_missing(tmp_path: Path) -> None:

@@ -94,6 +94,12 @@ def test_what_a_device_keeps_over_rounds_has_one_size(keys: dict[str, str], got:
         read_config(None, given | keys)
 
 
+def test_who_is_held_out_by_capacity_has_one() -> None:
+    given = {"split": "unseen", "unseen-by": "smallest", "capacity-mode": "dynamic"}
+    with pytest.raises(ConfigError, match="unseen-by = smallest: got capacity-mode = dynamic"):
+        read_config(None, given)
+
+
 def test_whose_share_is_said_draws_none() -> None:
     given = {"capacities": "p1=0.5", "capacity-mode": "dynamic"}
     with pytest.raises(ConfigError, match=r"capacity-mode: got dynamic with capacities = 'p1=0.5'"):

@@ -25,7 +25,7 @@ from fedsub_core.training import CE, Turn
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.gradients import batch_gradient
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.framp import FRAMPStrategy
+from strategies.methods.framp import FRAMPStrategy, numbered
 from strategies.parts.hypernetwork import (
     added,
     filtered,
@@ -160,7 +160,30 @@ def test_descriptors_travel_once_and_make_models_differ(run_method: RunMethod) -
     assert not strategy_of(run).vectors(left, ["p2"]).any()
 
 
-@pytest.mark.parametrize("kind", ["none", "drawn"])
+def test_descriptors_travel_again_after_some_rounds(run_method: RunMethod) -> None:
+    """Of the same samples they say the same, so models are those of a run that asks once."""
+    once = run_method("framp", FEW)
+    run = run_method("framp", FEW, hyper={"descriptor_every": 2})
+    asked = [{"descriptor" in u.tensors for u in one.values()} for one in run.uploads]
+    assert asked == [{True}, {False}, {True}]
+    assert_equal(run.states[-1], once.states[-1])
+
+
+def test_a_number_of_ones_own_stays_when_another_is_forgotten(run_method: RunMethod) -> None:
+    """Of four people three have a number; who comes when one is free takes it."""
+    run = run_method("framp", FEW, hyper={"descriptor": "one-hot", "size": 3})
+    strategy, state = strategy_of(run), run.states[-1]
+    assert state["descriptors"].tolist() == np.eye(3).tolist()
+    vectors = strategy.vectors(state, ["p1", "p2", "p3", "p4"])
+    torch.testing.assert_close(vectors, torch.eye(4, 3) * 3**0.5)
+    left = numbered(strategy.without(state, "p2"), ["p4"])
+    vectors = strategy.vectors(left, ["p1", "p2", "p3", "p4"])
+    expected = torch.eye(3)[[0, 1, 2, 1]]
+    expected[1] = 0
+    torch.testing.assert_close(vectors, expected * 3**0.5)
+
+
+@pytest.mark.parametrize("kind", ["none", "drawn", "one-hot"])
 def test_descriptors_that_say_nothing_of_data_do_not_travel(
     kind: str, run_method: RunMethod
 ) -> None:
@@ -255,6 +278,17 @@ def test_a_few_cannot_decide_the_networks_step() -> None:
     middle, _ = filtered(moves * held, held, lengths, RobustSettings(clip=False, mean="median"))
     assert middle[0].tolist() == pytest.approx([0.0, 2.1])
     assert middle[1:].tolist() == [pytest.approx([0.9, 2.1])] * 4
+
+
+def test_of_three_who_hold_a_number_one_moves_it_no_farther_than_another() -> None:
+    """Moves of 1; of ten one may go three times as far, of the three holders of the second 1."""
+    moves = torch.ones(10, 2)
+    moves[0] = 1e3
+    held = torch.tensor([[True, i < 3] for i in range(10)])
+    moves *= held
+    clipped, _ = filtered(moves, held, moves.norm(dim=1), RobustSettings())
+    assert torch.equal(clipped[3:], moves[3:])
+    assert 0 < clipped[0, 1] <= 1 and clipped[0, 0] <= 3 * 2**0.5
 
 
 def test_what_a_move_adds_is_the_length_of_its_transposed_jacobian() -> None:

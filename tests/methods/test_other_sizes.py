@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fedsub.engines.simulation import train_method
-from fedsub.testing.runs import RunMethod, people
+from fedsub.testing.runs import Run, RunMethod, people
 from fedsub_core.config.capacities import sizes
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import ConfigError
@@ -143,3 +143,36 @@ def test_subflot_brings_the_global_model_to_another_proxy(
     assert not run.metric("refused_replies")
     history = run_method("subflot", capacities="p2=0.5,p3=0.25", rounds=2)
     assert run.metric("loss") != history.metric("loss")
+
+
+def sent_of_half(run: Run, without: str = "") -> dict[str, Floats]:
+    """Return what p2 is sent of half of the model that is nobody's, where one is forgotten."""
+    strategy = run.strategy
+    strategy.state = strategy.without(strategy.state or {}, without)
+    with strategy.holding(0.5):
+        (one,) = strategy.evaluated_downloads(["p2"], strategy.turn(2))
+    return {n: part for n, part in one.tensors.items() if isinstance(part, Floats)}
+
+
+@pytest.mark.parametrize("name", ["flado", "adaptivefl"])
+def test_what_was_noted_of_a_person_changes_no_size(name: str, run_method: RunMethod) -> None:
+    run = run_method(name, FEDERATION, capacities="p2=0.5,p3=0.5", rounds=2)
+    known, unknown = sent_of_half(run), sent_of_half(run, without="p2")
+    assert len(known["linear1.bias"].values) < 128
+    for tensor, part in known.items():
+        assert np.array_equal(part.values, unknown[tensor].values), tensor
+
+
+def test_of_feddse_a_size_has_the_units_most_often_chosen(run_method: RunMethod) -> None:
+    """Of p2's and p3's choices those of both come first, then the first of one of them."""
+    run = run_method("feddse", FEDERATION, capacities="p2=0.5,p3=0.5", rounds=2)
+    state = run.states[-1]
+    both, either = (
+        op(*(set(state[f"choice/{c}/linear1"].tolist()) for c in ("p2", "p3")))
+        for op in (set.intersection, set.union)
+    )
+    rest = sorted(either - both)[: 64 - len(both)]
+    assert both and rest, "the two chose some alike"
+    sent = sent_of_half(run)["linear1.bias"].at.rows
+    assert sent is not None and sent.tolist() == sorted([*both, *rest])
+    assert len(sent_of_half(run, without="p2")["linear1.bias"].values) == 64

@@ -29,7 +29,7 @@ from fedsub_core.models.units import first_units
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
 from strategies.methods.fedsub.bounds import LONGEST
-from strategies.methods.fedsub.holdings import HeldPart
+from strategies.methods.fedsub.holdings import HeldPart, comparable
 from strategies.methods.fedsub.strategy import FedSubStrategy
 
 from ..fedsub_core.models.modules import MODULES
@@ -288,9 +288,31 @@ def test_filters_take_no_weak_device_for_a_liar(robust: str, run_method: RunMeth
         np.testing.assert_array_equal(cached[cached.abs().sum(1) > 0], honest)
 
 
-def test_embeddings_are_compared_by_the_units_that_all_have(run_method: RunMethod) -> None:
+@pytest.mark.parametrize(("robust", "compared"), [("clip", 256), ("none", 128)])
+def test_embeddings_are_compared_by_the_units_that_all_but_a_fifth_have(
+    robust: str, compared: int, run_method: RunMethod
+) -> None:
+    """One of four may lie about its capacity, where anybody may lie."""
     hyper = {"prototype": "embedding", "k_selection": "fixed:2"}
-    run = run_method("fedsub", LACKING, hyper=hyper, capacities=SHARES, rounds=2)
+    run = run_method("fedsub", LACKING, hyper=hyper, capacities=SHARES, rounds=2, robust=robust)
     clustered = run.states[-1]["clustered"]
-    assert clustered[..., :128].abs().sum() > 0 and not clustered[..., 128:].any()
+    assert clustered[..., :compared].abs().sum() > 0 and not clustered[..., compared:].any()
     assert run.states[-1]["prototypes"][0, :, 128:].any(), "what is known is kept"
+
+
+def test_who_says_that_it_has_next_to_nothing_changes_only_where_it_stands_itself() -> None:
+    """Of five one has a number of three alone; it counts as the others' mean in the two others."""
+    stream = torch.Generator().manual_seed(4)
+    prototypes = torch.rand(5, 2, 3, generator=stream)
+    present = torch.ones(5, 2, dtype=torch.bool)
+    present[0, 1] = False
+    held = torch.ones(5, 3, dtype=torch.bool)
+    honest = comparable(prototypes, present, held, lacking=1)
+    held[4, 1:] = False
+    told = comparable(prototypes * held.unsqueeze(1), present, held, lacking=1)
+    assert torch.equal(honest, prototypes) and torch.equal(told[:4], honest[:4])
+    torch.testing.assert_close(told[4, 0, 1:], prototypes[:4, 0, 1:].mean(0))
+    torch.testing.assert_close(told[4, 1, 1:], prototypes[1:4, 1, 1:].mean(0))
+    assert torch.equal(told[4, :, 0], prototypes[4, :, 0])
+    held[3, 2] = False
+    assert not comparable(prototypes, present, held, lacking=1)[..., 2].any(), "two lack it"

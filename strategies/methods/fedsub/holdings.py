@@ -183,13 +183,13 @@ class Holdings:
         each = [1.0 if one is None else (width / len(one)) ** 0.5 for one in kept]
         return torch.tensor(each)[self.of]
 
-    def embedding(self, size: int) -> Tensor:
-        """Return which numbers of an embedding all have, bool [size]."""
-        found = torch.ones(size, dtype=torch.bool)
-        for i in torch.unique(self.of).tolist():
-            if (kept := self.parts[i].embedding) is not None:
-                found &= torch.isin(torch.arange(size), torch.from_numpy(kept))
-        return found
+    def embeddings(self, size: int) -> Tensor:
+        """Return which numbers of an embedding each client has, bool [n, size]."""
+        each = torch.ones(len(self.parts), size, dtype=torch.bool)
+        for own, part in zip(each, self.parts, strict=True):
+            if part.embedding is not None:
+                own.zero_()[torch.from_numpy(part.embedding)] = True
+        return each[self.of]
 
     def _patterns(self, name: str, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """Return which units [parts, units] and which numbers of rows [parts, width] each has."""
@@ -201,6 +201,26 @@ def _alike(patterns: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return the different columns of `patterns` [parts, k], and which entries have each."""
     different, of = torch.unique(patterns, dim=1, return_inverse=True)
     return [(one, (of == i).nonzero().flatten()) for i, one in enumerate(different.T)]
+
+
+def comparable(prototypes: Tensor, present: Tensor, held: Tensor, lacking: int) -> Tensor:
+    """Return prototypes [n, classes, d] by which people can be compared.
+
+    That is by the numbers that all but `lacking` of them have at least; in others they are 0. Who
+    lacks such a number counts there as the mean of a class's others. So nobody who says that it has
+    next to nothing leaves everybody with next to nothing to be told apart by.
+
+    Parameters
+    ----------
+    present : bool [n, classes], who has the class.
+    held : bool [n, d], which numbers of a prototype each has.
+    """
+    if bool(held.all()):
+        return prototypes
+    known = present.unsqueeze(2) & held.unsqueeze(1)
+    sums = (prototypes * known).sum(0)
+    filled = prototypes.where(held.unsqueeze(1), sums / known.sum(0).clamp(min=1))
+    return filled * (held.sum(0) >= len(held) - lacking)
 
 
 def by_block(

@@ -21,9 +21,10 @@ from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub.bounds import LONGEST, begun, bounded
 from strategies.methods.fedsub.cache import CLIENTS, Cache
 from strategies.methods.fedsub.clustering import cluster_classes
-from strategies.methods.fedsub.holdings import HeldPart, Holdings
+from strategies.methods.fedsub.holdings import HeldPart, Holdings, comparable
 from strategies.methods.fedsub.imputation import impute
 from strategies.methods.fedsub.indices import quality
+from strategies.parts.averaging import malicious
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
@@ -182,8 +183,12 @@ class SubnetworkStrategy(PersonalizedStrategy):
         """Return prototypes [n, classes, d] to cluster and which of them there are."""
         prototypes, present = cache.tensors["prototypes"].double(), cache.tensors["holds"]
         if self.hyper.prototype == "embedding":
-            # People are compared by the units that all have.
-            prototypes = prototypes * self.holdings(cache).embedding(prototypes.shape[2])
+            held, robust = (
+                self.holdings(cache).embeddings(prototypes.shape[2]),
+                self.settings.robust,
+            )
+            lacking = malicious(robust, len(held)) if robust.clip else 0
+            prototypes = comparable(prototypes, present, held, lacking)
         if not self.hyper.impute:
             return prototypes, present
         filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)

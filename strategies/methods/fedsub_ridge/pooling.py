@@ -19,7 +19,7 @@ from strategies.methods.fedsub_ridge.people import (
     people,
     width,
 )
-from strategies.parts.averaging import MOST_ADDED
+from strategies.parts.clipping import MOST_ADDED
 from strategies.rounds.server_half import State
 
 #: By how much a temperature's loss counts as worse than the best one's at most, nats a sample.

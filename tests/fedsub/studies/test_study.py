@@ -232,6 +232,13 @@ def test_people_who_are_held_out_choose_nothing() -> None:
     assert out and kept.keys() == federation.clients.keys() - set(out)
 
 
+def test_people_who_are_held_out_by_capacity_choose_nothing() -> None:
+    federation = people(samples=40)
+    config = RunConfig(split="unseen", unseen_by="smallest", capacities="p2=1/4,p3=1/4")
+    kept = tuning_run(federation, config)[0].clients
+    assert kept.keys() == federation.clients.keys() - {"p2", "p3"}
+
+
 def test_who_has_too_few_samples_to_be_divided_again_has_no_say() -> None:
     whole = people(samples=30)
     few = replace(whole.clients["p2"], x=whole.clients["p2"].x[:2], y=whole.clients["p2"].y[:2])

@@ -195,6 +195,40 @@ def test_unseen_clients_differ_by_seed_and_need_two() -> None:
         unseen_clients(["01"], 0.2, 0)
 
 
+SIZES = {f"{i:02d}": 1.0 if i < 10 else 0.5 if i < 20 else 0.125 for i in range(26)}
+
+
+def test_of_each_capacity_a_share_is_held_out() -> None:
+    """A fifth of ten, of ten and of six."""
+    held = unseen_clients(SIZES, 0.2, 3, "capacity", SIZES)
+    counts = [sum(SIZES[c] == size for c in held) for size in (1.0, 0.5, 0.125)]
+    assert counts == [2, 2, 1] and list(held) == sorted(held)
+    assert held == unseen_clients(reversed(SIZES), 0.2, 3, "capacity", SIZES)
+    assert held != unseen_clients(SIZES, 0.2, 4, "capacity", SIZES)
+    alone = {**SIZES, "26": 0.25}
+    assert unseen_clients(alone, 0.2, 3, "capacity", alone) == held, "of one alone none"
+
+
+def test_all_of_the_smallest_capacity_are_held_out() -> None:
+    smallest = tuple(client for client, size in SIZES.items() if size == 0.125)
+    assert unseen_clients(SIZES, 0.9, 3, "smallest", SIZES) == smallest
+    assert unseen_clients(["a", "b"], 0.2, 0, "smallest", {"b": 0.5}) == ("b",), "a holds all"
+
+
+@pytest.mark.parametrize(
+    ("by", "sizes", "got"),
+    [
+        ("smallest", {"a": 0.5, "b": 0.5}, "2 clients of capacity 0.5, expected two capacities"),
+        ("capacity", {"a": 0.5, "b": 1.0}, "2 capacities of 2 clients, expected one that two have"),
+    ],
+)
+def test_capacities_by_which_nobody_can_be_held_out(
+    by: str, sizes: dict[str, float], got: str
+) -> None:
+    with pytest.raises(DataError, match=got):
+        unseen_clients(sizes, 0.2, 0, by, sizes)
+
+
 def test_only_a_federation_of_one_class_is_untrainable() -> None:
     one, two = client([1, 1]), client([2, 2], name="02")
     check_trainable(Federation(CARD, {"01": one, "02": two}))

@@ -13,7 +13,8 @@ from fedsub_core.config.settings import RobustSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.averaging import Rule, most_added, robust_mean, weighted_mean, weights
+from strategies.parts.averaging import Rule, robust_mean, weighted_mean, weights
+from strategies.parts.clipping import most_added
 
 
 def upload(examples: int, **tensors: list[float]) -> Bundle:
@@ -286,6 +287,7 @@ def test_the_others_are_clipped_and_the_holders_mean_stays_theirs() -> None:
     uploads["dora"] = two_sizes(large=103.0)["anna"]
     uploads["dora"] = replace(uploads["dora"], examples=1)
     found = robust_mean(uploads, OLD, RobustSettings.parse("clip", 0.2))["weight"]
-    # The lower median of eight ways of 4, one of 6 and one of 96 is 4: dora may go 12.
-    torch.testing.assert_close(found[~SHARED], torch.full((6,), 7 + (-8 * 4 + 12) / 9))
+    # The lower median of eight ways of 4, one of 6 and one of 96 is 4: of ten dora may go 12. Of
+    # the nine who hold the others, as far as a third of eight.
+    torch.testing.assert_close(found[~SHARED], torch.full((6,), 7 + (-8 * 4 + 32 / 3) / 9))
     torch.testing.assert_close(found[SHARED], torch.full((2,), 7 + (-8 * 4 - 6 + 12) / 10))

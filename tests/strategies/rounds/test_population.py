@@ -60,6 +60,19 @@ def test_unseen_people_join_in_the_last_rounds(people: MakePeople, run_method: R
     np.testing.assert_allclose(run.told("mean"), np.median(means, 0), rtol=1e-6)
 
 
+def test_all_of_the_smallest_capacity_join_in_the_last_round(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    """The server goes by what devices say; the other half of the run is as of a random share."""
+    weak = EVERYBODY[1], EVERYBODY[4]
+    capacities = ",".join(f"{client}=0.25" for client in weak)
+    keys = {"split": "unseen", "unseen_by": "smallest", "unseen_rounds": 1, "rounds": 2}
+    run = run_method(people(FIVE), "heterofl", capacities=capacities, **keys)
+    strong = tuple(c for c in EVERYBODY if c not in weak)
+    assert run.grid.trained == [(1, strong), (2, EVERYBODY)]
+    assert run.grid.evaluated == [(1, strong), (2, weak)]
+
+
 class TakesTurns(FedAvgStrategy):
     """Asks one client a round, in the order of their ids."""
 
