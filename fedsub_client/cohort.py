@@ -24,7 +24,7 @@ from fedsub_client.own_gains import own_gains
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.config.settings import DeviceSettings, SecureSettings
 from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, inputs, select_params
@@ -36,13 +36,15 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
+from fedsub_core.secure import uploads as vectors
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle, Declaration
 from fedsub_core.wire.codec import Address, compose_upload, decode_download
 from fedsub_core.wire.encoding import WireSettings
-from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.envelope import Envelope, refusal
 from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
 from fedsub_core.wire.unwritten import Unwritten
@@ -69,6 +71,7 @@ class Cohort:
     encoder : what makes the features that the model sees; None: it sees samples.
     version : what server and devices must share.
     trains : whether the model is trained: its features are then standardised, too.
+    secure : whether the server is to learn sums of uploads alone.
     """
 
     learner: Learner
@@ -84,6 +87,7 @@ class Cohort:
     encoder: Encoder | None = None
     version: str = VERSION
     trains: bool = True
+    secure: SecureSettings = field(default_factory=SecureSettings)
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)
@@ -208,8 +212,25 @@ class Cohort:
         )
         return decode_download(payload, envelope, last)
 
-    def encode(self, i: int, upload: Bundle, received: Bundle, round: int) -> Unwritten:
-        """Encode the `i`-th client's upload, and remember what the server will then hold."""
+    def encode(
+        self, i: int, upload: Bundle, received: Bundle, round: int, levels: Levels | None = None
+    ) -> Unwritten:
+        """Encode the `i`-th client's upload, and remember what the server will then hold.
+
+        With `levels` as one vector of whole numbers, which is yet to be masked.
+
+        Raises
+        ------
+        MessageRefused
+            If the server wants the upload itself in a run in which it is to learn sums alone.
+        """
+        address, sends = Address(self.clients[i].client, round), self.learner.sends
+        if levels is not None:
+            vector = vectors.of_upload(upload, received, sends, levels)
+            return compose_upload(vectors.in_bundle(vector), address, vectors.declared(sends))
+        if self.secure.secure_aggregation and sends:
+            what = "a question for the upload itself"
+            raise refusal(address.client, round, "secure sum", what, "a plan of a sum beside it")
         reference = self.references[i]
         if (
             reference is not None
@@ -217,8 +238,7 @@ class Cohort:
             and received.reference != reference.round
         ):
             reference.forget()  # server and device do not hold the same: start anew
-        address = Address(self.clients[i].client, round)
-        return compose_upload(upload, address, self.learner.sends, self.wire.upload, reference)
+        return compose_upload(upload, address, sends, self.wire.upload, reference)
 
     # What is computed.
 
@@ -360,6 +380,7 @@ def make_cohort(
         held.encoder,
         settings.version,
         of.trains,
+        settings.secure,
     )
 
 

@@ -21,6 +21,7 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.model_file import model_bytes
+from fedsub_client.own_part import accepted, answered, masked
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
@@ -30,11 +31,14 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.encoders.names import NONE, resolve_encoder
-from fedsub_core.errors import DataError, RunError
+from fedsub_core.errors import DataError, MessageRefused, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.methods.table import method
 from fedsub_core.models.names import is_place
 from fedsub_core.packages import version_with
+from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.exchange import Content, Instructions
 
@@ -132,6 +136,8 @@ class Device:
         """
         if exchange.MODEL in content:
             return self._model(str(content.config_records[exchange.MODEL].get("run", "")))
+        if SECURE in content:
+            return self._sum(content.config_records[SECURE])
         if handshake.HANDSHAKE in content:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             version = version_with(self.config.methods)
@@ -162,7 +168,30 @@ class Device:
         """Do a round of local work and keep its outcome, before anybody hears of it."""
         told = _instructions(content)
         with self.store(told.method).lock():
-            return exchange.write(self._train(exchange.unpack(content), told))
+            return exchange.write(self._train(content, told))
+
+    def _sum(self, record: ConfigRecord) -> RecordDict:
+        """Answer a question about a secure sum, and keep what it needs of it."""
+        store = self.store(str(record.get("method", "")))
+        with store.lock():
+            person = self._participant(store)
+            said = answered(person, record)
+            store.save_sums(person.kept())
+        return said
+
+    def _participant(self, store: Store) -> Participant:
+        """Return this device's person as it takes part in sums, with what it kept.
+
+        Raises
+        ------
+        RunError
+            Where the run is of no sums.
+        """
+        secure = self.config.server_settings(self.config.method).secure
+        if not secure.secure_aggregation:
+            raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
+        least = max(secure.secure_least, int(self.node.get("secure-least", 0)))
+        return Participant(self.client, least, store.load_sums())
 
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Evaluate the personal model on this person's test part."""
@@ -191,7 +220,31 @@ class Device:
         model = cohort.personal_model(0, client.model, round, told.scaling)
         self._save(replace(before, state=cohort.client_state(0), model=model), told)
 
-    def _train(self, payload: bytes, told: Instructions) -> Content:
+    def _train(self, content: RecordDict, told: Instructions) -> Content:
+        """Do a round; what is sent of a secure sum's is masked, what is kept of it is not."""
+        if SECURE not in content:
+            self._refuse_plain(told)
+            return self._trained(exchange.unpack(content), told, None)
+        store = self.store(told.method)
+        person = self._participant(store)
+        secure = self.config.device_settings(told.method).secure
+        # Before all work: what cannot be sent need not be made.
+        came = accepted(person, content, told.turn.round, secure)
+        assert came is not None
+        plan, levels = came
+        answer = self._trained(exchange.unpack(content), told, levels)
+        upload = masked(person, exchange.unpack(answer), plan)
+        store.save_sums(person.kept())
+        return {**answer, exchange.PAYLOAD: exchange.pack(upload.to_bytes())}
+
+    def _refuse_plain(self, told: Instructions) -> None:
+        """Refuse to send anything but sums, where the device's owner wants it so."""
+        if bool(self.node.get("secure-aggregation", False)) and method(told.method).trains:
+            got = "a question for the upload itself"
+            expected = "secure-aggregation = true in the run, as in this device's node config"
+            raise MessageRefused(self.client, told.turn.round, "secure sum", got, expected)
+
+    def _trained(self, payload: bytes, told: Instructions, levels: Levels | None) -> Content:
         round, saved = told.turn.round, self._load(told)
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
@@ -210,7 +263,7 @@ class Device:
             )
         file = self._file(saved)
         client = self._numpy_client(told.method, file, saved, round)
-        answer = client.train(told, payload)
+        answer = client.train(told, payload, levels)
         reply = answer[exchange.PAYLOAD].to_bytes()
         new = Saved(
             self.client,

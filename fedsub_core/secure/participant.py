@@ -120,13 +120,14 @@ class Participant:
         work = self._share if phase == SHARES else self._unmask
         return work(reader, record)
 
-    def masked(self, vector: Words, plan: Plan) -> Words:
-        """Return its vector under its own mask and those that it shares with neighbours.
+    def accept(self, plan: Plan) -> None:
+        """Take in the shares that neighbours sealed; from now on these are whom it masks with.
 
         Raises
         ------
         MessageRefused
-            If the neighbours are too few, or a share is not one that its sender made for it.
+            If the neighbours are too few, or others than before, or a share is not one that its
+            sender made for it.
         """
         own, reader = self._own, Reader(self.client, plan.name.round)
         self._demand(reader, plan.name)
@@ -136,25 +137,39 @@ class Participant:
         if strangers := sorted(plan.sealed.keys() - own.keys.keys()):
             raise reader.refuse("secure sum: shares", f"those of {strangers}", sorted(own.keys))
         self._demand_people(reader, len(plan.sealed) + 1)
-        digest = hashlib.sha256(vector.tobytes()).hexdigest()
-        # Two vectors under the same masks, or one under several, would tell of both.
+        # One vector under several sets of masks would tell of it.
         if own.masked and own.masked != sorted(plan.sealed):
             raise reader.refuse("secure sum: neighbours", sorted(plan.sealed), own.masked)
-        if own.vector not in ("", digest):
-            raise reader.refuse("secure sum: vector", "another than before", "the same")
-        total = vector + expanded(bytes.fromhex(own.seed), len(vector))
         for other, sealed in plan.sealed.items():
             keys, about = Keys.of(bytes.fromhex(own.keys[other])), self._about(other, self.client)
             try:
-                key = self._key(own.seal, keys.seal, about)
-                shares = unseal(key, sealed, about)
-                pair = self._key(own.mask, keys.mask, self._between(other))
+                shares = unseal(self._key(own.seal, keys.seal, about), sealed, about)
+                self._key(own.mask, keys.mask, b"")
             except ValueError as error:
                 raise reader.refuse(f"secure sum: shares of {other!r}", error, "its own") from None
             own.shares[other] = shares[:SHARE_BYTES].hex(), shares[SHARE_BYTES:].hex()
+        own.masked = sorted(plan.sealed)
+
+    def masked(self, vector: Words, name: Name) -> Words:
+        """Return its vector under its own mask and those that it shares with neighbours.
+
+        Raises
+        ------
+        MessageRefused
+            If it is another vector than before, which would tell of both.
+        """
+        own, reader = self._own, Reader(self.client, name.round)
+        self._demand(reader, name)
+        self._demand_closed(reader, name)
+        digest = hashlib.sha256(vector.tobytes()).hexdigest()
+        if own.vector not in ("", digest):
+            raise reader.refuse("secure sum: vector", "another than before", "the same")
+        total, own.vector = vector + expanded(bytes.fromhex(own.seed), len(vector)), digest
+        for other in own.masked:
+            shown = Keys.of(bytes.fromhex(own.keys[other])).mask
+            pair = self._key(own.mask, shown, between(own.session, self.client, other))
             mask = expanded(pair, len(vector))
             total = total + mask if self.client < other else total - mask
-        own.masked, own.vector = sorted(plan.sealed), digest
         return total
 
     # The questions.
@@ -264,9 +279,6 @@ class Participant:
 
     def _about(self, sender: str, receiver: str) -> bytes:
         return f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}".encode()
-
-    def _between(self, other: str) -> bytes:
-        return between(self._own.session, self.client, other)
 
     def _key(self, private: str, public: bytes, purpose: bytes) -> bytes:
         return agreed(bytes.fromhex(private), public, purpose)

@@ -51,7 +51,8 @@ class Sum:
         for client, plan in self.plans.items():
             if client not in but:
                 came = Reader(client, 1).plan(plan.record())
-                self.y[client] = self.people[client].masked(self.x[client], came)
+                self.people[client].accept(came)
+                self.y[client] = self.people[client].masked(self.x[client], came.name)
                 self.told.append(self.y[client])
                 self.server.take_vector(client, self.y[client])
 

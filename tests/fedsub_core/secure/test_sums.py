@@ -178,7 +178,9 @@ def test_the_same_question_gets_the_same_answer_another_none() -> None:
     with pytest.raises(MessageRefused, match="a sum that it opened"):
         person.answer(one.server.ask_keys(), 1)
     with pytest.raises(MessageRefused, match="a sum that it opened"):
-        person.masked(one.x["p000"], one.plans["p000"])
+        person.accept(one.plans["p000"])
+    with pytest.raises(MessageRefused, match="a sum that it opened"):
+        person.masked(one.x["p000"], asked.name)
     left = person.kept()
     for secret in ("seal", "mask", "seed"):
         assert f'"{secret}": ""'.encode() in left
@@ -248,12 +250,12 @@ def test_one_vector_goes_under_one_set_of_masks() -> None:
     one.shares()
     one.vectors()
     person, plan = one.people["p000"], one.plans["p000"]
-    np.testing.assert_array_equal(person.masked(one.x["p000"], plan), one.y["p000"])
+    np.testing.assert_array_equal(person.masked(one.x["p000"], plan.name), one.y["p000"])
     with pytest.raises(MessageRefused, match="vector: got another than before"):
-        person.masked(one.x["p001"], plan)
+        person.masked(one.x["p001"], plan.name)
     fewer = {c: sealed for c, sealed in plan.sealed.items() if c != "p003"}
     with pytest.raises(MessageRefused, match="secure sum: neighbours: got"):
-        person.masked(one.x["p000"], Plan(plan.name, fewer, 1, 1))
+        person.accept(Plan(plan.name, fewer, 1, 1))
 
 
 def test_shares_of_somebody_else_are_refused() -> None:
