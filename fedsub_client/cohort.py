@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.best_so_far import (
@@ -28,7 +29,7 @@ from fedsub_core.config.settings import DeviceSettings, SecureSettings
 from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, inputs, select_params
-from fedsub_core.data.standardise import Scaling, moments
+from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
@@ -129,12 +130,19 @@ class Cohort:
                 self.card.classes,
                 c.shape,
                 Facts(len(c.train_y), c.can_hold),
-                moments(c.train_x),
+                self._moments(c.train_x),
                 features=self.data.feature_moments(i),
                 split=c.note,
             )
             for i, c in enumerate(client.at(0) for client in self.clients)
         ]
+
+    def _moments(self, x: NDArray[Any]) -> Moments:
+        """Return a training part's sums; zeros where the server is to learn no single person's."""
+        own = moments(x)
+        if not self.secure.secure_aggregation:
+            return own
+        return replace(own, sum=0 * own.sum, sumsq=0 * own.sumsq)
 
     def client_state(self, i: int) -> State:
         """Return all that the `i`-th client keeps, as named tensors without a client axis."""

@@ -25,12 +25,17 @@ KEY_BYTES, TAG_BYTES = 32, 16
 _NONCE = bytes(12)
 
 
+def private_key(private: bytes) -> X25519PrivateKey:
+    """Return a private key of 32 bytes, ready to agree with many; to make it takes a while."""
+    return X25519PrivateKey.from_private_bytes(private)
+
+
 def public_of(private: bytes) -> bytes:
     """Return the public key of a private one, 32 bytes each."""
-    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+    return private_key(private).public_key().public_bytes_raw()
 
 
-def agreed(private: bytes, public: bytes, purpose: bytes) -> bytes:
+def agreed(private: X25519PrivateKey, public: bytes, purpose: bytes) -> bytes:
     """Return the 32 bytes that the owners of two key pairs alone know, for one purpose.
 
     Raises
@@ -38,9 +43,7 @@ def agreed(private: bytes, public: bytes, purpose: bytes) -> bytes:
     ValueError
         If the other's key is none that anybody's secret leads to.
     """
-    shared = X25519PrivateKey.from_private_bytes(private).exchange(
-        X25519PublicKey.from_public_bytes(public)
-    )
+    shared = private.exchange(X25519PublicKey.from_public_bytes(public))
     return HKDF(SHA256(), KEY_BYTES, None, purpose).derive(shared)
 
 

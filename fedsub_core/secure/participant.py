@@ -21,6 +21,7 @@ from fedsub_core.secure.keys import (
     agreed,
     commitment,
     expanded,
+    private_key,
     public_of,
     seal,
     unseal,
@@ -140,11 +141,11 @@ class Participant:
         # One vector under several sets of masks would tell of it.
         if own.masked and own.masked != sorted(plan.sealed):
             raise reader.refuse("secure sum: neighbours", sorted(plan.sealed), own.masked)
+        private = private_key(bytes.fromhex(own.seal))
         for other, sealed in plan.sealed.items():
             keys, about = Keys.of(bytes.fromhex(own.keys[other])), self._about(other, self.client)
             try:
-                shares = unseal(self._key(own.seal, keys.seal, about), sealed, about)
-                self._key(own.mask, keys.mask, b"")
+                shares = unseal(agreed(private, keys.seal, about), sealed, about)
             except ValueError as error:
                 raise reader.refuse(f"secure sum: shares of {other!r}", error, "its own") from None
             own.shares[other] = shares[:SHARE_BYTES].hex(), shares[SHARE_BYTES:].hex()
@@ -156,7 +157,8 @@ class Participant:
         Raises
         ------
         MessageRefused
-            If it is another vector than before, which would tell of both.
+            If it is another vector than before, which would tell of both, or somebody's key is
+            none.
         """
         own, reader = self._own, Reader(self.client, name.round)
         self._demand(reader, name)
@@ -165,9 +167,13 @@ class Participant:
         if own.vector not in ("", digest):
             raise reader.refuse("secure sum: vector", "another than before", "the same")
         total, own.vector = vector + expanded(bytes.fromhex(own.seed), len(vector)), digest
+        private = private_key(bytes.fromhex(own.mask))
         for other in own.masked:
             shown = Keys.of(bytes.fromhex(own.keys[other])).mask
-            pair = self._key(own.mask, shown, between(own.session, self.client, other))
+            try:
+                pair = agreed(private, shown, between(own.session, self.client, other))
+            except ValueError as error:
+                raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
             mask = expanded(pair, len(vector))
             total = total + mask if self.client < other else total - mask
         return total
@@ -217,13 +223,14 @@ class Participant:
             split(bytes.fromhex(secret), needed, len(holders), self._entropy)
             for secret in (own.mask, own.seed)
         ]
+        private = private_key(bytes.fromhex(own.seal))
         for other, *shares in zip(holders, *split_up, strict=True):
             if other == self.client:
                 own.shares[other] = shares[0].hex(), shares[1].hex()
                 continue
             about = self._about(self.client, other)
             try:
-                key = self._key(own.seal, keys[other].seal, about)
+                key = agreed(private, keys[other].seal, about)
             except ValueError as error:
                 raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
             own.sealed[other] = seal(key, b"".join(shares), about).hex()
@@ -279,9 +286,6 @@ class Participant:
 
     def _about(self, sender: str, receiver: str) -> bytes:
         return f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}".encode()
-
-    def _key(self, private: str, public: bytes, purpose: bytes) -> bytes:
-        return agreed(bytes.fromhex(private), public, purpose)
 
 
 def between(session: str, one: str, other: str) -> bytes:

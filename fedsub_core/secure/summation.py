@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from fedsub_core.secure.graph import neighbours, threshold
-from fedsub_core.secure.keys import KEY_BYTES, Words, agreed, commitment, expanded, public_of
+from fedsub_core.secure.keys import (
+    KEY_BYTES,
+    Words,
+    agreed,
+    commitment,
+    expanded,
+    private_key,
+    public_of,
+)
 from fedsub_core.secure.messages import (
     KEYS,
     SEALED_BYTES,
@@ -180,7 +188,8 @@ class Summation:
             if not (others := [c for c in self._masked(client) if c in self.sent]):
                 continue  # no mask of its is in the sum
             shown = self.keys[client].mask
-            private = self._secret(client, "pair key", lambda s, to=shown: public_of(s) == to)
+            found = self._secret(client, "pair key", lambda s, to=shown: public_of(s) == to)
+            private = private_key(found)
             for other in others:
                 purpose = between(self.name.session.hex(), client, other)
                 mask = expanded(agreed(private, self.keys[other].mask, purpose), length)

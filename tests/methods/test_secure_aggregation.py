@@ -23,7 +23,7 @@ from fedsub_core.secure.messages import SECURE
 
 SUMS: dict[str, Any] = dict(
     rounds=2, device="cpu", threads=1, lr=0.05, batch_size=16, hidden="16", robust="none",
-    secure_aggregation=True, quorum=0.0, round_timeout=0.3, join_timeout=0.3,
+    secure_aggregation=True, standardise="client", quorum=0.0, round_timeout=0.3, join_timeout=0.3,
 )  # fmt: skip
 Passes = Callable[[Message], bool]
 

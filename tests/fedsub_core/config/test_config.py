@@ -141,7 +141,12 @@ UNKNOWN_AND_WRONG = [
     ),
     (f'{SUMS}\nrobust = "none"\ndownload-encoding = "bfloat16"', "float32 up and bfloat16 down"),
     (
-        f'{SUMS}\nrobust = "none"\nclients-per-round = 2',
+        f'{SUMS}\nrobust = "none"',
+        "got standardise = federation-median, made of each person's sums of features, expected "
+        "standardise = client or none",
+    ),
+    (
+        f'{SUMS}\nrobust = "none"\nstandardise = "none"\nclients-per-round = 2',
         "got clients-per-round = 2, expected secure-least = 3 at least, or 0",
     ),
     ("secure-least = 2", "secure-least: got 2, expected a whole number of at least 3"),
@@ -312,6 +317,7 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, A
 
 def test_a_run_of_sums_is_one_of_methods_that_average() -> None:
     keys: dict[str, Any] = {"method": "ditto", "beside": "fedavg,local", "robust": "none"}
+    keys["standardise"] = "client"
     config = read_config(None, keys | {"secure-aggregation": True, "secure-least": 5})
     for half in (config.server_settings("ditto"), config.device_settings("fedavg")):
         assert half.secure == SecureSettings(True, 5, 8.0)

@@ -22,11 +22,12 @@ class Sum:
 
     def __init__(self, people: int = 5, length: int = 7, least: int = 3, seed: int = 0) -> None:
         stream = np.random.default_rng(seed)
-        self.people = {f"p{i:03}": Participant(f"p{i:03}", least) for i in range(people)}
+        names = [f"p{i:03}" for i in range(people)]
+        self.people = {name: Participant(name, least, entropy=stream.bytes) for name in names}
         self.x = {c: stream.integers(0, 2**32, length, np.uint32) for c in self.people}
         self.y: dict[str, Words] = {}
         self.plans: dict[str, Plan] = {}
-        self.server = Summation(1, least, length, "run", "fedavg")
+        self.server = Summation(1, least, length, "run", "fedavg", stream.bytes)
         #: All that the server was ever told, in order.
         self.told: list[Any] = []
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.secure.graph import enough, neighbours, threshold
-from fedsub_core.secure.keys import agreed, expanded, public_of, seal, unseal
+from fedsub_core.secure.keys import agreed, expanded, private_key, public_of, seal, unseal
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.shamir import PRIME, split, value_at
 
@@ -46,11 +46,13 @@ def test_shamirs_polynomial_by_hand() -> None:
 
 def test_a_pair_agrees_on_what_nobody_else_has() -> None:
     a, b, c = (stream(name) for name in "abc")
-    ours = agreed(a, public_of(b), b"masks")
-    assert ours == agreed(b, public_of(a), b"masks")
-    assert len({ours, agreed(a, public_of(b), b"other"), agreed(c, public_of(b), b"masks")}) == 3
+    one, two, third = (private_key(secret) for secret in (a, b, c))
+    ours = agreed(one, public_of(b), b"masks")
+    assert ours == agreed(two, public_of(a), b"masks")
+    others = agreed(one, public_of(b), b"other"), agreed(third, public_of(b), b"masks")
+    assert len({ours, *others}) == 3
     with pytest.raises(ValueError):
-        agreed(a, bytes(32), b"masks")
+        agreed(one, bytes(32), b"masks")
     sealed = seal(ours, b"shares", b"from a to b")
     assert unseal(ours, sealed, b"from a to b") == b"shares"
     for key, what, about in (

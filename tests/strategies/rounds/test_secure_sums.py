@@ -27,7 +27,9 @@ from strategies.rounds.secure_sums import SecureSums, most_weight
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..tampered_grid import Reply
 
-PLAIN: dict[str, Any] = dict(robust="none", lr=0.05, batch_size=16, hidden="16")
+PLAIN: dict[str, Any] = dict(
+    robust="none", lr=0.05, batch_size=16, hidden="16", standardise="client"
+)
 SUMS = PLAIN | {"secure_aggregation": True}
 AVERAGING = [name for name, card in METHODS.items() if card.averages and name != "local"]
 
@@ -64,6 +66,12 @@ def test_a_run_of_sums_is_the_plain_one_but_for_rounding(
     assert sums.metric("secure_shortened") == {(1, ""): 0, (2, ""): 0}
     assert set(sums.metric("bytes_secure_sent")) == set(sums.metric("bytes_up_sent"))
     assert not sums.refusals
+    # The handshake tells no more: of features no sums of anybody's.
+    said = sums.strategy.population.registry.introductions.values()
+    assert not any(one.moments.sum.any() or one.moments.sumsq.any() for one in said)
+    assert all(
+        one.moments.sumsq.any() for one in plain.strategy.population.registry.introductions.values()
+    )
 
 
 def test_sums_are_those_of_quantised_plain_vectors_to_the_bit(
