@@ -21,12 +21,13 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.model_file import model_bytes
-from fedsub_client.own_part import accepted, answered, masked
+from fedsub_client.own_part import accepted, answered, holds_tensors, masked
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.capacity import Capacity, held_in, of_node, of_one, of_people
 from fedsub_core.config.run_config import from_flat
+from fedsub_core.config.settings import SecureSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.sources import client_ids, load_client
@@ -130,7 +131,8 @@ class Device:
         Raises
         ------
         MessageRefused
-            Where the server is of another version, or the package of a method of the run is.
+            Where the server is of another version, or the package of a method of the run is; or
+            its run is of single uploads, and the device's owner shows sums alone.
         RunError
             Where a server asks a person's device for the person's model.
         """
@@ -142,6 +144,10 @@ class Device:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             version = version_with(self.config.methods)
             handshake.check_versions(record, self.client, version)
+        if self._shows_sums_alone() and not self._secure.secure_aggregation:
+            got = "a run whose server sees single uploads"
+            expected = "secure-aggregation = true, as in this device's node config"
+            raise MessageRefused(self.client, 0, "secure aggregation", got, expected)
         # Of the file alone: what is saved may belong to a run of other settings.
         new = FileHistory.first(self.data, self.card)
         client = self._numpy_client(self._fullest, new, None, 0)
@@ -187,11 +193,19 @@ class Device:
         RunError
             Where the run is of no sums.
         """
-        secure = self.config.server_settings(self.config.method).secure
-        if not secure.secure_aggregation:
+        if not self._secure.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
-        least = max(secure.secure_least, int(self.node.get("secure-least", 0)))
+        least = max(self._secure.secure_least, int(self.node.get("secure-least", 0)))
         return Participant(self.client, least, store.load_sums())
+
+    @property
+    def _secure(self) -> SecureSettings:
+        """Whether the run is of sums, and of which."""
+        return self.config.device_settings(self.config.method).secure
+
+    def _shows_sums_alone(self) -> bool:
+        """Whether nothing may leave that tells of this person alone: by the run or its owner."""
+        return self._secure.secure_aggregation or bool(self.node.get("secure-aggregation", False))
 
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Evaluate the personal model on this person's test part."""
@@ -222,27 +236,23 @@ class Device:
 
     def _train(self, content: RecordDict, told: Instructions) -> Content:
         """Do a round; what is sent of a secure sum's is masked, what is kept of it is not."""
+        round = told.turn.round
         if SECURE not in content:
-            self._refuse_plain(told)
-            return self._trained(exchange.unpack(content), told, None)
+            answer = self._trained(exchange.unpack(content), told, None)
+            if self._shows_sums_alone() and holds_tensors(exchange.unpack(answer)):
+                got, expected = "a question for the upload itself", "a plan of a sum beside it"
+                raise MessageRefused(self.client, round, "secure sum", got, expected)
+            return answer
         store = self.store(told.method)
         person = self._participant(store)
-        secure = self.config.device_settings(told.method).secure
         # Before all work: what cannot be sent need not be made.
-        came = accepted(person, content, told.turn.round, secure)
+        came = accepted(person, content, round, self._secure)
         assert came is not None
         plan, levels = came
         answer = self._trained(exchange.unpack(content), told, levels)
         upload = masked(person, exchange.unpack(answer), plan)
         store.save_sums(person.kept())
         return {**answer, exchange.PAYLOAD: exchange.pack(upload.to_bytes())}
-
-    def _refuse_plain(self, told: Instructions) -> None:
-        """Refuse to send anything but sums, where the device's owner wants it so."""
-        if bool(self.node.get("secure-aggregation", False)) and method(told.method).trains:
-            got = "a question for the upload itself"
-            expected = "secure-aggregation = true in the run, as in this device's node config"
-            raise MessageRefused(self.client, told.turn.round, "secure sum", got, expected)
 
     def _trained(self, payload: bytes, told: Instructions, levels: Levels | None) -> Content:
         round, saved = told.turn.round, self._load(told)

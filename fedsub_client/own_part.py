@@ -43,6 +43,11 @@ def accepted(
     return plan, Levels(secure.secure_range, plan.weight, plan.each)
 
 
+def holds_tensors(payload: bytes) -> bool:
+    """Return whether an upload of this device's holds more than its header."""
+    return bool(pb.Bundle.FromString(payload).tensors)
+
+
 def masked(person: Participant, payload: bytes | Unwritten, plan: Plan) -> Unwritten:
     """Return an upload's vector under masks.
 
