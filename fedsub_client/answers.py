@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_client.learner import Report, State
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
@@ -24,12 +25,14 @@ Answers = tuple[list[Content], State]
 class Asked:
     """One client's message: its place in the cohort, what it is told beside its download, and that.
 
-    All who are asked at once are told the same, but whether they are tested after training.
+    All who are asked at once are told the same, but whether they are tested after training. With
+    `levels` what is sent is one vector of whole numbers (:mod:`fedsub_core.secure`).
     """
 
     place: int
     told: Instructions
     received: Bundle
+    levels: Levels | None = None
 
 
 def train(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
@@ -47,7 +50,7 @@ def train(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
     of = dict(zip([one.place for one in tested], metrics, strict=True))
     answers = list[Content]()
     for one, upload, report in zip(asked, uploads, reports, strict=True):
-        payload = cohort.encode(one.place, upload, one.received, told.turn.round)
+        payload = cohort.encode(one.place, upload, one.received, told.turn.round, one.levels)
         answers.append(trained(payload, report, of.get(one.place, {})))
     return answers, state
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedsub_client.best_so_far import used
 from fedsub_client.cohort import NOTHING, Cohort
 from fedsub_client.learner import Report
 from fedsub_core.models.model import Params
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
@@ -69,10 +71,10 @@ class FedSubClient(NumPyClient):
         metrics = self.test(told, _payload(parameters))[exchange.METRICS]
         return metrics["loss"], int(metrics["examples"]), _numbers(metrics)
 
-    def train(self, told: Instructions, payload: bytes) -> Content:
-        """Answer a download with an upload; raises as :meth:`fit`."""
-        cohort = self.cohort
-        (content,), tested = train(cohort, [self._asked(told, payload)])
+    def train(self, told: Instructions, payload: bytes, levels: Levels | None = None) -> Content:
+        """Answer a download with an upload, by `levels` with a vector; raises as :meth:`fit`."""
+        cohort, one = self.cohort, replace(self._asked(told, payload), levels=levels)
+        (content,), tested = train(cohort, [one])
         self.model = cohort.learner.predicted_by(tested or cohort.in_use(told.turn, told.scaling))
         self.report = content.get(exchange.REPORT, {})
         return content

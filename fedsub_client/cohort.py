@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.best_so_far import (
@@ -24,11 +25,11 @@ from fedsub_client.own_gains import own_gains
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.config.settings import DeviceSettings, SecureSettings
 from fedsub_core.cores import each
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, inputs, select_params
-from fedsub_core.data.standardise import Scaling, moments
+from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
@@ -36,13 +37,15 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
+from fedsub_core.secure import uploads as vectors
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle, Declaration
 from fedsub_core.wire.codec import Address, compose_upload, decode_download
 from fedsub_core.wire.encoding import WireSettings
-from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.envelope import Envelope, refusal
 from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
 from fedsub_core.wire.unwritten import Unwritten
@@ -70,6 +73,7 @@ class Cohort:
     version : what server and devices must share.
     trains : whether the model is trained: its features are then standardised, too.
     confusion : whether test samples are counted by true and predicted class.
+    secure : whether the server is to learn sums of uploads alone.
     """
 
     learner: Learner
@@ -86,6 +90,7 @@ class Cohort:
     version: str = VERSION
     trains: bool = True
     confusion: bool = True
+    secure: SecureSettings = field(default_factory=SecureSettings)
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)
@@ -127,12 +132,19 @@ class Cohort:
                 self.card.classes,
                 c.shape,
                 Facts(len(c.train_y), c.can_hold),
-                moments(c.train_x),
+                self._moments(c.train_x),
                 features=self.data.feature_moments(i),
                 split=c.note,
             )
             for i, c in enumerate(client.at(0) for client in self.clients)
         ]
+
+    def _moments(self, x: NDArray[Any]) -> Moments:
+        """Return a training part's sums; zeros where the server is to learn no single person's."""
+        own = moments(x)
+        if not self.secure.secure_aggregation:
+            return own
+        return replace(own, sum=0 * own.sum, sumsq=0 * own.sumsq)
 
     def client_state(self, i: int) -> State:
         """Return all that the `i`-th client keeps, as named tensors without a client axis."""
@@ -210,8 +222,25 @@ class Cohort:
         )
         return decode_download(payload, envelope, last)
 
-    def encode(self, i: int, upload: Bundle, received: Bundle, round: int) -> Unwritten:
-        """Encode the `i`-th client's upload, and remember what the server will then hold."""
+    def encode(
+        self, i: int, upload: Bundle, received: Bundle, round: int, levels: Levels | None = None
+    ) -> Unwritten:
+        """Encode the `i`-th client's upload, and remember what the server will then hold.
+
+        With `levels` as one vector of whole numbers, which is yet to be masked.
+
+        Raises
+        ------
+        MessageRefused
+            If the server wants the upload itself in a run in which it is to learn sums alone.
+        """
+        address, sends = Address(self.clients[i].client, round), self.learner.sends
+        if levels is not None:
+            vector = vectors.of_upload(upload, received, sends, levels)
+            return compose_upload(vectors.in_bundle(vector), address, vectors.declared(sends))
+        if self.secure.secure_aggregation and sends:
+            what = "a question for the upload itself"
+            raise refusal(address.client, round, "secure sum", what, "a plan of a sum beside it")
         reference = self.references[i]
         if (
             reference is not None
@@ -219,8 +248,7 @@ class Cohort:
             and received.reference != reference.round
         ):
             reference.forget()  # server and device do not hold the same: start anew
-        address = Address(self.clients[i].client, round)
-        return compose_upload(upload, address, self.learner.sends, self.wire.upload, reference)
+        return compose_upload(upload, address, sends, self.wire.upload, reference)
 
     # What is computed.
 
@@ -367,6 +395,7 @@ def make_cohort(
         settings.version,
         of.trains,
         settings.confusion,
+        settings.secure,
     )
 
 

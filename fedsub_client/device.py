@@ -21,21 +21,26 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.model_file import model_bytes
+from fedsub_client.own_part import accepted, answered, holds_tensors, masked
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.capacity import Capacity, held_in, of_node, of_one, of_people
 from fedsub_core.config.run_config import from_flat, unknown_keys
+from fedsub_core.config.settings import SecureSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.encoders.names import NONE, resolve_encoder
-from fedsub_core.errors import DataError, RunError
+from fedsub_core.errors import DataError, MessageRefused, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.methods.table import method
 from fedsub_core.models.names import is_place
 from fedsub_core.packages import version_with
+from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.exchange import Content, Instructions
 
@@ -132,17 +137,24 @@ class Device:
         ------
         MessageRefused
             Where the server speaks another wire, where the package of a method of the run is
-            another, or where the run gives a value to a key that this release does not have.
+            another, or where the run gives a value to a key that this release does not have; or
+            its run is of single uploads, and the device's owner shows sums alone.
         RunError
             Where a server asks a person's device for the person's model.
         """
         if exchange.MODEL in content:
             return self._model(str(content.config_records[exchange.MODEL].get("run", "")))
+        if SECURE in content:
+            return self._sum(content.config_records[SECURE])
         if handshake.HANDSHAKE in content:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             version = version_with(self.config.methods)
             handshake.check_versions(record, self.client, version)
             handshake.check_given(record, self.client, self._unknown)
+        if self._shows_sums_alone() and not self._secure.secure_aggregation:
+            got = "a run whose server sees single uploads"
+            expected = "secure-aggregation = true, as in this device's node config"
+            raise MessageRefused(self.client, 0, "secure aggregation", got, expected)
         # Of the file alone: what is saved may belong to a run of other settings.
         new = FileHistory.first(self.data, self.card)
         client = self._numpy_client(self._fullest, new, None, 0)
@@ -170,7 +182,38 @@ class Device:
         """Do a round of local work and keep its outcome, before anybody hears of it."""
         told = _instructions(content)
         with self.store(told.method).lock():
-            return exchange.write(self._train(exchange.unpack(content), told))
+            return exchange.write(self._train(content, told))
+
+    def _sum(self, record: ConfigRecord) -> RecordDict:
+        """Answer a question about a secure sum, and keep what it needs of it."""
+        store = self.store(str(record.get("method", "")))
+        with store.lock():
+            person = self._participant(store)
+            said = answered(person, record)
+            store.save_sums(person.kept())
+        return said
+
+    def _participant(self, store: Store) -> Participant:
+        """Return this device's person as it takes part in sums, with what it kept.
+
+        Raises
+        ------
+        RunError
+            Where the run is of no sums.
+        """
+        if not self._secure.secure_aggregation:
+            raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
+        least = max(self._secure.secure_least, int(self.node.get("secure-least", 0)))
+        return Participant(self.client, least, store.load_sums())
+
+    @property
+    def _secure(self) -> SecureSettings:
+        """Whether the run is of sums, and of which."""
+        return self.config.device_settings(self.config.method).secure
+
+    def _shows_sums_alone(self) -> bool:
+        """Whether nothing may leave that tells of this person alone: by the run or its owner."""
+        return self._secure.secure_aggregation or bool(self.node.get("secure-aggregation", False))
 
     def evaluate(self, content: RecordDict) -> RecordDict:
         """Evaluate the personal model on this person's test part."""
@@ -199,7 +242,27 @@ class Device:
         model = cohort.personal_model(0, client.model, round, told.scaling)
         self._save(replace(before, state=cohort.client_state(0), model=model), told)
 
-    def _train(self, payload: bytes, told: Instructions) -> Content:
+    def _train(self, content: RecordDict, told: Instructions) -> Content:
+        """Do a round; what is sent of a secure sum's is masked, what is kept of it is not."""
+        round = told.turn.round
+        if SECURE not in content:
+            answer = self._trained(exchange.unpack(content), told, None)
+            if self._shows_sums_alone() and holds_tensors(exchange.unpack(answer)):
+                got, expected = "a question for the upload itself", "a plan of a sum beside it"
+                raise MessageRefused(self.client, round, "secure sum", got, expected)
+            return answer
+        store = self.store(told.method)
+        person = self._participant(store)
+        # Before all work: what cannot be sent need not be made.
+        came = accepted(person, content, round, self._secure)
+        assert came is not None
+        plan, levels = came
+        answer = self._trained(exchange.unpack(content), told, levels)
+        upload = masked(person, exchange.unpack(answer), plan)
+        store.save_sums(person.kept())
+        return {**answer, exchange.PAYLOAD: exchange.pack(upload.to_bytes())}
+
+    def _trained(self, payload: bytes, told: Instructions, levels: Levels | None) -> Content:
         round, saved = told.turn.round, self._load(told)
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
@@ -218,7 +281,7 @@ class Device:
             )
         file = self._file(saved)
         client = self._numpy_client(told.method, file, saved, round)
-        answer = client.train(told, payload)
+        answer = client.train(told, payload, levels)
         reply = answer[exchange.PAYLOAD].to_bytes()
         new = Saved(
             self.client,

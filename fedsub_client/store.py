@@ -22,6 +22,8 @@ STATE_FILE = "state.safetensors"
 #: The last state of the run before this one.
 PREVIOUS_FILE = "previous.safetensors"
 RECORD = "fedsub"
+#: What a secure sum's participant keeps from message to message.
+SUMS_FILE, SUMS_RECORD = "sums.json", "fedsub-sums"
 
 
 def beside(name: str, method: str) -> str:
@@ -47,12 +49,19 @@ class Store(Protocol):
         the run's other method.
         """
 
+    def load_sums(self) -> bytes | None:
+        """Return what a secure sum's participant kept; None where there is nothing."""
+
+    def save_sums(self, kept: bytes) -> None:
+        """Keep it in place of what it kept before."""
+
 
 class ContextStore:
     """In the node's context: travels with Flower's messages in a simulation, and dies with it."""
 
     def __init__(self, records: RecordDict, method: str = "") -> None:
         self.records, self.name = records, beside(RECORD, method)
+        self.sums = beside(SUMS_RECORD, method)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -69,6 +78,16 @@ class ContextStore:
     def save(self, saved: Saved, new_run: bool = False) -> None:
         """Keep `saved`; a context belongs to one run."""
         self.records[self.name] = exchange.pack(saved.to_bytes())
+
+    def load_sums(self) -> bytes | None:
+        """Return what a secure sum's participant kept."""
+        if self.sums not in self.records:
+            return None
+        return cast(ArrayRecord, self.records[self.sums])[exchange.PAYLOAD].data
+
+    def save_sums(self, kept: bytes) -> None:
+        """Keep it."""
+        self.records[self.sums] = exchange.pack(kept)
 
 
 class FolderStore:
@@ -178,6 +197,40 @@ class FolderStore:
                 f"client {self.client!r}, round {saved.round}: {self.path} could not be written "
                 f"({error}); the state before it is kept. Free some space"
             ) from error
+
+    def load_sums(self) -> bytes | None:
+        """Return what a secure sum's participant kept.
+
+        Raises
+        ------
+        RunError
+            Where there is a file that cannot be read.
+        """
+        path = self._sums
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read ({error})") from error
+
+    def save_sums(self, kept: bytes) -> None:
+        """Write a new file and move it over the old one.
+
+        Raises
+        ------
+        RunError
+            Where it cannot be written, as on a full disk.
+        """
+        try:
+            replace_file(self._sums, kept)
+        except OSError as error:
+            why = f"{self._sums} could not be written ({error}). Free some space"
+            raise RunError(f"client {self.client!r}: {why}") from error
+
+    @property
+    def _sums(self) -> Path:
+        return self.folder / beside(SUMS_FILE, self.method)
 
     def _name_of_previous(self, method: str) -> str | None:
         """Return under which name to keep what a first state of `method` is written over.

@@ -22,6 +22,7 @@ from fedsub_core.config.settings import (
     CapacitySettings,
     ModelSettings,
     RoundSettings,
+    SecureSettings,
     SplitSettings,
     TrainingSettings,
 )
@@ -47,6 +48,7 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "Tested samples": (SplitSettings, ("confusion",)),
     "Rounds": (RoundSettings, ()),
     "Devices that lie": (None, ("robust", "robust-share", "most-examples")),
+    "What the server sees": (SecureSettings, ()),
     "What travels": (None, ("upload-encoding", "download-encoding", "message-limit",
                             "largest-number")),
     "Where it computes, and what it writes": (None, (

@@ -2,34 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from flwr.app import Error, Message, MessageType, RecordDict
 
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
+from fedsub_client.own_part import accepted, answered, masked
 from fedsub_core.errors import MessageRefused
+from fedsub_core.secure.messages import SECURE, Plan
+from fedsub_core.secure.participant import Participant
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.handed import answer, content_of
 
+#: Who takes part in no sums.
+NOBODY: Mapping[str, Participant] = {}
 _WORK = {MessageType.TRAIN: train, MessageType.EVALUATE: evaluate}
 
 
-def replies(cohort: Cohort, kind: str, messages: Sequence[Message]) -> list[Message]:
-    """Let a cohort's clients answer messages of a kind, one to each, in their order."""
+def replies(
+    cohort: Cohort,
+    kind: str,
+    messages: Sequence[Message],
+    people: Mapping[str, Participant] = NOBODY,
+) -> list[Message]:
+    """Let a cohort's clients answer messages of a kind, one to each, in their order.
+
+    `people` take part in secure sums, by client.
+    """
     if kind == MessageType.QUERY:
         said = [RecordDict({handshake.HANDSHAKE: i.record()}) for i in cohort.introductions()]
         return [Message(own, reply_to=m) for own, m in zip(said, messages, strict=True)]
-    good, refused = _read(cohort, messages)
+    good, refused, plans = _read(cohort, messages, people)
     contents, _ = _WORK[kind](cohort, good)
-    answered = zip(good, contents, strict=True)
-    return refused + [answer(content, messages[one.place]) for one, content in answered]
+    answers = list[Message]()
+    for one, content in zip(good, contents, strict=True):
+        if one.place in plans:
+            person = people[cohort.clients[one.place].client]
+            payload = content[exchange.PAYLOAD]
+            payload = masked(person, payload, plans[one.place])
+            content = {**content, exchange.PAYLOAD: payload}
+        answers.append(answer(content, messages[one.place]))
+    return refused + answers
 
 
-def _read(cohort: Cohort, messages: Sequence[Message]) -> tuple[list[Asked], list[Message]]:
-    """Read each client's message; one whose download is refused is answered with an error."""
-    good, refused = list[Asked](), list[Message]()
+def sum_reply(person: Participant, message: Message) -> Message:
+    """Let somebody answer a question about a secure sum, with an error where it refuses it."""
+    try:
+        return Message(answered(person, message.content[SECURE]), reply_to=message)
+    except MessageRefused as error:
+        return Message(Error(0, str(error)), reply_to=message)
+
+
+def _read(
+    cohort: Cohort, messages: Sequence[Message], people: Mapping[str, Participant]
+) -> tuple[list[Asked], list[Message], dict[int, Plan]]:
+    """Read each client's message; one whose download is refused is answered with an error.
+
+    Also return the plans of secure sums that came beside downloads, by place.
+    """
+    good, refused, plans = list[Asked](), list[Message](), dict[int, Plan]()
     last, record, told = LastTensors(), None, None
     for i, message in enumerate(messages):
         content = content_of(message)
@@ -38,7 +72,13 @@ def _read(cohort: Cohort, messages: Sequence[Message]) -> tuple[list[Asked], lis
             told = exchange.read_instructions(record)
         try:
             payload = exchange.payload_of(content)
-            good.append(Asked(i, told, cohort.decode(i, payload, told.turn.round, last)))
+            asked = Asked(i, told, cohort.decode(i, payload, told.turn.round, last))
+            if person := people.get(cohort.clients[i].client):
+                came = accepted(person, content, told.turn.round, cohort.secure)
+                if came is not None:
+                    plans[i], levels = came
+                    asked = replace(asked, levels=levels)
+            good.append(asked)
         except (MessageRefused, ValueError) as error:
             refused.append(Message(Error(0, str(error)), reply_to=message))
-    return good, refused
+    return good, refused, plans

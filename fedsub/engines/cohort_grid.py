@@ -16,7 +16,7 @@ import torch
 from flwr.app import Message, MessageType
 from threadpoolctl import threadpool_limits
 
-from fedsub.engines.cohort_answers import replies
+from fedsub.engines.cohort_answers import replies, sum_reply
 from fedsub.engines.gathering import Members, gathered, give_back
 from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import SimulationGrid, by_size
@@ -32,6 +32,8 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import CAPACITY
+from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.participant import Participant
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
@@ -81,6 +83,13 @@ class CohortGrid(SimulationGrid):
         self._node_of = dict(zip((one.client for one in clients), self._nodes, strict=True))
         self._resizes = method(settings.method).resizes and any(one.drawn for one in clients)
         self._place(clients)
+        #: Who takes part in secure sums; what they keep of one outlives no process.
+        least = settings.secure.secure_least
+        self._people = (
+            {one.client: Participant(one.client, least) for one in clients}
+            if settings.secure.secure_aggregation
+            else {}
+        )
         #: Whether some rounds ask only some clients, and whether all stacks fit into memory.
         self._sampled = False
         seen = self.cohorts[0].learner.model.input_shape
@@ -177,10 +186,17 @@ class CohortGrid(SimulationGrid):
         for message in messages:
             by_kind[message.metadata.message_type].append(message)
         for kind, asked in by_kind.items():
+            if kind == MessageType.QUERY and any(SECURE in one.content for one in asked):
+                yield from self._pool.map(self._sum_reply, asked)
+                continue
             if self._resizes and kind != MessageType.QUERY:
                 said = content_of(asked[0])[exchange.TURN]
                 self._begin_round(exchange.read_instructions(said).turn.round)
             yield from self._answers(kind, asked)
+
+    def _sum_reply(self, message: Message) -> Message:
+        cohort, i = self._where[message.metadata.dst_node_id]
+        return sum_reply(self._people[cohort.clients[i].client], message)
 
     def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
         """Let clients answer messages of one kind, in stacks as full as can be."""
@@ -202,7 +218,7 @@ class CohortGrid(SimulationGrid):
             members = [self._where[node] for node in nodes]
             given = members, [told[node] for node in nodes]
             keep = self._fits and not self._sampled
-            task = self._pool.submit(_answer, kind, *given, keep_data=keep)
+            task = self._pool.submit(_answer, kind, *given, keep, self._people)
             tasks.append((task, members))
         for task, members in tasks:
             answered, joined = task.result()
@@ -212,7 +228,11 @@ class CohortGrid(SimulationGrid):
 
 
 def _answer(
-    kind: str, members: Members, told: Sequence[Message], keep_data: bool
+    kind: str,
+    members: Members,
+    told: Sequence[Message],
+    keep_data: bool,
+    people: Mapping[str, Participant],
 ) -> tuple[list[Message], Cohort | None]:
     """Return what clients answer, and the cohort they were joined in if they are none of their own.
 
@@ -220,12 +240,12 @@ def _answer(
     """
     cohort = members[0][0]
     if members == [(cohort, i) for i in range(len(cohort.clients))]:
-        answers = replies(cohort, kind, told)
+        answers = replies(cohort, kind, told, people)
         if not keep_data:  # they may not be asked again for long
             cohort.data.forget()
         return answers, None
     joined = gathered(members)
-    return replies(joined, kind, told), joined
+    return replies(joined, kind, told, people), joined
 
 
 def stacks_of(

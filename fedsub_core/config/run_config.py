@@ -21,6 +21,7 @@ from fedsub_core.config.settings import (
     ModelSettings,
     RobustSettings,
     RoundSettings,
+    SecureSettings,
     ServerSettings,
     SplitSettings,
     TrainingSettings,
@@ -62,7 +63,13 @@ class RunAsked:
 # Options come in the order of these, the last one's first; those of this class at the end.
 @dataclass(frozen=True)
 class RunConfig(
-    CapacitySettings, RoundSettings, TrainingSettings, SplitSettings, ModelSettings, RunAsked
+    SecureSettings,
+    CapacitySettings,
+    RoundSettings,
+    TrainingSettings,
+    SplitSettings,
+    ModelSettings,
+    RunAsked,
 ):
     """Everything that decides a run, with the defaults of the journal version or ours.
 
@@ -183,6 +190,7 @@ class RunConfig(
             "method": name,
             "hyper": self.hyper[name],
             "wire": self.wire,
+            "secure": self._part(SecureSettings),
             "version": version_with(self.methods),
         }
 
@@ -389,6 +397,8 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
             f"{where}: capacity-mode: got dynamic with capacities = {config.capacities!r}, "
             "expected shares to draw from, such as 1,1/2,1/4"
         )
+    if config.secure_aggregation:
+        _check_secure(config, where)
     for name in config.methods:
         _check_method(config, name, where)
     return config
@@ -406,6 +416,31 @@ def _check_best_by(config: RunConfig, where: str) -> None:
             f"{where}: best-by = validation: got {got}, expected two or more evaluated rounds, in "
             "all of which the same people are tested. Set best-by = last, or change the other"
         )
+
+
+def _check_secure(config: RunConfig, where: str) -> None:
+    """Refuse what needs single uploads, beside secure aggregation."""
+    robust, plain, few = config.robust_settings, "float32", config.clients_per_round
+    alone = [name for name in config.methods if not METHODS[name].averages]
+    got, expected = "", ""
+    if alone:
+        averaging = ", ".join(name for name, card in METHODS.items() if card.averages)
+        got = f"{', '.join(alone)} among the methods, whose server looks at each person's upload"
+        expected = f"some of {averaging}"
+    elif robust.clip or robust.multi_krum or robust.mean != "mean":
+        got = f"robust = {config.robust}, whose filters compare single uploads"
+        expected = "robust = none"
+    elif (config.upload_encoding, config.download_encoding) != (plain, plain):
+        got = f"encodings {config.upload_encoding} up and {config.download_encoding} down"
+        expected = f"{plain} both ways: a sum's numbers are whole ones of 32 bits"
+    elif config.standardise not in ("client", "none"):
+        got = f"standardise = {config.standardise}, made of each person's sums of features"
+        expected = "standardise = client or none"
+    elif 0 < few < config.secure_least:
+        got = f"clients-per-round = {few}"
+        expected = f"secure-least = {config.secure_least} at least, or 0, which is all"
+    if got:
+        raise ConfigError(f"{where}: secure-aggregation = true: got {got}, expected {expected}")
 
 
 def _check_method(config: RunConfig, name: str, where: str) -> None:

@@ -255,6 +255,25 @@ class RobustSettings:
         return cls("clip" in parts, "multi-krum" in parts, mean, share, most_examples)
 
 
+@dataclass(frozen=True)
+class SecureSettings:
+    """Whether a server learns sums of people's uploads alone, and of how many."""
+
+    secure_aggregation: bool = option(
+        False,
+        "the server learns the mean of people's uploads and no single one, of methods that need "
+        "no more; with robust = none and plain float32",
+    )
+    secure_least: int = option(
+        3, "people that a sum is of at least; of fewer nothing is opened", minimum=3
+    )
+    secure_range: float = option(
+        8.0,
+        "greatest change of a number in a round that a sum takes; larger ones are shortened to it",
+        above=0,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class HalfSettings(ModelSettings):
     """What either half of one method needs.
@@ -263,12 +282,14 @@ class HalfSettings(ModelSettings):
     ----------
     method, hyper : its name in the table and its hyperparameters.
     wire : how messages are written.
+    secure : see :class:`SecureSettings`.
     version : what each side says it is (:func:`fedsub_core.packages.version_with`).
     """
 
     method: str
     hyper: Any
     wire: WireSettings
+    secure: SecureSettings = SecureSettings()
     version: str = VERSION
 
 

@@ -29,6 +29,7 @@ CARD = MethodCard(
     paper="Deng et al., Adaptive Personalized Federated Learning, 2020",
     learner="fedsub_client.methods.apfl:APFLLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=APFLHyperparameters,
     cost=cost,
     reports=("alpha",),

@@ -127,6 +127,9 @@ class MethodCard:
         least of the shares.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
+    averages : whether the server half makes of a round's uploads nothing but their mean, weighted
+        by samples, and sends all the same: then it can do with the mean alone
+        (``secure-aggregation``).
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
     needs : hyperparameters, off by default, without which the method is refused: what it shows
         others of a person needs that person's consent.
@@ -160,6 +163,7 @@ class MethodCard:
     holds: str = "fedsub_core.models.units:first_of"
     resizes: bool = False
     model: str = ""
+    averages: bool = False
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
     choose: str = ""

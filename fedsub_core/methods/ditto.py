@@ -27,6 +27,7 @@ CARD = MethodCard(
     paper="Li et al., Ditto: Fair and Robust Federated Learning Through Personalization, ICML 2021",
     learner="fedsub_client.methods.ditto:DittoLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=DittoHyperparameters,
     cost=cost,
     choose="Nobody knows how alike people are: lam leads from local training (0) to the global "

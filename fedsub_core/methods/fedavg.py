@@ -11,6 +11,7 @@ CARD = MethodCard(
     "Decentralized Data, AISTATS 2017",
     learner="fedsub_client.methods.fedavg:FedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=ReceivedHyperparameters,
     choose="People are much alike, or one model for all is wanted. Beside a personal method it "
     "shows what being personal adds.",

@@ -32,6 +32,7 @@ CARD = MethodCard(
     paper="Wang et al., Federated Evaluation of On-device Personalization, 2019",
     learner="fedsub_client.methods.fedavg_finetune:FineTuneLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=FineTuneHyperparameters,
     cost=cost,
     choose="The first personal method to try: Matsuda et al. (2022) find no consistent winner "

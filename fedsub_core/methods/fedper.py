@@ -11,6 +11,7 @@ CARD = MethodCard(
     paper="Arivazhagan et al., Federated Learning with Personalization Layers, 2019",
     learner="fedsub_client.methods.fedavg:FedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=HeadHyperparameters,
     up="the body",
     down="the body",

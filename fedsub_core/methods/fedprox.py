@@ -21,6 +21,7 @@ CARD = MethodCard(
     paper="Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
     learner="fedsub_client.methods.fedprox:FedProxLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=FedProxHyperparameters,
     choose="FedAvg is what is wanted, but people differ so much, or devices train so long, that "
     "their models drift apart within a round.",

@@ -30,6 +30,7 @@ CARD = MethodCard(
     "Learning, ICML 2021",
     learner="fedsub_client.methods.fedrep:FedRepLearner",
     strategy="strategies.methods.fedrep:FedRepStrategy",
+    averages=True,
     hyperparameters=FedRepHyperparameters,
     up="the body",
     down="the body",

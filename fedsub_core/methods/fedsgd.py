@@ -11,6 +11,7 @@ CARD = MethodCard(
     "Decentralized Data, AISTATS 2017",
     learner="fedsub_client.methods.fedsgd:FedSGDLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=ReceivedHyperparameters,
     cost=lambda hyper, epochs: Cost(1),
     choose="As a baseline: one step a round takes many more rounds than FedAvg.",

@@ -10,6 +10,7 @@ CARD = MethodCard(
     paper="A baseline of no paper",
     learner="fedsub_client.methods.fedavg:FedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     up="nothing",
     down="nothing",
     sends=nothing,

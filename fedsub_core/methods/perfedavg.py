@@ -32,6 +32,7 @@ CARD = MethodCard(
     "Model-Agnostic Meta-Learning Approach, NeurIPS 2020",
     learner="fedsub_client.methods.perfedavg:PerFedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
+    averages=True,
     hyperparameters=PerFedAvgHyperparameters,
     cost=cost,
     choose="People keep joining who have little data: the model is made to be adapted by a step on "

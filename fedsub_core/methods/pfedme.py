@@ -29,6 +29,7 @@ CARD = MethodCard(
     paper="Dinh et al., Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020",
     learner="fedsub_client.methods.pfedme:PFedMeLearner",
     strategy="strategies.methods.pfedme:PFedMeStrategy",
+    averages=True,
     hyperparameters=PFedMeHyperparameters,
     cost=cost,
     choose="To compare with publications that have it. It costs five times FedAvg's work and wants "

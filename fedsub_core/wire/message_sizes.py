@@ -5,7 +5,7 @@ from __future__ import annotations
 from flwr.app import ConfigRecord, Message, MessageType
 
 from fedsub_core.flower.messages import written_parts
-from fedsub_core.wire.exchange import PAYLOAD, TURN, Content, pack, write
+from fedsub_core.wire.exchange import PAYLOAD, Content, pack, write
 
 #: Flower's chunks of an array, bytes; and what a further chunk adds.
 CHUNK, CHUNK_HEADER = 5 * 2**20, 90
@@ -27,8 +27,6 @@ def _bytes_around(content: Content) -> int:
     # What is asked for and told decides, not who came first in this process or in which round:
     # a run that resumes must count as one that never stopped.
     # Lists and texts count by their length: one device's long ones are not everybody's.
-    record = content.get(TURN)
-    told = dict(record) if isinstance(record, ConfigRecord) else {}
     kind = tuple(
         (name, tuple((key, _length(value)) for key, value in content[name].items()))
         for name in sorted(content)
@@ -36,9 +34,9 @@ def _bytes_around(content: Content) -> int:
     )
     if kind not in _AROUND:
         small = write({**content, PAYLOAD: pack(b"x")})
-        if told:
+        for name, told in small.config_records.items():
             plain = {key: 1 if type(value) is int else value for key, value in told.items()}
-            small[TURN] = ConfigRecord(plain)
+            small[name] = ConfigRecord(plain)
         message = Message(small, 1, MessageType.TRAIN, group_id="1")
         size = sum(map(len, written_parts(message))) - 1
         if len(_AROUND) >= _MOST_KINDS:  # of keys that devices thought of

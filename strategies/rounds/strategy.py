@@ -36,9 +36,9 @@ from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
-from strategies.rounds.pace import most_of
 from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.secure_sums import SecureSums
 from strategies.rounds.server_half import State
 from strategies.rounds.verbs import Verbs
 
@@ -140,6 +140,8 @@ class PersonalizedStrategy(Verbs):
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
         self._note_capacities(self.finished_rounds)
+        if (secure := self.settings.secure).secure_aggregation:
+            self.sums = SecureSums(secure, self.transport, self.run_name, self.card.name)
         if self.state is None:
             self.state = self.begin()
 
@@ -260,12 +262,10 @@ class PersonalizedStrategy(Verbs):
         return [MetricRow(round, c, None, CAPACITY, self.capacities[c]) for c in clients]
 
     def _deliver(self, messages: Iterable[Message], timeout: float) -> Iterable[Message]:
-        # Simulated people take turns on one machine, and their results must follow from the seed
-        # alone. (In one process all have answered before anybody is waited for.)
         most = 0
         if not self.population.registry.simulated:
             messages = list(messages)
-            most = most_of(len(messages), self.settings.rounds.quorum)
+            most = self._most_of(len(messages))
         return self.transport.deliver(self.link, messages, self.population.nodes, timeout, most)
 
     def _evaluate_server(

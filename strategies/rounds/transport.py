@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.metrics import MetricRow
 from fedsub_core.placement import Placement
+from fedsub_core.secure.messages import SECURE
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundle_tensors import encode_tensors
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
@@ -30,6 +31,12 @@ from strategies.rounds.link import Link
 log = logging.getLogger("fedsub")
 
 
+#: Of a message beside which nothing is sent.
+NOTHING_BESIDE: Mapping[str, ConfigRecord] = {}
+#: Keys of an answer about a secure sum at most.
+MOST_KEYS = 8
+
+
 class Transport:
     """What goes out to a federation's clients and comes back.
 
@@ -45,6 +52,8 @@ class Transport:
         self.receives: Declaration = {}
         #: What clients that hold less than the run's model send and receive instead.
         self.narrow: dict[str, tuple[Declaration, Declaration]] = {}
+        #: What is sent instead in secure sums; empty where uploads come themselves.
+        self.summed: Declaration = {}
         #: What the server holds of each client's uploads, where those are differences.
         self.references: dict[str, Reference] = {}
         self.delivery = Delivery()
@@ -95,6 +104,7 @@ class Transport:
         nodes: Mapping[str, int],
         timeout: float,
         link: Link | None = None,
+        beside: Mapping[str, ConfigRecord] = NOTHING_BESIDE,
     ) -> Iterator[Message]:
         """Yield one message of `kind` per client, with a bundle of its own.
 
@@ -103,6 +113,7 @@ class Transport:
         Parameters
         ----------
         instructions : of every client that is written to, in the order of `bundles`.
+        beside : the plan of a secure sum, by client.
         link : that they go by: whether they come by ascending nodes instead, and by reference.
         """
         # Many clients may get one and the same bundle: its tensors are encoded once.
@@ -131,12 +142,55 @@ class Transport:
                 shared,
             )
             content = {exchange.PAYLOAD: payload, exchange.TURN: records[id(told)]}
+            if client in beside:
+                content[SECURE] = beside[client]
             # Twice the deadline: a reply that comes late is to be seen and counted.
             envelope: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round)}
             if link is not None and link.by_reference:
                 yield Handed(content, nodes[client], kind, **envelope)
             else:
                 yield Message(exchange.write(content), nodes[client], kind, **envelope)
+
+    def ask(
+        self,
+        link: Link,
+        questions: Mapping[str, Mapping[str, Any]],
+        take: Callable[[str, Mapping[str, Any]], None],
+        nodes: Mapping[str, int],
+        round: int,
+        timeout: float,
+        most: int = 0,
+    ) -> None:
+        """Ask clients about a secure sum; `take` each answer, and count what is none as refused.
+
+        How many answers `most` are is :meth:`Delivery.exchange`'s.
+        """
+
+        def asked() -> Iterator[tuple[str, Message]]:
+            for client, question in sorted(questions.items()):
+                record = ConfigRecord(dict(question))
+                self._count(client, "bytes_secure_sent", _bytes_of(record))
+                told: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round)}
+                yield (
+                    client,
+                    Message(RecordDict({SECURE: record}), nodes[client], MessageType.QUERY, **told),
+                )
+
+        for reply in self.delivery.exchange(link, asked(), timeout, nodes, most):
+            client = self.delivery.client_of(reply)
+            if reply.has_error():
+                self.refuse(client, round, f"error {reply.error.code}: {cut(reply.error.reason)}")
+                continue
+            record = reply.content.get(SECURE)
+            try:
+                if not isinstance(record, ConfigRecord) or len(record) > MOST_KEYS:
+                    raise MessageRefused(client, round, "secure sum", "no answer", "a record of it")
+                take(client, record)
+            except MessageRefused as error:
+                self.refuse(client, round, error)
+                continue
+            self._count(client, "bytes_secure_sent", _bytes_of(record))
+            self.delivery.note_usable(client)
 
     def deliver(
         self,
@@ -204,6 +258,7 @@ class Transport:
         """
         wire = self.wire
         reference, (sends, _) = self.references.get(client), self.declared(client)
+        sends = self.summed or sends
         envelope = Envelope(client, round, sends, reference, wire.limit, wire.largest)
         return decode_upload(exchange.payload_of(content), envelope)
 
@@ -262,3 +317,11 @@ class Transport:
 
     def _count(self, client: str, metric: str, count: int) -> None:
         self._bytes.setdefault(client, Counter())[metric] += count
+
+
+def _bytes_of(record: Mapping[str, Any]) -> int:
+    """Return how many bytes the texts, bytes and lists of a record hold."""
+    values = [
+        v for value in record.values() for v in (value if isinstance(value, list) else [value])
+    ]
+    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in values)

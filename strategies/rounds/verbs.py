@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -14,13 +14,17 @@ from flwr.serverapp.strategy import Strategy
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.metrics import MetricRow
+from fedsub_core.secure.uploads import mean_upload
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
 from strategies.rounds.context import Sender
+from strategies.rounds.pace import most_of
 from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.secure_sums import SecureSums
 from strategies.rounds.server_half import ServerHalf
+from strategies.rounds.transport import NOTHING_BESIDE
 from strategies.rounds.undoing import Undoing
 
 log = logging.getLogger("fedsub")
@@ -41,6 +45,8 @@ class Verbs(ServerHalf, Strategy):
         self._also: frozenset[str] = frozenset()
         self._rows: list[MetricRow] = []
         self._undoing = Undoing(settings.robust)
+        #: Where the server is to learn sums of uploads alone, what makes them.
+        self.sums: SecureSums | None = None
         #: Whether each client that was asked for something answered, and usably if it was to train.
         self._answered: dict[str, bool] = {}
         #: Who made a round wait, however usable its answer was.
@@ -54,6 +60,10 @@ class Verbs(ServerHalf, Strategy):
         turn = self.turn(server_round)
         with self.own_time:
             clients = self.participants(turn, self.state)
+        beside = NOTHING_BESIDE
+        if self.sums is not None and self.transport.sends:
+            clients, beside = self._begin_sum(self.sums, server_round, clients), self.sums.beside
+        with self.own_time:
             downloads = self.downloads(self.state, clients, turn)
         self.delivered = dict(zip(clients, downloads, strict=True))
         also: frozenset[str] = frozenset()
@@ -69,6 +79,7 @@ class Verbs(ServerHalf, Strategy):
             self.population.nodes,
             self.settings.rounds.round_timeout,
             self.link,
+            beside,
         )
 
     def aggregate_train(
@@ -122,12 +133,56 @@ class Verbs(ServerHalf, Strategy):
             {client: self.placed(before, client, bundles[client], turn) for client in uploads}
             for bundles in (uploads, self.delivered)
         )
+        if self.transport.summed:
+            self._take_sum(server_round, uploads)
+            return None, None
         # First, for a method may change its state in place.
         self._undoing.note(before, placed, sent, self.transport.sends)
         with self.own_time:
             self.state, rows = self.aggregate(before, uploads, turn)
         self._rows += rows
         return None, None
+
+    def _begin_sum(self, sums: SecureSums, round: int, clients: Sequence[str]) -> list[str]:
+        """Let a round's clients prepare a secure sum; return who can be in it."""
+        population, rounds = self.population, self.settings.rounds
+        return sums.begin(
+            self.link,
+            round,
+            {client: population.facts(client).examples for client in clients},
+            population.nodes,
+            self.transport.sends,
+            self.settings.robust,
+            rounds.round_timeout,
+            self._most_of(len(clients)),
+        )
+
+    def _take_sum(self, round: int, uploads: Mapping[str, Bundle]) -> None:
+        """Open the sum of a round's uploads, and take its mean as if one person had sent it."""
+        assert self.sums is not None and self.state is not None
+        self._answered |= dict.fromkeys(self.sums.left, False)
+        # Who said nothing before training would make everybody wait once more when tested.
+        self.transport.delivery.silent |= self.sums.left
+        rounds, nodes = self.settings.rounds, self.population.nodes
+        timeout = self.transport.delivery.time_left(rounds.round_timeout)
+        most = self._most_of(len(uploads))
+        total, rows = self.sums.close(self.link, round, uploads, nodes, timeout, most)
+        self._rows += rows
+        if total is not None and total.weight:
+            received = self.delivered[min(uploads)]  # the same to all
+            mean = mean_upload(total, received, self.transport.sends)
+            with self.own_time:
+                self.state, rows = self.aggregate(self.state, {"": mean}, self.turn(round))
+            self._rows += rows
+
+    def _most_of(self, asked: int) -> int:
+        """Return how many answers of those asked set the pace of an exchange; 0: none do.
+
+        Simulated people take turns on one machine, and their results must follow from the seed
+        alone. (In one process all have answered before anybody is waited for.)
+        """
+        simulated = self.population.registry.simulated
+        return 0 if simulated else most_of(asked, self.settings.rounds.quorum)
 
     def _undo(self, round: int) -> bool:
         """Go back to an earlier state, without who led away from it; False: impossible."""

@@ -19,7 +19,12 @@ from fedsub_core.config.run_config import (
     read_config,
     to_flat,
 )
-from fedsub_core.config.settings import RoundSettings, SplitSettings, UnseenSettings
+from fedsub_core.config.settings import (
+    RoundSettings,
+    SecureSettings,
+    SplitSettings,
+    UnseenSettings,
+)
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import Hyperparameters, ReceivedHyperparameters
 from fedsub_core.methods.fedsub import FedSubHyperparameters
@@ -79,6 +84,7 @@ def test_methods_are_listed_once_the_main_one_first() -> None:
     assert RunConfig(beside=" local, ,local ").methods == ("fedsub", "local")
 
 
+SUMS = 'method = "fedavg"\nbeside = "local"\nsecure-aggregation = true'
 UNKNOWN_AND_WRONG = [
     ("round = 3", "unknown key 'round'. Did you mean 'rounds'?"),
     ("batch_size = 3", "unknown key 'batch_size'. Did you mean 'batch-size'?"),
@@ -118,6 +124,33 @@ UNKNOWN_AND_WRONG = [
         "best-by = validation: got 5 rounds with evaluate-every = 5, expected two or more",
     ),
     ('best-by = "validation"\nsplit = "unseen"', "best-by = validation: got split = unseen"),
+    (
+        "secure-aggregation = true",
+        "secure-aggregation = true: got fedsub among the methods, whose server looks at each "
+        "person's upload, expected some of apfl, ditto, fedavg",
+    ),
+    (
+        'method = "fedavg"\nsecure-aggregation = true',
+        "secure-aggregation = true: got robust = clip, whose filters compare single uploads, "
+        "expected robust = none",
+    ),
+    (f'{SUMS}\nrobust = "median"', "got robust = median, whose filters compare single uploads"),
+    (
+        f'{SUMS}\nrobust = "none"\nupload-encoding = "int8"',
+        "got encodings int8 up and float32 down, expected float32 both ways",
+    ),
+    (f'{SUMS}\nrobust = "none"\ndownload-encoding = "bfloat16"', "float32 up and bfloat16 down"),
+    (
+        f'{SUMS}\nrobust = "none"',
+        "got standardise = federation-median, made of each person's sums of features, expected "
+        "standardise = client or none",
+    ),
+    (
+        f'{SUMS}\nrobust = "none"\nstandardise = "none"\nclients-per-round = 2',
+        "got clients-per-round = 2, expected secure-least = 3 at least, or 0",
+    ),
+    ("secure-least = 2", "secure-least: got 2, expected a whole number of at least 3"),
+    ("secure-range = 0", "secure-range: got 0.0, expected a number above 0"),
     ("batch-size = 0", "batch-size: got 0"),
     ("epochs = 0", "epochs: got 0"),
     ("clients-per-round = -1", "clients-per-round: got -1"),
@@ -270,6 +303,7 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, A
         assume("=" not in flat.get("capacities", "") and flat.get("norm") != "local")
         assume(flat.get("best-by") != "validation")
     assume("fedfomo" not in methods)  # refused without consent
+    assume(not flat.get("secure-aggregation"))  # its own needs are refused by name above
     assume("fedsub-ridge" not in methods or flat.get("encoder") != "none")
     config = from_flat(flat)
     assert from_flat(to_flat(config)) == config
@@ -279,6 +313,15 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, A
     assert differences(config, read_config(path)) == {}
     text = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in flat.items()}
     assert read_config(None, text) == config
+
+
+def test_a_run_of_sums_is_one_of_methods_that_average() -> None:
+    keys: dict[str, Any] = {"method": "ditto", "beside": "fedavg,local", "robust": "none"}
+    keys["standardise"] = "client"
+    config = read_config(None, keys | {"secure-aggregation": True, "secure-least": 5})
+    for half in (config.server_settings("ditto"), config.device_settings("fedavg")):
+        assert half.secure == SecureSettings(True, 5, 8.0)
+    assert from_flat(to_flat(config)) == config
 
 
 def test_differences() -> None:

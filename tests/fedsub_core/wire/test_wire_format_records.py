@@ -18,6 +18,10 @@ from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import CLASS_MEANS, ClientMetrics
 from fedsub_core.paired import Gain
+from fedsub_core.secure.messages import KEYS, SHARES, UNMASK
+from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.summation import Summation
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.codec import SCHEMA_VERSION
@@ -33,6 +37,7 @@ TYPES = {
     "list of str": list[str],
     "list of int": list[int],
     "list of float": list[float],
+    "list of bytes": list[bytes],
 }
 
 
@@ -150,3 +155,35 @@ def test_the_payload_is_an_array_as_described() -> None:
     assert (array.dtype, list(array.shape), array.data) == ("uint8", [3], b"abc")
     assert {array.dtype, array.stype, exchange.PAYLOAD} <= set(code(text))
     assert f"| Bundle | 1 | `schema_version` | uint32 | {SCHEMA_VERSION} |" in DOCUMENT
+
+
+def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
+    page = part_of_page("## Secure aggregation")
+    tables = rows(page)
+    phases = [row for row in tables if len(row) == 3]
+    assert [(code(row[0])[0], code(row[1])[0]) for row in phases if code(row[1])] == [
+        (MessageType.QUERY, KEYS),
+        (MessageType.QUERY, SHARES),
+        (MessageType.TRAIN, "sum"),
+        (MessageType.QUERY, UNMASK),
+    ]
+    stated = {code(row[0])[0]: row[1] for row in tables if len(row) == 4 and code(row[0])}
+    people = {name: Participant(name, 3) for name in ("a", "b", "c")}
+    server, told = Summation(1, 3, 4, "run", "fedavg"), list[Mapping[str, Any]]()
+    told.append(server.ask_keys())
+    for name, person in people.items():
+        told.append(person.answer(server.ask_keys(), 1))
+        server.take_keys(name, told[-1])
+    for name, asked in server.ask_shares().items():
+        told += [asked, people[name].answer(asked, 1)]
+        server.take_shares(name, told[-1])
+    levels = Levels.among(3, 9, 8.0)
+    for name, plan in server.plans(levels).items():
+        told.append(plan.record())
+        people[name].accept(plan)
+        vector = levels.vector(np.zeros(2, np.float32), 5)
+        server.take_vector(name, people[name].masked(vector, plan.name))
+    for name, unmask in server.ask_unmask().items():
+        told += [unmask.record() | {"silent": ["d"]}, people[name].answer(unmask.record(), 1)]
+    found = {key: value for record in told for key, value in record.items()}
+    assert_types(found, stated)

@@ -1,0 +1,145 @@
+"""What secure aggregation costs: bytes, CPU seconds of devices and server, and macro F1.
+
+    python benchmarks/secure_sums.py [--people 10 30 100] [--rounds 5] [--method fedavg]
+
+Made people, 100 samples of 24 features each, 6 classes, and the papers' model of 72,326 numbers.
+First whole runs in one process, plain and of sums, on the same people. Then the protocol alone,
+with vectors of as many numbers, on one thread: a device's work, and the server's to open the sum
+where nobody is silent after sharing its secrets, and where 30 % are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from statistics import fmean
+
+import numpy as np
+import torch
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.metrics import MetricRow
+from fedsub_core.secure.graph import enough
+from fedsub_core.secure.messages import Reader
+from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.summation import Summation
+
+TINY = ["--people", "5", "--rounds", "2"]
+#: What the lines of results begin with.
+LINES = ("run of", "protocol of")
+CLASSES, FEATURES, SAMPLES = 6, 24, 143
+#: Of the papers' model for these, with the two slots behind.
+NUMBERS = 24 * 128 + 128 + 128 * 512 + 512 + 512 * 6 + 6 + 2
+SILENT = 0.3
+
+
+def made(people: int) -> Federation:
+    """Return people whose classes lie about alike, each shifted a little, all features noisy."""
+    stream = np.random.default_rng(people)
+    centres = stream.normal(size=(CLASSES, FEATURES))
+    clients = {}
+    for i in range(people):
+        y = np.arange(SAMPLES) % CLASSES
+        own = centres + 0.5 * stream.normal(size=(CLASSES, FEATURES))
+        x = own[y] + 1.5 * stream.normal(size=(SAMPLES, FEATURES))
+        name = f"p{i:03}"
+        clients[name] = ClientData(name, x.astype(np.float32), y.astype(np.int64))
+    names = tuple(f"class {c}" for c in range(CLASSES))
+    return Federation(Card("made", "a test", names, tuple(map(str, range(FEATURES)))), clients)
+
+
+def run(federation: Federation, method: str, rounds: int, sums: bool) -> dict[str, float]:
+    """Return CPU seconds a round, bytes of a person in a round, and macro F1 at the end."""
+    config = RunConfig(
+        method=method,
+        beside="",
+        rounds=rounds,
+        evaluate_every=rounds,
+        robust="none",
+        standardise="client",
+        lr=0.02,
+        threads=1,
+        device="cpu",
+        secure_aggregation=sums,
+    )
+    grid, strategy = build_grid(config, method, federation), build_strategy(config, method)
+    rows: list[MetricRow] = []
+    strategy.on_round = lambda round, state, found: rows.extend(found)
+    begun = time.process_time()
+    strategy.start(grid)
+    seconds = (time.process_time() - begun) / rounds
+    grid.close()
+
+    def mean(metric: str) -> float:
+        return fmean([r.value for r in rows if r.metric == metric and r.label is None] or [0.0])
+
+    last = [r.value for r in rows if r.metric == "macro_f1" and r.round == rounds]
+    up, beside = mean("bytes_up_sent"), mean("bytes_secure_sent")
+    # Plans go with downloads, of which only Flower's bytes count what stands beside the model.
+    down = mean("bytes_down_flower")
+    return {"seconds": seconds, "up": up, "down": down, "beside": beside, "f1": fmean(last)}
+
+
+def protocol(people: int, silent: float) -> tuple[float, float]:
+    """Return CPU seconds of a device, on average, and of the server to open the sum."""
+    names = [f"p{i:03}" for i in range(people)]
+    persons = {name: Participant(name, 3) for name in names}
+    server = Summation(1, 3, NUMBERS)
+    levels = Levels.among(people, SAMPLES, 8.0)
+    vector = levels.vector(np.full(NUMBERS - 2, 0.01, np.float32), SAMPLES)
+    begun = time.process_time()
+    for name, person in persons.items():
+        server.take_keys(name, person.answer(server.ask_keys(), 1))
+    for name, asked in server.ask_shares().items():
+        server.take_shares(name, persons[name].answer(asked, 1))
+    plans = server.plans(levels)
+    for name in names[: people - int(silent * people)]:
+        plan = Reader(name, 1).plan(plans[name].record())
+        persons[name].accept(plan)
+        server.take_vector(name, persons[name].masked(vector, plan.name))
+    for name, unmask in server.ask_unmask().items():
+        server.take_unmasked(name, persons[name].answer(unmask.record(), 1))
+    devices = (time.process_time() - begun) / people
+    begun = time.process_time()
+    opened = server.open()
+    seconds = time.process_time() - begun
+    expected = (np.uint32(len(server.sent)) * vector).astype(np.uint32)
+    if not np.array_equal(opened, expected):
+        raise SystemExit("the sum is not the plain one")
+    return devices, seconds
+
+
+def main() -> None:
+    """Print what runs of sums cost beside plain ones, and the protocol alone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, nargs="+", default=[10, 30, 100])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--method", default="fedavg")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    args = parser.parse_args()
+    if args.tiny:
+        args = parser.parse_args(TINY)
+    torch.set_num_threads(1)
+    print(f"{'run of':12}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
+          f"{'protocol':>11}{'F1 plain':>10}{'F1 sums':>10}")  # fmt: skip
+    for people in args.people:
+        federation = made(people)
+        plain, sums = (run(federation, args.method, args.rounds, one) for one in (False, True))
+        beside = sums["beside"] + sums["down"] - plain["down"]
+        print(f"run of {people:<5}{plain['seconds']:9.2f}{sums['seconds']:9.2f}{plain['up']:11.0f}"
+              f"{sums['up']:11.0f}{beside:11.0f}{plain['f1']:10.4f}{sums['f1']:10.4f}")  # fmt: skip
+    print(
+        f"\n{'protocol of':16}{'neighbours':>11}{'ms device':>11}{'s open':>9}{'30 % silent':>13}"
+    )
+    for people in args.people:
+        device, opened = protocol(people, 0.0)
+        _, few = protocol(people, SILENT)
+        print(f"protocol of {people:<4}{enough(people):11}{1e3 * device:11.1f}"
+              f"{opened:9.2f}{few:13.2f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""A person's part in a round's secure sum: what is said of it, and the masks on an upload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, RecordDict
+
+from fedsub_core.config.settings import SecureSettings
+from fedsub_core.secure import uploads
+from fedsub_core.secure.messages import SECURE, Plan, Reader
+from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.wire.codec import Address, compose_upload
+from fedsub_core.wire.exchange import Content
+from fedsub_core.wire.unwritten import Unwritten
+from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+
+def answered(person: Participant, record: Mapping[str, Any]) -> RecordDict:
+    """Return what somebody answers to a question about a sum; raises as its answer does."""
+    round = record.get("round")
+    said = person.answer(record, round if isinstance(round, int) else 0)
+    return RecordDict({SECURE: ConfigRecord(said)})
+
+
+def accepted(
+    person: Participant, content: Content, round: int, secure: SecureSettings
+) -> tuple[Plan, Levels] | None:
+    """Return the plan of a sum that came with a download, once it is accepted; None: none came.
+
+    Raises
+    ------
+    MessageRefused
+        If the person cannot go by it.
+    """
+    if SECURE not in content:
+        return None
+    plan = Reader(person.client, round).plan(content[SECURE])
+    person.accept(plan)
+    return plan, Levels(secure.secure_range, plan.weight, plan.each)
+
+
+def holds_tensors(payload: bytes) -> bool:
+    """Return whether an upload of this device's holds more than its header."""
+    return bool(pb.Bundle.FromString(payload).tensors)
+
+
+def masked(person: Participant, payload: bytes | Unwritten, plan: Plan) -> Unwritten:
+    """Return an upload's vector under masks.
+
+    Raises
+    ------
+    MessageRefused
+        If another vector was sent before.
+    """
+    data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
+    (sent,) = pb.Bundle.FromString(data).tensors
+    vector = np.frombuffer(sent.values, "<u4").astype(np.uint32, copy=False)
+    address = Address(person.client, plan.name.round)
+    under = person.masked(vector, plan.name)
+    return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))

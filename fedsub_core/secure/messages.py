@@ -1,0 +1,192 @@
+"""What server and devices tell each other for one sum, as records of plain values.
+
+``docs/wire-format.md`` says the same. Whoever reads one trusts nothing in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedsub_core.errors import MessageRefused, cut
+from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
+from fedsub_core.secure.keys import KEY_BYTES, TAG_BYTES
+from fedsub_core.secure.shamir import SHARE_BYTES
+
+#: The name of the record in a message.
+SECURE = "secure"
+#: What a query asks for, in this order; a plan comes with the download between both.
+KEYS, SHARES, UNMASK = "keys", "shares", "unmask"
+SESSION_BYTES = 16
+SEALED_BYTES = 2 * SHARE_BYTES + TAG_BYTES
+#: People of one sum at most.
+MOST_PEOPLE = 2**20
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Name:
+    """Which sum it is.
+
+    Parameters
+    ----------
+    round : of the run.
+    session : random; tells a round that is repeated, as after a crash, from itself.
+    run, method : as in a turn.
+    """
+
+    round: int
+    session: bytes
+    run: str = ""
+    method: str = ""
+
+    def record(self, phase: str) -> Record:
+        """Return it as plain values."""
+        name = {"phase": phase, "round": self.round, "session": self.session}
+        return {**name, "run": self.run, "method": self.method}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What somebody shows for one sum: two public keys, and what its self mask's seed is held to.
+
+    Parameters
+    ----------
+    seal, mask : that shares are sealed for, and that pairs of masks are made with.
+    commitment : :func:`fedsub_core.secure.keys.commitment`.
+    """
+
+    seal: bytes
+    mask: bytes
+    commitment: bytes
+
+    def joined(self) -> bytes:
+        """Return all three, one after another."""
+        return self.seal + self.mask + self.commitment
+
+    @classmethod
+    def of(cls, joined: bytes) -> Keys:
+        """Inverse of :meth:`joined`."""
+        return cls(*(joined[i : i + KEY_BYTES] for i in range(0, 3 * KEY_BYTES, KEY_BYTES)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What comes with a download: neighbours' sealed shares, and how numbers become whole.
+
+    Parameters
+    ----------
+    sealed : by neighbour.
+    weight, each : :class:`fedsub_core.secure.quantise.Levels`.
+    """
+
+    name: Name
+    sealed: Mapping[str, bytes]
+    weight: int
+    each: int
+
+    def record(self) -> Record:
+        """Return it as plain values."""
+        return {
+            **self.name.record("sum"),
+            **by_client(self.sealed),
+            "weight": self.weight,
+            "each": self.each,
+        }
+
+
+@dataclass(frozen=True)
+class Unmask:
+    """Whose masks are to be opened: of who sent its vector its own, of who did not those of pairs.
+
+    Parameters
+    ----------
+    sent, silent : ids, ascending.
+    """
+
+    name: Name
+    sent: tuple[str, ...]
+    silent: tuple[str, ...]
+
+    def record(self) -> Record:
+        """Return it as plain values."""
+        named = {"sent": list(self.sent), "silent": list(self.silent)}
+        return {**self.name.record(UNMASK), **named}
+
+
+def by_client(values: Mapping[str, bytes]) -> Record:
+    """Return values by client as plain lists."""
+    return {"clients": list(values), "values": list(values.values())}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads records that came from the other side.
+
+    Parameters
+    ----------
+    client, round : whom errors name.
+    """
+
+    client: str
+    round: int
+
+    def refuse(self, what: str, got: object, expected: object) -> MessageRefused:
+        """Return the error for a part of a record."""
+        return MessageRefused(self.client, self.round, what, cut(got), str(expected))
+
+    def name(self, record: Mapping[str, Any]) -> Name:
+        """Return which sum a record is about."""
+        round, session = record.get("round"), record.get("session")
+        if type(round) is not int or not isinstance(session, bytes):
+            raise self.refuse("secure sum", f"round {round!r}", "its round and session")
+        if round != self.round or len(session) != SESSION_BYTES:
+            expected = f"round {self.round}, {SESSION_BYTES} bytes"
+            raise self.refuse("secure sum", f"round {round}, {len(session)} bytes", expected)
+        return Name(round, session, str(record.get("run", "")), str(record.get("method", "")))
+
+    def whole(self, record: Mapping[str, Any], key: str) -> int:
+        """Return a whole number from 1 to 2**31."""
+        value = record.get(key)
+        if type(value) is not int or not 1 <= value < 2**31:
+            raise self.refuse(f"secure sum: {key}", repr(value), "1 to 2**31")
+        return value
+
+    def values(
+        self, record: Mapping[str, Any], size: int, clients: Sequence[str] | None = None
+    ) -> dict[str, bytes]:
+        """Return values of `size` bytes each by client: of all `clients`, if they are given."""
+        names, values = self.names(record, "clients"), record.get("values")
+        if not isinstance(values, list) or len(values) != len(names):
+            raise self.refuse("secure sum: values", "another number", f"{len(names)} of them")
+        for name, value in zip(names, values, strict=True):
+            if not isinstance(value, bytes) or len(value) != size:
+                got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
+                raise self.refuse(f"secure sum: of {name!r}", got, f"{size} bytes")
+        if clients is not None and sorted(names) != sorted(clients):
+            raise self.refuse("secure sum: clients", sorted(names), sorted(clients))
+        return dict(zip(names, values, strict=True))
+
+    def names(self, record: Mapping[str, Any], key: str) -> tuple[str, ...]:
+        """Return a list of clients, each named once."""
+        names = record.get(key)
+        if not isinstance(names, list) or len(names) > MOST_PEOPLE:
+            raise self.refuse(f"secure sum: {key}", type(names).__name__, "a list of client ids")
+        for name in names:
+            if not isinstance(name, str) or not is_client_id(name):
+                raise self.refuse(f"secure sum: {key}", repr(name), CLIENT_ID_RULE)
+        if len(set(names)) < len(names):
+            raise self.refuse(f"secure sum: {key}", "somebody twice", "each client once")
+        return tuple(names)
+
+    def plan(self, record: Mapping[str, Any]) -> Plan:
+        """Return what came with a download."""
+        sealed = self.values(record, SEALED_BYTES)
+        whole = self.whole(record, "weight"), self.whole(record, "each")
+        return Plan(self.name(record), sealed, *whole)
+
+    def unmask(self, record: Mapping[str, Any]) -> Unmask:
+        """Return whose masks are to be opened."""
+        return Unmask(self.name(record), self.names(record, "sent"), self.names(record, "silent"))

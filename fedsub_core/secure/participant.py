@@ -1,0 +1,294 @@
+"""One person's side of secure aggregation (Bonawitz et al. 2017, figure 4, the user's part).
+
+It answers in order: its keys, its shares for its neighbours, its masked vector, and once the shares
+that open the sum. It goes by nothing that the server says without checking it against what it
+knows: whose keys it saw, how few people a sum may be of, and what it answered before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fedsub_core.secure.graph import threshold
+from fedsub_core.secure.keys import (
+    KEY_BYTES,
+    Words,
+    agreed,
+    commitment,
+    expanded,
+    private_key,
+    public_of,
+    seal,
+    unseal,
+)
+from fedsub_core.secure.messages import (
+    KEYS,
+    SHARES,
+    UNMASK,
+    Keys,
+    Name,
+    Plan,
+    Reader,
+    Record,
+    by_client,
+)
+from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
+
+
+@dataclass
+class Secrets:
+    """What somebody keeps of the sum that it takes part in, and of the last one that was opened.
+
+    Values are bytes in hexadecimal, so that they can be written down as they are.
+
+    Parameters
+    ----------
+    run, round, session : of the sum.
+    seal, mask, seed : its private keys, and its self mask's seed.
+    keys : of its neighbours, :meth:`Keys.joined`.
+    shares : of its neighbours' and its own secrets, those of the pair key and of the seed.
+    sealed : its answer to the question for shares, by neighbour.
+    masked, vector : with whom its vector was masked, and a hash of it.
+    sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
+    answered, opened : the session and the round of that.
+    """
+
+    run: str = ""
+    round: int = 0
+    session: str = ""
+    seal: str = ""
+    mask: str = ""
+    seed: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+    shares: dict[str, tuple[str, str]] = field(default_factory=dict)
+    sealed: dict[str, str] = field(default_factory=dict)
+    masked: list[str] = field(default_factory=list)
+    vector: str = ""
+    sent: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+    answer: dict[str, str] = field(default_factory=dict)
+    answered: str = ""
+    opened: int = 0
+
+
+class Participant:
+    """A person who takes part in sums, one at a time.
+
+    Parameters
+    ----------
+    client : its id.
+    least : people in a sum at least, itself among them.
+    kept : what an earlier process kept (:meth:`kept`); None: nothing.
+    entropy : see :data:`Entropy`.
+    """
+
+    def __init__(
+        self,
+        client: str,
+        least: int,
+        kept: bytes | None = None,
+        entropy: Entropy = secrets.token_bytes,
+    ) -> None:
+        self.client, self.least, self._entropy = client, least, entropy
+        self._own = Secrets(**json.loads(kept)) if kept else Secrets()
+
+    def kept(self) -> bytes:
+        """Return all that it keeps, secrets among it."""
+        return json.dumps(asdict(self._own)).encode()
+
+    def answer(self, record: Mapping[str, Any], round: int) -> Record:
+        """Answer a question about a round's sum.
+
+        Raises
+        ------
+        MessageRefused
+            If it is none that this person may answer.
+        """
+        reader, phase = Reader(self.client, round), record.get("phase")
+        name = reader.name(record)
+        if phase == KEYS:
+            return self._show_keys(reader, name)
+        if phase not in (SHARES, UNMASK):
+            raise reader.refuse("secure sum", repr(phase), f"{KEYS}, {SHARES} or {UNMASK}")
+        self._demand(reader, name)
+        if phase == SHARES:
+            self._demand_closed(reader, name)
+        work = self._share if phase == SHARES else self._unmask
+        return work(reader, record)
+
+    def accept(self, plan: Plan) -> None:
+        """Take in the shares that neighbours sealed; from now on these are whom it masks with.
+
+        Raises
+        ------
+        MessageRefused
+            If the neighbours are too few, or others than before, or a share is not one that its
+            sender made for it.
+        """
+        own, reader = self._own, Reader(self.client, plan.name.round)
+        self._demand(reader, plan.name)
+        self._demand_closed(reader, plan.name)
+        if not own.sealed:
+            raise reader.refuse("secure sum", "a plan", "a question for shares before it")
+        if strangers := sorted(plan.sealed.keys() - own.keys.keys()):
+            raise reader.refuse("secure sum: shares", f"those of {strangers}", sorted(own.keys))
+        self._demand_people(reader, len(plan.sealed) + 1)
+        # One vector under several sets of masks would tell of it.
+        if own.masked and own.masked != sorted(plan.sealed):
+            raise reader.refuse("secure sum: neighbours", sorted(plan.sealed), own.masked)
+        private = private_key(bytes.fromhex(own.seal))
+        for other, sealed in plan.sealed.items():
+            keys, about = Keys.of(bytes.fromhex(own.keys[other])), self._about(other, self.client)
+            try:
+                shares = unseal(agreed(private, keys.seal, about), sealed, about)
+            except ValueError as error:
+                raise reader.refuse(f"secure sum: shares of {other!r}", error, "its own") from None
+            own.shares[other] = shares[:SHARE_BYTES].hex(), shares[SHARE_BYTES:].hex()
+        own.masked = sorted(plan.sealed)
+
+    def masked(self, vector: Words, name: Name) -> Words:
+        """Return its vector under its own mask and those that it shares with neighbours.
+
+        Raises
+        ------
+        MessageRefused
+            If it is another vector than before, which would tell of both, or somebody's key is
+            none.
+        """
+        own, reader = self._own, Reader(self.client, name.round)
+        self._demand(reader, name)
+        self._demand_closed(reader, name)
+        digest = hashlib.sha256(vector.tobytes()).hexdigest()
+        if own.vector not in ("", digest):
+            raise reader.refuse("secure sum: vector", "another than before", "the same")
+        total, own.vector = vector + expanded(bytes.fromhex(own.seed), len(vector)), digest
+        private = private_key(bytes.fromhex(own.mask))
+        for other in own.masked:
+            shown = Keys.of(bytes.fromhex(own.keys[other])).mask
+            try:
+                pair = agreed(private, shown, between(own.session, self.client, other))
+            except ValueError as error:
+                raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
+            mask = expanded(pair, len(vector))
+            total = total + mask if self.client < other else total - mask
+        return total
+
+    # The questions.
+
+    def _show_keys(self, reader: Reader, name: Name) -> Record:
+        own, session = self._own, name.session.hex()
+        self._demand_closed(reader, name)
+        if session != own.session:
+            # What it answered is of this run's rounds.
+            last = own if own.run == name.run else Secrets()
+            seal, mask, seed = (self._entropy(KEY_BYTES).hex() for _ in range(3))
+            self._own = Secrets(
+                run=name.run,
+                round=name.round,
+                session=session,
+                seal=seal,
+                mask=mask,
+                seed=seed,
+                sent=last.sent,
+                silent=last.silent,
+                answer=last.answer,
+                answered=last.answered,
+                opened=last.opened,
+            )
+        return {"keys": self._public().joined()}
+
+    def _share(self, reader: Reader, record: Mapping[str, Any]) -> Record:
+        own = self._own
+        shown = reader.values(record, 3 * KEY_BYTES)
+        if own.sealed:
+            if {c: keys.hex() for c, keys in shown.items()} != own.keys:
+                # Who shares twice gives away more than it meant to.
+                raise reader.refuse("secure sum: keys", "others than before", "the same")
+            return by_client({c: bytes.fromhex(s) for c, s in own.sealed.items()})
+        if self.client in shown:
+            raise reader.refuse("secure sum: clients", f"{self.client!r}", "its neighbours alone")
+        keys = {client: Keys.of(joined) for client, joined in shown.items()}
+        every = [self._public(), *keys.values()]
+        if len({k.seal for k in every} | {k.mask for k in every}) < 2 * len(every):
+            raise reader.refuse("secure sum: keys", "one key twice", "each client's own")
+        holders = sorted([self.client, *keys])
+        self._demand_people(reader, len(holders))
+        needed = threshold(len(holders))
+        split_up = [
+            split(bytes.fromhex(secret), needed, len(holders), self._entropy)
+            for secret in (own.mask, own.seed)
+        ]
+        private = private_key(bytes.fromhex(own.seal))
+        for other, *shares in zip(holders, *split_up, strict=True):
+            if other == self.client:
+                own.shares[other] = shares[0].hex(), shares[1].hex()
+                continue
+            about = self._about(self.client, other)
+            try:
+                key = agreed(private, keys[other].seal, about)
+            except ValueError as error:
+                raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
+            own.sealed[other] = seal(key, b"".join(shares), about).hex()
+        own.keys = {client: joined.hex() for client, joined in shown.items()}
+        return by_client({c: bytes.fromhex(s) for c, s in own.sealed.items()})
+
+    def _unmask(self, reader: Reader, record: Mapping[str, Any]) -> Record:
+        own, asked = self._own, reader.unmask(record)
+        sent, silent = sorted(asked.sent), sorted(asked.silent)
+        if own.answered == own.session:
+            if (sent, silent) != (own.sent, own.silent):
+                raise reader.refuse(
+                    "secure sum: unmask", "a second question with other people", "the first again"
+                )
+            return by_client({c: bytes.fromhex(s) for c, s in own.answer.items()})
+        everybody = sorted([self.client, *own.masked])
+        if not own.masked or sorted([*sent, *silent]) != everybody or self.client not in sent:
+            got = f"sent {sent}, silent {silent}"
+            raise reader.refuse("secure sum: unmask", got, f"{everybody}, each once, it among sent")
+        self._demand_people(reader, len(sent))
+        if own.opened == own.round and own.sent != sent:
+            # The difference of two sums of one round would be of those who are in one alone.
+            raise reader.refuse(
+                "secure sum: unmask", f"round {own.round} again with {sent}", f"{own.sent} again"
+            )
+        own.answer = {c: own.shares[c][1] for c in sent} | {c: own.shares[c][0] for c in silent}
+        own.sent, own.silent, own.opened, own.answered = sent, silent, own.round, own.session
+        # Nobody who finds them later shall open more.
+        own.seal = own.mask = own.seed = ""
+        own.shares, own.sealed = {}, {}
+        return by_client({c: bytes.fromhex(s) for c, s in own.answer.items()})
+
+    # What it goes by.
+
+    def _public(self) -> Keys:
+        own = self._own
+        seal, mask, seed = (bytes.fromhex(one) for one in (own.seal, own.mask, own.seed))
+        return Keys(public_of(seal), public_of(mask), commitment(seed))
+
+    def _demand(self, reader: Reader, name: Name) -> None:
+        own = self._own
+        if (name.run, name.round, name.session.hex()) != (own.run, own.round, own.session):
+            expected = f"the one whose keys it showed last, round {own.round}"
+            raise reader.refuse("secure sum", f"another sum of round {name.round}", expected)
+
+    def _demand_closed(self, reader: Reader, name: Name) -> None:
+        if name.session.hex() == self._own.answered:
+            raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
+
+    def _demand_people(self, reader: Reader, people: int) -> None:
+        if people < self.least:
+            raise reader.refuse("secure sum: people", people, f"{self.least} at least")
+
+    def _about(self, sender: str, receiver: str) -> bytes:
+        return f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}".encode()
+
+
+def between(session: str, one: str, other: str) -> bytes:
+    """Return what a pair's mask is for; `session` in hexadecimal."""
+    first, second = sorted((one, other))
+    return f"fedsub mask {session} {first} {second}".encode()

@@ -1,0 +1,94 @@
+"""What is summed: changes of numbers, weighted and rounded to whole numbers modulo 2**32.
+
+Behind the numbers stand two more: the weight, and whether something was shortened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.secure.keys import Words
+
+#: Slots behind the numbers.
+BESIDE = 2
+#: A sum stands for a number of either sign below this.
+HALF = 2**31
+
+
+@dataclass(frozen=True)
+class Total:
+    """What a sum says.
+
+    Parameters
+    ----------
+    mean : weighted mean of everybody's changes, float32 ``[n]``; zeros where nobody has weight.
+    weight : of all together.
+    shortened : people of whose changes some were beyond the range, or of no use.
+    """
+
+    mean: NDArray[np.float32]
+    weight: int
+    shortened: int
+
+
+@dataclass(frozen=True)
+class Levels:
+    """How numbers become whole ones.
+
+    Parameters
+    ----------
+    range : greatest change of a number; larger ones are shortened to it.
+    weight : most that one person may weigh, in samples.
+    each : levels of the range for each sample that a person weighs.
+    """
+
+    range: float
+    weight: int
+    each: int
+
+    @classmethod
+    def among(cls, people: int, weight: int, range: float) -> Levels:
+        """Return as many levels as sums over so many people can bear.
+
+        Raises
+        ------
+        ValueError
+            If there are more people, or they weigh more, than 32 bits can bear.
+        """
+        each = (HALF - 1) // (people * weight)
+        if not each:
+            raise ValueError(f"{people} people of weight {weight}: got more than 2**31 together")
+        return cls(range, weight, each)
+
+    def vector(self, change: NDArray[np.float32], examples: int) -> Words:
+        """Return a person's vector ``[n + 2]`` of its change ``[n]`` and how many samples it has.
+
+        A change that holds NaN or infinite numbers counts as none, without weight.
+        """
+        weight = min(examples, self.weight)
+        if usable := bool(np.isfinite(change).all()):
+            short = np.clip(change.astype(np.float64), -self.range, self.range)
+        else:
+            short, weight = np.zeros(change.shape), 0
+        whole = np.rint(short * (weight * self.each / self.range)).astype(np.int64)
+        shortened = not usable or bool((short != change).any())
+        return np.append(whole, [weight, shortened]).astype(np.uint32)
+
+    def total(self, summed: Words, people: int) -> Total:
+        """Return what a sum over so many people says.
+
+        Raises
+        ------
+        ValueError
+            If it weighs more than these people can, as where somebody sent another vector.
+        """
+        weight, shortened = (int(one) for one in summed[-BESIDE:])
+        if weight > people * self.weight or shortened > people:
+            most = f"at most {people * self.weight} and {people}"
+            raise ValueError(f"weight and shortened: got {weight} and {shortened}, expected {most}")
+        numbers = summed[:-BESIDE].astype(np.int32).astype(np.float64)
+        mean = numbers * (self.range / (self.each * weight)) if weight else 0 * numbers
+        return Total(mean.astype(np.float32), weight, shortened)

@@ -1,0 +1,231 @@
+"""The server's side of one sum (Bonawitz et al. 2017, figure 4, the server's part).
+
+It carries keys and sealed shares from neighbour to neighbour, adds masked vectors, and takes off
+the masks of the sum: by the seeds of who sent a vector, and the pair keys of who did not.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from fedsub_core.secure.graph import neighbours, threshold
+from fedsub_core.secure.keys import (
+    KEY_BYTES,
+    Words,
+    agreed,
+    commitment,
+    expanded,
+    private_key,
+    public_of,
+)
+from fedsub_core.secure.messages import (
+    KEYS,
+    SEALED_BYTES,
+    SESSION_BYTES,
+    SHARES,
+    Keys,
+    Name,
+    Plan,
+    Reader,
+    Record,
+    Unmask,
+    by_client,
+)
+from fedsub_core.secure.participant import between
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, value_at
+
+#: Choices of shares that are tried where some are wrong: of l wrong ones each choice, of more than
+#: half of the shares, has a chance of 1 in 2**l or so.
+TRIES = 200
+
+
+class CannotOpen(Exception):
+    """A sum whose masks cannot be taken off: it says whose, and what lacks."""
+
+
+class Summation:
+    """One sum.
+
+    Parameters
+    ----------
+    round, run, method : that it is of.
+    least : people that it must be of.
+    length : numbers of a vector.
+    entropy : see :data:`Entropy`.
+    """
+
+    def __init__(
+        self,
+        round: int,
+        least: int,
+        length: int,
+        run: str = "",
+        method: str = "",
+        entropy: Entropy = secrets.token_bytes,
+    ) -> None:
+        self.name, self.least = Name(round, entropy(SESSION_BYTES), run, method), least
+        self.keys: dict[str, Keys] = {}
+        self.sealed: dict[str, dict[str, bytes]] = {}
+        #: Who sent its vector; and, by whom they came, shares of everybody's secrets.
+        self.sent: set[str] = set()
+        self._near: dict[str, tuple[str, ...]] = {}
+        self._shares: dict[str, dict[str, bytes]] = {}
+        self._sum: Words = np.zeros(length, np.uint32)
+        #: Whose shares did not fit the others', of whose secret.
+        self.wrong: set[tuple[str, str]] = set()
+
+    # Questions, and what is taken of the answers.
+
+    def ask_keys(self) -> Record:
+        """Return the question for keys, the same to all."""
+        return self.name.record(KEYS)
+
+    def take_keys(self, client: str, record: Mapping[str, Any]) -> None:
+        """Take somebody's keys.
+
+        Raises
+        ------
+        MessageRefused
+            If they are none, or somebody else's.
+        """
+        joined, reader = record.get("keys"), Reader(client, self.name.round)
+        if not isinstance(joined, bytes) or len(joined) != 3 * KEY_BYTES:
+            raise reader.refuse("secure sum: keys", type(joined).__name__, f"{3 * KEY_BYTES} bytes")
+        shown = Keys.of(joined)
+        taken = {key for keys in self.keys.values() for key in (keys.seal, keys.mask)}
+        if shown.seal == shown.mask or {shown.seal, shown.mask} & taken:
+            raise reader.refuse("secure sum: keys", "a key that is taken", "keys of its own")
+        self.keys[client] = shown
+
+    def ask_shares(self) -> dict[str, Record]:
+        """Return what everybody who showed keys is asked; draw who is whose neighbour."""
+        self._near = neighbours(sorted(self.keys), self.name.session)
+        return {
+            client: {
+                **self.name.record(SHARES),
+                **by_client({other: self.keys[other].joined() for other in near}),
+            }
+            for client, near in self._near.items()
+        }
+
+    def take_shares(self, client: str, record: Mapping[str, Any]) -> None:
+        """Take the shares that somebody sealed for its neighbours.
+
+        Raises
+        ------
+        MessageRefused
+            If some lack, or are of another size.
+        """
+        reader = Reader(client, self.name.round)
+        self.sealed[client] = reader.values(record, SEALED_BYTES, self._near[client])
+
+    def plans(self, levels: Levels) -> dict[str, Plan]:
+        """Return what comes with the downloads of those who shared, and can be in the sum."""
+        found = {}
+        for client in sorted(self.sealed):
+            sealed = {other: self.sealed[other][client] for other in self._masked(client)}
+            if len(sealed) + 1 >= max(self.least, self._needed(client)):
+                found[client] = Plan(self.name, sealed, levels.weight, levels.each)
+        return found
+
+    def take_vector(self, client: str, vector: Words) -> None:
+        """Add somebody's masked vector."""
+        self.sent.add(client)
+        self._sum = self._sum + vector
+
+    def ask_unmask(self) -> dict[str, Unmask]:
+        """Return whose masks each of those who sent a vector is asked to open.
+
+        Raises
+        ------
+        CannotOpen
+            If fewer sent one than a sum must be of.
+        """
+        if len(self.sent) < self.least:
+            people = f"{len(self.sent)} vectors came, expected {self.least} at least"
+            raise CannotOpen(f"round {self.name.round}: {people}")
+        asked = {}
+        for client in sorted(self.sent):
+            near = {client, *self._masked(client)}
+            sent, silent = sorted(near & self.sent), sorted(near - self.sent)
+            asked[client] = Unmask(self.name, tuple(sent), tuple(silent))
+        return asked
+
+    def take_unmasked(self, client: str, record: Mapping[str, Any]) -> None:
+        """Take the shares of others' secrets that somebody holds.
+
+        Raises
+        ------
+        MessageRefused
+            If some lack, or are of another size.
+        """
+        reader = Reader(client, self.name.round)
+        held = [client, *self._masked(client)]
+        self._shares[client] = reader.values(record, SHARE_BYTES, held)
+
+    # Opening.
+
+    def open(self) -> Words:
+        """Return the sum of the vectors that came, ``[length]`` modulo 2**32.
+
+        Raises
+        ------
+        CannotOpen
+            If somebody's secret cannot be had of the shares that came.
+        """
+        total, length = self._sum, len(self._sum)
+        for client in sorted(self.sent):
+            held_to = self.keys[client].commitment
+            seed = self._secret(client, "seed", lambda s, to=held_to: commitment(s) == to)
+            total = total - expanded(seed, length)
+        for client in sorted(self.sealed.keys() - self.sent):
+            if not (others := [c for c in self._masked(client) if c in self.sent]):
+                continue  # no mask of its is in the sum
+            shown = self.keys[client].mask
+            found = self._secret(client, "pair key", lambda s, to=shown: public_of(s) == to)
+            private = private_key(found)
+            for other in others:
+                purpose = between(self.name.session.hex(), client, other)
+                mask = expanded(agreed(private, self.keys[other].mask, purpose), length)
+                total = total - mask if other < client else total + mask
+        return total
+
+    def _secret(self, client: str, what: str, fits: Any) -> bytes:
+        """Return somebody's secret of the shares that came, some of which may be wrong."""
+        holders = sorted([client, *self._near[client]])
+        came = {
+            holders.index(holder) + 1: self._shares[holder][client]
+            for holder in holders
+            if client in self._shares.get(holder, ())
+        }
+        needed = self._needed(client)
+        for attempt in range(TRIES if len(came) >= needed else 0):
+            places = Random(attempt).sample(list(came), needed) if attempt else list(came)[:needed]
+            some = {place: came[place] for place in places}
+            try:
+                value = value_at(some, 0)
+            except ValueError:
+                continue
+            if value[0] == 0 and fits(value[1:]):
+                # Which ones are wrong takes as long as all else: only where some are.
+                for place, share in came.items() if attempt else ():
+                    if value_at(some, place) != share:
+                        self.wrong.add((holders[place - 1], client))
+                return value[1:]
+        raise CannotOpen(
+            f"round {self.name.round}: the {what} of client {client!r}: got {len(came)} shares of "
+            f"{len(holders)}, expected {needed} that fit each other"
+        )
+
+    def _masked(self, client: str) -> list[str]:
+        """Return the neighbours whose shares, and masks, somebody was handed."""
+        return [other for other in self._near[client] if other in self.sealed]
+
+    def _needed(self, client: str) -> int:
+        return threshold(len(self._near[client]) + 1)

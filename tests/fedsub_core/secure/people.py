@@ -1,0 +1,72 @@
+"""People of one sum, and a server that asks them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.messages import Plan, Reader, Record
+from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.summation import Summation
+
+LEVELS = Levels(1.0, 1, 1)
+Change = Callable[[str, Record], Record]
+
+
+class Sum:
+    """One sum of random vectors `x`, whose phases some people leave."""
+
+    def __init__(self, people: int = 5, length: int = 7, least: int = 3, seed: int = 0) -> None:
+        stream = np.random.default_rng(seed)
+        names = [f"p{i:03}" for i in range(people)]
+        self.people = {name: Participant(name, least, entropy=stream.bytes) for name in names}
+        self.x = {c: stream.integers(0, 2**32, length, np.uint32) for c in self.people}
+        self.y: dict[str, Words] = {}
+        self.plans: dict[str, Plan] = {}
+        self.server = Summation(1, least, length, "run", "fedavg", stream.bytes)
+        #: All that the server was ever told, in order.
+        self.told: list[Any] = []
+
+    def keys(self, but: Collection[str] = ()) -> None:
+        """Let everybody show keys."""
+        for client in self.people.keys() - set(but):
+            answer = self.people[client].answer(self.server.ask_keys(), 1)
+            self.told.append(answer)
+            self.server.take_keys(client, answer)
+
+    def shares(self, but: Collection[str] = ()) -> None:
+        """Let everybody who showed keys share its secrets."""
+        for client, asked in self.server.ask_shares().items():
+            if client not in but:
+                answer = self.people[client].answer(asked, 1)
+                self.told.append(answer)
+                self.server.take_shares(client, answer)
+
+    def vectors(self, but: Collection[str] = ()) -> None:
+        """Let everybody who shared send its vector."""
+        self.plans = self.server.plans(LEVELS)
+        for client, plan in self.plans.items():
+            if client not in but:
+                came = Reader(client, 1).plan(plan.record())
+                self.people[client].accept(came)
+                self.y[client] = self.people[client].masked(self.x[client], came.name)
+                self.told.append(self.y[client])
+                self.server.take_vector(client, self.y[client])
+
+    def unmask(self, but: Collection[str] = (), change: Change = lambda c, r: r) -> Words:
+        """Let those who sent a vector open the sum; return it."""
+        for client, asked in self.server.ask_unmask().items():
+            if client not in but:
+                answer = change(client, self.people[client].answer(asked.record(), 1))
+                self.told.append(answer)
+                self.server.take_unmasked(client, answer)
+        return self.server.open()
+
+    def plain(self) -> Words:
+        """Return the sum of the vectors of those who sent one."""
+        zero = np.zeros_like(next(iter(self.x.values())))
+        return sum((self.x[c] for c in self.server.sent), zero)

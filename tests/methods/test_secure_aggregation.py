@@ -1,0 +1,187 @@
+"""Secure aggregation on devices, each of which answers every message from what it kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import Message, MessageType
+from torch import Tensor
+
+from fedsub.engines.simulation import build_strategy
+from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.runs import RunMethod, people
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import write_federation
+from fedsub_core.errors import RunError
+from fedsub_core.metrics import MetricRow
+from fedsub_core.secure.messages import SECURE
+
+SUMS: dict[str, Any] = dict(
+    rounds=2, device="cpu", threads=1, lr=0.05, batch_size=16, hidden="16", robust="none",
+    secure_aggregation=True, standardise="client", quorum=0.0, round_timeout=0.3, join_timeout=0.3,
+)  # fmt: skip
+Passes = Callable[[Message], bool]
+
+
+class Devices(DeviceGrid):
+    """Devices some of whose messages are lost: those that `passes` says no to."""
+
+    passes: Passes = staticmethod(lambda message: True)
+
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Let each device work whose message comes through."""
+        return super().answers([message for message in messages if self.passes(message)])
+
+
+class Server:
+    """A server's process: a strategy, the states after its rounds, and what it wrote of them."""
+
+    def __init__(self, config: RunConfig, grid: Devices) -> None:
+        self.strategy = build_strategy(config, config.method)
+        self.states: list[dict[str, Tensor]] = []
+        self.rows: list[MetricRow] = []
+        self.strategy.on_round = self._note
+        self.strategy.start(grid)
+
+    def _note(self, round: int, state: dict[str, Tensor], rows: Sequence[MetricRow]) -> None:
+        model = {n: t.clone() for n, t in state.items() if n.startswith("linear")}
+        self.states.append(model)
+        self.rows += rows
+
+    def metric(self, name: str) -> dict[int, float]:
+        """Return a metric of the run by round."""
+        return {r.round: r.value for r in self.rows if r.metric == name}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RunConfig:
+    """Return a run of four people's devices."""
+    write_federation(tmp_path / "data", people())
+    return RunConfig(method="fedavg", beside="", data=str(tmp_path / "data"), **SUMS)
+
+
+def devices(tmp_path: Path, config: RunConfig, **node: Any) -> Devices:
+    return Devices(config, 4, **{"state-dir": str(tmp_path / "states")} | node)
+
+
+def equal(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
+    assert ours.keys() & theirs.keys()
+    return all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedper"])
+def test_devices_give_what_a_simulation_gives(
+    name: str, tmp_path: Path, config: RunConfig, run_method: RunMethod
+) -> None:
+    config = RunConfig(**vars(config) | {"method": name, "hyper": {}})
+    found = Server(config, devices(tmp_path, config))
+    simulated = run_method(name, people(), **SUMS)
+    for ours, theirs in zip(found.states, simulated.states, strict=True):
+        for key, tensor in ours.items():
+            torch.testing.assert_close(theirs[key], tensor, atol=1e-6, rtol=0)
+    assert found.metric("secure_people") == {1: 4, 2: 4}
+    for client in ("p1", "p2", "p3", "p4"):
+        kept = tmp_path / "states" / client / "sums.json"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        left = json.loads(kept.read_text())
+        assert (left["opened"], left["seed"], left["mask"], left["shares"]) == (2, "", "", {})
+
+
+def test_a_server_that_died_before_it_wrote_a_round_opens_the_same_sum(
+    tmp_path: Path, config: RunConfig
+) -> None:
+    config = RunConfig(**vars(config) | {"rounds": 1})
+    grid = devices(tmp_path, config)
+    first, second = Server(config, grid), Server(config, grid)
+    assert second.metric("secure_people") == {1: 4}
+    assert equal(first.states[0], second.states[0])
+    # Of other people it would tell who lacks: nobody helps.
+    grid.passes = lambda message: (
+        message.metadata.message_type != MessageType.TRAIN or message.metadata.dst_node_id != 3
+    )
+    third = Server(config, grid)
+    assert third.metric("secure_lost") == {1: 1}
+    assert sum(r.value for r in third.rows if r.metric == "refused_replies") == 3
+
+
+def test_a_server_that_died_while_people_sent_their_uploads_begins_the_round_anew(
+    tmp_path: Path, config: RunConfig
+) -> None:
+    """Who had sent one sends the same under other masks, and of the first masks tells nothing."""
+    config = RunConfig(**vars(config) | {"rounds": 1})
+    grid = devices(tmp_path, config)
+    uploads: list[bytes] = []
+
+    def no_unmasking(message: Message) -> bool:
+        asked = message.content.config_records.get(SECURE)
+        return asked is None or asked["phase"] != "unmask"
+
+    grid.passes = no_unmasking
+    assert Server(config, grid).metric("secure_lost") == {1: 1}
+    uploads.append(grid_state(tmp_path))
+    grid.passes = lambda message: True
+    assert Server(config, grid).metric("secure_people") == {1: 4}
+    assert grid_state(tmp_path) != uploads[0]
+    fresh = devices(tmp_path / "fresh", config)
+    assert equal(Server(config, fresh).states[0], Server(config, grid).states[0])
+
+
+def grid_state(tmp_path: Path) -> bytes:
+    """Return what p1 keeps of its sums."""
+    return (tmp_path / "states" / "p1" / "sums.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("node", "keys", "said"),
+    [
+        ({"secure-least": 5}, {}, "people: got 4, expected 5 at least"),
+        (
+            {"secure-aggregation": True},
+            {"secure_aggregation": False},
+            "got a run whose server sees single uploads, expected secure-aggregation = true",
+        ),
+    ],
+)
+def test_an_owner_may_want_more_than_the_run_says(
+    node: dict[str, Any],
+    keys: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    config: RunConfig,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = RunConfig(**vars(config) | keys)
+    with pytest.raises(RunError, match=r"0 of (4|at least 1)"):
+        Server(config, devices(tmp_path, config, **node))
+    assert said in caplog.text
+
+
+def test_a_server_that_wants_single_uploads_in_a_run_of_sums_gets_none(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    asks = RunConfig(**vars(config) | {"secure_aggregation": False})
+    with pytest.raises(RunError, match="0 of 4 clients sent a usable upload"):
+        Server(asks, devices(tmp_path, config))
+    assert "client 'p1', round 1: secure sum: got a question for the upload itself" in caplog.text
+    refused = devices(tmp_path, asks)
+    with pytest.raises(RunError, match="0 of 4 people showed keys"):
+        Server(config, refused)
+    assert "client 'p1': asked for a part in a sum, in a run of none" in caplog.text
+
+
+def test_what_was_sent_under_masks_is_not_sent_again_without(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A device keeps its round's reply, which it masks anew in each session."""
+    config = RunConfig(**vars(config) | {"rounds": 1})
+    grid = devices(tmp_path, config)
+    Server(config, grid)
+    asks = RunConfig(**vars(config) | {"secure_aggregation": False})
+    with pytest.raises(RunError, match="0 of 4 clients sent a usable upload"):
+        Server(asks, grid)
+    assert "client 'p4', round 1: secure sum: got a question for the upload itself" in caplog.text
