@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from flwr.app import Error, Message
+from flwr.app import Error, Message, RecordDict
 
 from fedsub_client.store import FolderStore
 from fedsub_core.config.run_config import RunConfig, to_flat
@@ -72,7 +72,10 @@ class WithOneOlder(Devices):
                 continue
             self._send((message.metadata.message_type, message.content))
             got = self._receive()
-            yield Message(Error(0, got) if isinstance(got, str) else got, reply_to=message)
+            if isinstance(got, RecordDict):
+                yield Message(got, reply_to=message)
+            else:
+                yield Message(Error(0, str(got)), reply_to=message)
 
     def _send(self, what: object) -> None:
         assert self.process.stdin is not None

@@ -17,6 +17,7 @@ from fedsub.report.report import write_report
 from fedsub.report.svg import Drawn
 from fedsub_core.config.run_config import RunConfig, dump_toml, to_flat
 from fedsub_core.metrics import MetricRow
+from fedsub_server.data_notes import DataNotes, write_notes
 from fedsub_server.results import REACHED, method_summaries, text_table
 from fedsub_server.rundb import RunDatabase
 
@@ -96,6 +97,14 @@ def test_the_page_draws_and_lists_them(tmp_path: Path) -> None:
     with (folder / "tables" / "rounds.csv").open() as file:
         of = {row["round"]: (row["n"], row["people"]) for row in csv.DictReader(file)}
     assert of["4"] == ("1", "10") and of["6"] == ("10", "10")
+
+
+def test_the_page_says_whose_release_is_behind(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", {"fedavg": lambda r, i: 0.5})
+    said = "Devices behind the server's release: p0 (0.0.9). Upgrade them."
+    assert said not in lead(read_run(folder), [])
+    write_notes(folder, DataNotes(behind={"p0": "0.0.9"}))
+    assert lead(read_run(folder), [])[-1] == said
 
 
 def test_where_all_took_part_nothing_is_added(tmp_path: Path) -> None:

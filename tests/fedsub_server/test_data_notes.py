@@ -1,0 +1,57 @@
+"""What a run notes of devices that are behind: by client id, until they are upgraded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from fedsub_core.data.findings import SplitNote
+from fedsub_core.data.standardise import Moments
+from fedsub_core.wire.handshake import Facts, Introduction
+from fedsub_server.data_notes import (
+    DATA_FILE,
+    DataNotes,
+    forget_notes,
+    note_devices,
+    read_notes,
+    said_of,
+    said_of_releases,
+    write_notes,
+)
+
+SPLIT = SplitNote("in time", 2, 1, 0, 0, 0)
+
+
+def said(*clients: str) -> dict[str, Introduction]:
+    moments = Moments(2, np.ones(1), np.ones(1))
+    one = ("0.1.0", ("a",), (1,), Facts(2), moments)
+    return {client: Introduction(client, *one, split=SPLIT) for client in clients}
+
+
+def test_who_is_behind_is_noted_until_upgraded_or_forgotten(tmp_path: Path) -> None:
+    note_devices(tmp_path, said("ann", "bob"), "last", {"bob": "0.0.8", "ann": "0.0.9"})
+    assert read_notes(tmp_path).behind == {"ann": "0.0.9", "bob": "0.0.8"}
+    note_devices(tmp_path, said("ann"), "last", {})  # upgraded; bob is away
+    assert read_notes(tmp_path).behind == {"bob": "0.0.8"}
+    assert read_notes(tmp_path).splits.keys() == {"ann", "bob"}
+    forget_notes(tmp_path, "bob")
+    assert "bob" not in (tmp_path / DATA_FILE).read_text("utf-8")
+
+
+def test_notes_of_the_release_before_are_read(tmp_path: Path) -> None:
+    write_notes(tmp_path, DataNotes({"ann": SPLIT}, ("a warning",)))
+    kept = json.loads((tmp_path / DATA_FILE).read_text("utf-8"))
+    del kept["behind"]
+    (tmp_path / DATA_FILE).write_text(json.dumps(kept), "utf-8")
+    assert read_notes(tmp_path) == DataNotes({"ann": SPLIT}, ("a warning",))
+
+
+def test_a_sentence_names_ten_at_most() -> None:
+    assert said_of_releases(DataNotes()) == []
+    notes = DataNotes(behind={f"p{i:02d}": "0.0.9" for i in range(12)})
+    (sentence,) = said_of_releases(notes)
+    assert sentence in said_of(notes)
+    assert sentence.startswith("Devices behind the server's release: p00 (0.0.9), p01 (0.0.9),")
+    assert sentence.endswith("p09 (0.0.9) and 2 more. Upgrade them.") and "p10" not in sentence
