@@ -52,6 +52,7 @@ FEDSUB = MethodSummary(
     by_capacity={},
     worse_than_local=0.4,
     seconds=3.0,
+    server_milliseconds=12.34,
     memory=250_000_000,
     backend="kernels",
 )
