@@ -74,8 +74,8 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
         raise ConfigError(f"format {format!r}: expected {', '.join(FORMATS)}")
     if isinstance(model.shape, Nodes) and format != "safetensors":
         raise ConfigError(
-            f"format {format!r}: got a model of a graph's nodes, expected safetensors: no other says "
-            "how it sees edges"
+            f"format {format!r}: got a model of a graph's nodes, expected safetensors, which alone "
+            "says how it sees edges"
         )
     check_new(path, force)
     data = FORMATS[format].encode(model)
