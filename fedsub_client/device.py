@@ -170,8 +170,8 @@ class Device:
 
         That is one that trains on features of an encoder, where there is one.
         """
-        of = self.card
-        shape = kept_shape(self.data.x, of.vocabulary, of.padding, of.sample)
+        own = self.card
+        shape = kept_shape(self.data.x, own.vocabulary, own.padding, own.sample)
         for name in self.config.methods:
             card = method(name)
             if card.trains and resolve_encoder(self.config.encoder, card.encodes, shape) != NONE:

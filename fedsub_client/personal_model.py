@@ -140,7 +140,8 @@ class PersonalModel:
             ids = x.dtype == np.int32
             made = x.astype(np.int64) if ids else seen(x, self.scaling, self.encoder)
             if edges is not None:
-                made = np.concatenate(graph_rows(made, edges, np.arange(len(x))))
+                features = made.astype(np.float32, copy=False)
+                made = np.concatenate(graph_rows(features, edges, np.arange(len(x))))
             inputs = torch.from_numpy(made)
         params = {name: tensor.unsqueeze(0) for name, tensor in self.params.items()}
         with torch.inference_mode():

@@ -24,7 +24,7 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     """
     from fedsub.studies.run import check_data
     from fedsub_core.config.run_config import read_config
-    from fedsub_core.data.samples import TOKENS
+    from fedsub_core.data.samples import NODE, TOKENS
     from fedsub_core.data.sources import load_federation
     from fedsub_data.inspection.inspection import inspect_federation
     from fedsub_data.inspection.page import write_inspection
@@ -43,8 +43,10 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     console.print(f"Page: {page}", soft_wrap=True, markup=False)
     # Last, for whoever looks at data that cannot be used wants to see what they are like.
     try:
-        # Of texts no units are known, which the method by default needs; others train on them.
-        method = {"method": "fedavg"} if federation.card.sample == TOKENS else {}
+        # Of texts no units are known, and of nodes no relevance, which the method by default needs;
+        # others train on them.
+        others = federation.card.sample in (NODE, TOKENS)
+        method = {"method": "fedavg"} if others else {}
         check_data(read_config(None, {"data": folder, **method}), federation)
     except FedSubError as error:
         raise DataError(f"{folder}: `fedsub run` would refuse it. {error}") from error

@@ -74,8 +74,8 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
         raise ConfigError(f"format {format!r}: expected {', '.join(FORMATS)}")
     if isinstance(model.shape, Nodes) and format != "safetensors":
         raise ConfigError(
-            f"format {format!r}: got a model of a graph's nodes, expected safetensors: no "
-            "other says how it sees edges"
+            f"format {format!r}: got a model of a graph's nodes, expected safetensors, which alone "
+            "says how it sees edges"
         )
     check_new(path, force)
     data = FORMATS[format].encode(model)
@@ -108,9 +108,13 @@ def _told(model: PersonalModel) -> str:
 
 def _difference(model: PersonalModel, run: Run, samples: int) -> float:
     x = _random_samples(model, samples).numpy()
-    nodes = np.arange(len(x))  # joined in a row
-    more = {"edges": np.stack([nodes[1:], nodes[:-1]])} if isinstance(model.shape, Nodes) else {}
-    return float(np.abs(run(x, **more) - model.probabilities(x, **more)).max())
+    if isinstance(model.shape, Nodes):
+        nodes = np.arange(len(x))
+        edges = np.stack([nodes[1:], nodes[:-1]])  # joined in a row
+        found, own = run(x, edges=edges), model.probabilities(x, edges=edges)
+    else:
+        found, own = run(x), model.probabilities(x)
+    return float(np.abs(found - own).max())
 
 
 def _random_samples(model: PersonalModel, samples: int) -> Tensor:

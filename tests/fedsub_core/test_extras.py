@@ -20,6 +20,7 @@ BROUGHT = {
     "mlflow": "mlflow-skinny",
     "ot": "POT",
     "mkdocstrings_handlers": "mkdocstrings[python]",
+    "pymetis": "pymetis",
 }
 
 

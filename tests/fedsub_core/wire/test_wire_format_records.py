@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
-from fedsub_core.data.samples import Pixels, Tokens
+from fedsub_core.data.samples import Nodes, Pixels, Tokens
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import CLASS_MEANS, ClientMetrics
@@ -75,6 +75,7 @@ SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
 #: Who sends keys of kinds of samples, and such samples.
 OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
     "device with token ids": (Tokens((2,), 9, 0), np.ones((3, 2), np.int32)),
+    "device with nodes of a graph": (Nodes((2,)), np.ones((3, 2), np.float32)),
     "device with images of bytes": (Pixels((2, 4, 4)), np.ones((3, 2, 4, 4), np.uint8)),
 }
 

@@ -37,9 +37,10 @@ PICTURES = [
     *("cifar10", "cifar100", "digits", "fashion-mnist", "mnist", "pacs", "svhn", "tiny-imagenet"),
     "usps",
 ]
-COLLECTIONS = ["ag-news", *PICTURES]
+GRAPHS = ["citeseer", "cora", "ogbn-arxiv"]
+COLLECTIONS = ["ag-news", *GRAPHS, *PICTURES]
 #: No two independent records of these agree, or they lie at no address.
-UNKNOWN = ["pacs", "usps"]
+UNKNOWN = ["citeseer", "pacs", "usps"]
 NAMES = sorted(RECORDINGS + COLLECTIONS)
 
 
@@ -131,8 +132,10 @@ def test_a_collection_s_card_says_what_its_preparer_does(name: str) -> None:
     assert card.samples is not None
     if card.labels is not None:
         assert card.labels.classes == preparer.CLASSES
-    assert card.samples.kind == ("tokens" if name == "ag-news" else "image")
-    assert card.holds.endswith(" texts" if name == "ag-news" else " images")
+    of = {"ag-news": ("tokens", "texts"), **dict.fromkeys(GRAPHS, ("node", "nodes"))}
+    kind, many = of.get(name, ("image", "images"))
+    assert card.samples.kind == kind
+    assert card.holds.endswith(f" {many}")
 
 
 OF_COLLECTIONS: list[tuple[list[str], object, str]] = [
