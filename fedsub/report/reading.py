@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from fedsub.report.class_names import class_names
 from fedsub.report.frame import Frame, Grid, Trace
+from fedsub.report.run_card import run_card
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.fingerprint import CARD_KEY
 from fedsub_core.errors import ConfigError
@@ -43,8 +43,8 @@ def read_run(folder: Path) -> Frame:
         traces = [_trace(folder, dbs[name], one, config) for name, one in summaries.items()]
     missing = tuple(name for name in wanted if name not in summaries)
     kept = {trace.config.get(CARD_KEY) for trace in traces}
-    names = () if config is None else class_names(config, kept)
-    return Frame(traces, names, missing, notes=read_notes(folder))
+    card = None if config is None else run_card(config, kept)
+    return Frame(traces, card.classes if card else (), missing, notes=read_notes(folder))
 
 
 def run_config(folder: Path) -> RunConfig | None:

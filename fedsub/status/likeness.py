@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fedsub.report.class_names import class_names
+from fedsub.report.run_card import run_card
 from fedsub.status.facts import Together
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.fingerprint import CARD_KEY
@@ -16,7 +16,8 @@ def who_is_with_whom(config: RunConfig, look: Glance | None) -> list[Together]:
     if look is None:
         return []
     found = [Together("", _groups(look.rounds.get(look.round, {}).get("group", {})))]
-    names = class_names(config, {look.config.get(CARD_KEY)}) if look.clusters else ()
+    card = run_card(config, {look.config.get(CARD_KEY)}) if look.clusters else None
+    names = card.classes if card else ()
     for label, clusters in sorted(look.clusters.items()):
         name = names[label] if label < len(names) else f"class {label}"
         found.append(Together(name, _groups(clusters)))

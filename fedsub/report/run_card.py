@@ -1,18 +1,18 @@
-"""What the classes of a run's data are called, where that can still be read."""
+"""The card of a run's data, where that can still be read."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.data.card import read_card
+from fedsub_core.data.card import Card, read_card
 from fedsub_core.data.fingerprint import card_digest
 from fedsub_core.data.watch import CARD
 from fedsub_core.errors import DataError
 
 
-def class_names(config: RunConfig, kept: Collection[object]) -> tuple[str, ...]:
-    """Return the classes' names if the data's card can be read and is still the run's.
+def run_card(config: RunConfig, kept: Collection[object]) -> Card | None:
+    """Return the data's card if it can be read and is still the run's.
 
     `kept` are the card's digests in the run's databases; None, of one before they were kept, is
     any.
@@ -20,6 +20,6 @@ def class_names(config: RunConfig, kept: Collection[object]) -> tuple[str, ...]:
     try:
         card = CARD if config.data == CARD.name else read_card(config.data)
     except DataError:  # moved since, or never here: a deployed run
-        return ()
+        return None
     digest = card_digest(card)
-    return tuple(card.classes) if {one or digest for one in kept} == {digest} else ()
+    return card if {one or digest for one in kept} == {digest} else None
