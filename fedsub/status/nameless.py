@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,17 @@ def nameless(status: Status) -> Status:
     """
     numbers = {person.client: f"device {i}" for i, person in enumerate(status.people, start=1)}
 
+    named = re.compile(rf"\b({'|'.join(map(re.escape, numbers))})\b") if numbers else None
+
     def called(clients: Iterable[str]) -> tuple[str, ...]:
         return tuple(numbers.get(client, "a device") for client in clients)
 
     def hidden(trouble: Trouble) -> Trouble:
         if trouble.kind == "turned away":
             return Trouble(trouble.kind, "a node was turned away")
-        return replace(trouble, clients=called(trouble.clients), why="")
+        # Whatever a sentence is made of: rather none than one with a name.
+        said = trouble.kind if named and named.search(trouble.said) else trouble.said
+        return replace(trouble, said=said, clients=called(trouble.clients), why="")
 
     path = Path(status.path)
     inner = status.kind == "deployment" and path.name == RUN_IN_DEPLOYMENT

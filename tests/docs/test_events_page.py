@@ -16,7 +16,8 @@ PARTS = {
     "Both": ("fedsub_core",),
     "Commands and engines": ("fedsub",),
 }
-LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
+#: `log` is of a level that depends.
+LEVELS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 
 
 def logged(package: str) -> Iterator[tuple[str, str]]:
@@ -24,9 +25,10 @@ def logged(package: str) -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             match node:
-                case ast.Call(func=ast.Attribute(ast.Name("log"), level), args=[text, *_]) if (
+                case ast.Call(func=ast.Attribute(ast.Name("log"), level), args=[first, *rest]) if (
                     level in LEVELS
                 ):
+                    text = rest[0] if level == "log" else first
                     assert isinstance(text, ast.Constant), (
                         f"{path}:{node.lineno}: an event's text is the same for all of its kind: "
                         "put values in with %s, as logging does"

@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from fedsub.status import answers, reading
-from fedsub.status.facts import Person, Status
+from fedsub.status.facts import Person, Status, Trouble
 from fedsub.status.nameless import nameless
 from fedsub.status.page import page, parts
 from fedsub.status.reading import read_status
@@ -79,6 +79,14 @@ def test_nobody_is_named_unasked(run: Path) -> None:
     for line in ("device 2: sent what cannot be used", "a node was turned away"):
         assert line in told
     assert "device 1, device 3" in told
+
+
+def test_a_sentence_that_names_somebody_is_not_said() -> None:
+    people = [Person("ann.b", "trained"), Person("01", "trained")]
+    for who in ("ann.b", "01"):
+        troubles = [Trouble("resting", f"{who}: rests"), Trouble("disk", "101 MB are left")]
+        hidden = nameless(Status("x", "run", "going on", people=people, troubles=troubles))
+        assert [one.text for one in hidden.troubles] == ["resting", "101 MB are left"]
 
 
 def test_who_is_worse_off_than_alone() -> None:

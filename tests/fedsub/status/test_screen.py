@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -86,7 +87,7 @@ def test_ctrl_c_ends_the_watching_and_says_how_it_is(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reading, "holder", lambda files: 1)
-    monkeypatch.setattr(command.time, "sleep", interrupted)
+    monkeypatch.setattr(command, "time", SimpleNamespace(sleep=interrupted))
     monkeypatch.setenv("FORCE_COLOR", "1")
     make_deployment(tmp_path / "run", missing=("cyd",), live={}).close()
     found = CliRunner().invoke(command.status, [str(tmp_path / "run"), "--watch"])
