@@ -58,7 +58,9 @@ class TableSource:
                 f"{self._folder}/rows.db",
                 config={
                     "memory_limit": options.memory,
-                    "threads": usable_cores(),
+                    # Of several, each takes parts of a file, and DuckDB 2.0 does not always put
+                    # their rows into a table in the file's order.
+                    "threads": 1,
                     "temp_directory": f"{self._folder}/spilled",
                     # Nothing is fetched from another host.
                     "autoinstall_known_extensions": False,
@@ -69,6 +71,7 @@ class TableSource:
             self._db.execute("SET TimeZone = 'UTC'")
             with self._unchanged:
                 self._stage()
+            self._db.execute(f"SET threads = {usable_cores()}")  # what follows asks for an order
         except BaseException:
             self.close()
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -278,6 +279,20 @@ def test_what_cannot_be_found_is_asked_for(
     with pytest.raises((DataError, ConfigError)) as error:
         imported(written(tmp_path / "a.csv", text), tmp_path / "out", **given)
     assert words in str(error.value)
+
+
+def test_rows_of_a_large_file_stay_in_its_order(tmp_path: Path) -> None:
+    """Of one that several threads would read, a part each: 40 MB, mostly of a note."""
+    note = "x" * 400
+    with (tmp_path / "a.csv").open("w", encoding="utf-8") as file:
+        file.write("user,activity,time,ax,note\n")
+        file.writelines(f"{i // 25_000},{i % 2},{i % 25_000},{i},{note}\n" for i in range(100_000))
+    with closing(open_source([str(tmp_path / "a.csv")], ImportOptions(features="ax"))) as source:
+        read = list(source.rows())
+    assert [rows.person for rows in read] == ["0", "1", "2", "3"]
+    for number, rows in enumerate(read):
+        expected = np.arange(25_000) + 25_000 * number
+        assert np.array_equal(rows.row, expected) and np.array_equal(rows.x[:, 0], expected)
 
 
 @pytest.mark.parametrize(
