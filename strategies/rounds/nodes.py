@@ -181,16 +181,14 @@ class NodeRegistry:
             self.turn_away(client, f"the key of node {node} was registered as client {client!r}")
         self.nodes[client] = node
         self.introductions[client] = said
-        if said.version != self.version:
-            is_behind = client in self.behind()
-            log.log(
-                logging.WARNING if is_behind else logging.INFO,
-                "client %s: runs fedsub %s, this server %s%s",
-                client,
-                cut(said.version),
-                self.version,
-                ": it is behind, and takes part; upgrade it" if is_behind else "",
+        told = client, cut(said.version), self.version
+        if client in self.behind():
+            log.warning(
+                "client %s: runs fedsub %s, this server %s: it is behind, and takes part; upgrade it",
+                *told,
             )
+        elif said.version != self.version:
+            log.info("client %s: runs fedsub %s, this server %s", *told)
 
     def _key(self, node: int) -> NodeKey:
         return self._keys.get(node, NodeKey())

@@ -27,7 +27,7 @@ from fedsub_core.wire.handshake import (
     read_introduction,
 )
 from fedsub_server.data_notes import read_notes
-from fedsub_server.live import LIVE_FILE
+from fedsub_server.live_file import LIVE_FILE
 from fedsub_server.rundb import RunDatabase
 
 from .recording import CLIENTS, RECORDED, ROUNDS, Devices, configuration, serve
