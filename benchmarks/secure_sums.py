@@ -123,7 +123,7 @@ def main() -> None:
     if args.tiny:
         args = parser.parse_args(TINY)
     torch.set_num_threads(1)
-    print(f"{'run of':12}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
+    print(f"{'runs':12}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
           f"{'protocol':>11}{'F1 plain':>10}{'F1 sums':>10}")  # fmt: skip
     for people in args.people:
         federation = made(people)
@@ -132,7 +132,7 @@ def main() -> None:
         print(f"run of {people:<5}{plain['seconds']:9.2f}{sums['seconds']:9.2f}{plain['up']:11.0f}"
               f"{sums['up']:11.0f}{beside:11.0f}{plain['f1']:10.4f}{sums['f1']:10.4f}")  # fmt: skip
     print(
-        f"\n{'protocol of':16}{'neighbours':>11}{'ms device':>11}{'s open':>9}{'30 % silent':>13}"
+        f"\n{'the protocol':16}{'neighbours':>11}{'ms device':>11}{'s open':>9}{'30 % silent':>13}"
     )
     for people in args.people:
         device, opened = protocol(people, 0.0)
