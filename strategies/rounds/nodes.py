@@ -184,7 +184,7 @@ class NodeRegistry:
         told = client, cut(said.version), self.version
         if client in self.behind():
             log.warning(
-                "client %s: runs fedsub %s, this server %s: it is behind, and takes part; upgrade it",
+                "client %s: runs fedsub %s, this server %s: it is behind; upgrade it",
                 *told,
             )
         elif said.version != self.version:
