@@ -82,9 +82,11 @@ def _people(status: Status) -> Iterator[Trouble]:
             yield Trouble(state, said, names)
     if status.version and status.state in ("going on", "elsewhere"):
         told = {person.client: person.version or "" for person in status.people}
-        if older := behind({who: said for who, said in told.items() if said}, status.version):
-            said = f"behind the server, which runs {status.version}"
-            yield Trouble("behind", said, list(older), "; ".join(dict.fromkeys(older.values())))
+        older = behind({who: said for who, said in told.items() if said}, status.version)
+        for version in sorted({*older.values()}):
+            names = [client for client, said in older.items() if said == version]
+            said = f"runs {version}, behind the server, which runs {status.version}"
+            yield Trouble("behind", said, names)
     for node, why in status.turned_away:
         yield Trouble("turned away", f"node {node} was turned away", why=why)
 
