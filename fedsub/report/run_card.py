@@ -7,7 +7,6 @@ from collections.abc import Collection
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card, read_card
 from fedsub_core.data.fingerprint import card_digest
-from fedsub_core.data.sources import WATCH
 from fedsub_core.data.watch import CARD
 from fedsub_core.errors import DataError
 
@@ -19,7 +18,7 @@ def run_card(config: RunConfig, kept: Collection[object]) -> Card | None:
     any.
     """
     try:
-        card = CARD if config.data == WATCH else read_card(config.data)
+        card = CARD if config.data == CARD.name else read_card(config.data)
     except DataError:  # moved since, or never here: a deployed run
         return None
     digest = card_digest(card)
