@@ -28,7 +28,7 @@ def test_a_look_counts_edges_and_isolated_nodes(real_data: Path) -> None:
     alone = sum(n - len(np.unique(one)) for n, one in counted)
     assert (found.edges, found.isolated) == (edges, alone) and alone >= 1
     assert found.as_dict()["edges"] == edges and found.as_dict()["sample"] == "node"
-    said = dict(fact_rows(found))
+    said = {row[0]: row[1] for row in fact_rows(found)}
     assert said["one sample"] == "64 features of a node"
     assert said["edges"] == f"{edges:,}; {alone:,} nodes have none"
     assert "overlap of windows" not in said
@@ -38,5 +38,6 @@ def test_of_thousands_of_words_some_are_named(real_data: Path) -> None:
     papers = shapes.papers(real_data, people=2, each=20)
     wide = {n: replace(c, x=np.tile(c.x, 4)) for n, c in papers.clients.items()}
     card = replace(papers.card, features=tuple(f"word {i}" for i in range(256)))
-    said = dict(fact_rows(inspect_federation(Federation(card, wide))))
+    rows = fact_rows(inspect_federation(Federation(card, wide)))
+    said = {row[0]: row[1] for row in rows}
     assert said["features"].endswith("word 99 and 156 more")
