@@ -1,10 +1,9 @@
-"""Graphs from the command line: cut, inspect, run, predict; what has no edges is refused."""
+"""Graphs from the command line: run, predict, export; what has no edges is refused."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -23,28 +22,6 @@ from .calls import Call
 def folder(real_data: Path, tmp_path: Path) -> Path:
     write_federation(tmp_path / "people", shapes.papers(real_data, people=3, each=30))
     return tmp_path / "people"
-
-
-def test_a_look_counts_edges_and_isolated_nodes(fedsub: Call, folder: Path, tmp_path: Path) -> None:
-    cut = tmp_path / "cut"
-    chosen = ["--set", "clients=5", "--set", "by=louvain"]
-    code, out, err = fedsub(
-        "data", "partition", str(folder), "--kind", "subgraphs", *chosen, "--out", str(cut)
-    )
-    assert code == 0 and "edges between clients, left out" in out, err
-    code, out, err = fedsub("data", "inspect", str(cut), "--out", str(tmp_path / "look"))
-    assert code == 0, err
-    assert "64 features of a node" in (tmp_path / "look" / "report.html").read_text()
-    (found,) = (tmp_path / "look").glob("*.json")
-    told = json.loads(found.read_text())
-    assert told["sample"] == "node" and told["shape"] == [64]
-    nodes, edges, alone = 0, 0, 0
-    for file in (cut / "clients").iterdir():
-        with np.load(file) as arrays:
-            nodes += len(arrays["y"])
-            edges += arrays["edges"].shape[1]
-            alone += len(arrays["y"]) - len(np.unique(arrays["edges"]))
-    assert (nodes, told["edges"], told["isolated"]) == (99, edges, alone)
 
 
 def test_a_persons_model_is_used_with_edges(fedsub: Call, folder: Path, tmp_path: Path) -> None:

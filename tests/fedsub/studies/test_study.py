@@ -571,6 +571,10 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
         chosen = Federation(card, windows) if raw or "har-cnn" in text else tiny
         if name.startswith(("cifar", "digits")):
             chosen = Federation(replace(card, sampling_rate_hz=None, sample="image"), pixels)
+        if name.startswith("cora"):
+            row = np.stack([np.arange(5), np.arange(1, 6)])
+            joined = {who: replace(data, edges=row) for who, data in tiny.clients.items()}
+            chosen = Federation(replace(tiny.card, sample="node"), joined)
         write_federation(tmp_path / name, chosen)
     rounds = 12 if "cluster-round" in text else 2 if "-before" in text else 1
     study = shortened(read_study(file, tmp_path), "0", rounds)
