@@ -128,6 +128,7 @@ def test_recordings_are_found_where_pip_put_them(
 ) -> None:
     """As from the folder in which Flower runs an app: Python files and cards, and no data."""
     recordings = watch.watch_file()
+    monkeypatch.setattr(watch, "PACKAGE", "fedsub_watch_of_a_test")  # the other may be installed
     monkeypatch.setattr(watch, "__file__", str(tmp_path / "app/fedsub_core/data/watch.py"))
     with pytest.raises(DataError, match=r"recordings\.npz is at none of .*Reinstall fedsub"):
         watch.watch_federation()
