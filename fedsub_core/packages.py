@@ -24,7 +24,7 @@ def package_of(name: str) -> str:
 def version_with(names: Iterable[str]) -> str:
     """Return FedSub's version, and of each package that offers one of the methods `names`.
 
-    Server and devices compare it to the letter.
+    Server and devices must have exactly the same.
     """
     packages = sorted({package for name in names if (package := package_of(name))})
     return " with ".join([VERSION, *([" and ".join(packages)] if packages else [])])

@@ -101,7 +101,7 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
 
 
 def _beyond_noise(database: RunDatabase, round: int | None) -> dict[str, int]:
-    """Return of everybody whether the interval of the gain over the own model leaves 0 out."""
+    """Return of everybody whether the interval of the gain over the own model excludes 0."""
     low, high = (
         {r.client: r.value for r in database.metrics(n) if r.round == round} for n in GAIN[1:]
     )
@@ -112,8 +112,7 @@ def _measured(database: RunDatabase, found: MethodSummary, name: str) -> float |
     """Return a number of the summary, or a metric's mean in the last round that has it.
 
     With macro-f1-at-, accuracy-at- or loss-at- before a capacity: of the people whose devices have
-    it. With -before: in the last evaluated round but one, for what converges to be told from what
-    does not.
+    it. With -before: in the last evaluated round but one, to show which have converged.
     """
     if name.endswith(BEFORE):
         rows = [r for r in database.metrics(_metric(name.removesuffix(BEFORE))) if r.client]
