@@ -26,7 +26,7 @@ def person(client: str, seed: int) -> SplitClient:
 
 
 def cohort(method: str, *clients: SplitClient, **more: bool) -> Cohort:
-    given = {"method": method, "standardise": "none", **more}
+    given: dict[str, str | bool] = {"method": method, "standardise": "none", **more}
     return make_cohort(read_config(None, given).device_settings(method), CARD, clients)
 
 
