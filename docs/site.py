@@ -146,7 +146,11 @@ def commands() -> str:
     """Return the page of all commands, as their helps have them."""
     lines = ["# Commands", ""]
     for name, command in _commands(cli, "fedsub"):
-        context = click.Context(command, info_name=name, max_content_width=WIDTH)
+        # As the program's: a command keeps its help option from the first time it is asked for.
+        names = ["-h", "--help"]
+        context = click.Context(
+            command, info_name=name, max_content_width=WIDTH, help_option_names=names
+        )
         context.terminal_width = WIDTH
         lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
     return "\n".join(lines)

@@ -72,7 +72,7 @@ class Cohort:
     encoder : what makes the features that the model sees; None: it sees samples.
     version : what server and devices must share.
     trains : whether the model is trained: its features are then standardised, too.
-    confusion : whether test samples are counted by true and predicted class.
+    class_counts : whether test samples are counted by true and predicted class.
     secure : whether the server is to learn sums of uploads alone.
     """
 
@@ -89,7 +89,7 @@ class Cohort:
     encoder: Encoder | None = None
     version: str = VERSION
     trains: bool = True
-    confusion: bool = True
+    class_counts: bool = True
     secure: SecureSettings = field(default_factory=SecureSettings)
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
@@ -330,7 +330,7 @@ class Cohort:
             train, test = train.select(index), test.select(index)
         logits = torch.cat(self._said_of(test, partial(self.learner.predict, state)), 1)
         found = evaluate(logits, test.y, test.valid)
-        if not self.confusion:
+        if not self.class_counts:
             found = replace(found, confusion=None)
         classes = logits.shape[2]
         tested = test.holds(classes)
@@ -394,7 +394,7 @@ def make_cohort(
         held.encoder,
         settings.version,
         of.trains,
-        settings.confusion,
+        settings.class_counts,
         settings.secure,
     )
 

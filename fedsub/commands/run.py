@@ -45,7 +45,7 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "The model": (ModelSettings, ()),
     "Weak devices": (CapacitySettings, ("sizes",)),
     "Training on a device": (TrainingSettings, ()),
-    "Tested samples": (SplitSettings, ("confusion",)),
+    "Tested samples": (SplitSettings, ("class-counts",)),
     "Rounds": (RoundSettings, ()),
     "Devices that lie": (None, ("robust", "robust-share", "most-examples")),
     "What the server sees": (SecureSettings, ()),
@@ -171,7 +171,7 @@ def run(
                 )
             print_results(console, method_summaries(folder))
             said = split_warning([one.split for one in notes.splits.values()])
-            said = said or "Split: cut in time, for everybody."
+            said = said or "Split in time, for everybody."
             console.print(said, soft_wrap=True, highlight=False)
             console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
             person = next(iter(federation.clients))

@@ -41,7 +41,7 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     }
     names, scores = people_scores(frame)
     over = gains(frame)
-    head = ("person", *frame.methods, *(f"{name} less local" for name in over))
+    head = ("person", *frame.methods, *(f"gain of {name} over local" for name in over))
     each = (
         (name, *row, *(over[method].get(name) for method in over))
         for name, row in zip(names, scores.tolist(), strict=True)

@@ -34,8 +34,8 @@ def styles(methods: Sequence[str]) -> dict[str, tuple[str, object]]:
 
 
 STRIP_EXPLAINED = (
-    "Each dot is a person; hollow ones are worse off than with local training. The stroke is the "
-    "mean."
+    "Each dot is a person; hollow ones are worse off than with local training. The vertical "
+    "line is the mean."
 )
 
 
@@ -51,8 +51,8 @@ def curves_explained(frame: Frame, printed: bool = False) -> str:
         )
     return (
         "Lines are means; bands, or with many methods the bars at the right, are 95 % intervals "
-        f"over {frame.unit}, of {frame.fewest} or more. Where a line is broken, somebody's model "
-        f"gave no number.{few}{theirs}"
+        f"over {frame.unit}, of {frame.fewest} or more. A line has a gap where a person's model "
+        f"diverged, as its numbers are then not finite.{few}{theirs}"
     )
 
 

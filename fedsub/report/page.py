@@ -158,7 +158,7 @@ def how_compared(pairs: Sequence[Pair]) -> list[str]:
     few = min(pair.n for pair in pairs)
     texts = [
         "One method is called better than another only where the 95 % interval of the mean "
-        f"difference over the same people leaves 0 out: paired bootstrap, {RESAMPLES:,} resamples "
+        f"difference over the same people excludes 0: paired bootstrap, {RESAMPLES:,} resamples "
         "of people. It speaks of other people like these, not of other seeds."
     ]
     if len(pairs) > 1:

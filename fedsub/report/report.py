@@ -185,7 +185,7 @@ def _sections(
             "people-classes",
             "People and classes",
             text(both, "F1 in the last evaluated round; grey where a person neither has the class "
-                 "in the test samples nor was told it."),
+                 "in the test samples nor was predicted it."),
             figures=both,
         ),
         Section("groups", "Clusters and groups", figures=groups),

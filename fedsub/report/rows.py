@@ -173,7 +173,7 @@ def against_own(frame: Frame, most: int | None = None) -> Rows | None:
         "for as many rounds and, while samples are held back to judge models, on fewer, so not "
         "`local`; or solved of own samples alone. A "
         "difference is beyond noise where the 95 % interval over a person's own test samples, "
-        "overlapping windows drawn together, leaves 0 out; chance does that for some 3 % either way"
+        "overlapping windows drawn together, excludes 0; chance does that for some 3 % either way"
     )
     return Rows(caption, head, rows, (5,)) if rows else None
 

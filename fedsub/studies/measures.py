@@ -21,8 +21,7 @@ def measured(database: RunDatabase, found: MethodSummary, name: str) -> float | 
     """Return a number of the summary, or a metric's mean in the last round that has it.
 
     With macro-f1-at-, accuracy-at- or loss-at- before a capacity: of the people whose devices have
-    it. With -before: in the last evaluated round but one, for what converges to be told from what
-    does not. ``rounds-to-accuracy-0.8``, ``seconds-to-macro-f1-0.8``: until the mean over people
+    it. With -before: in the last evaluated round but one, to show which have converged. ``rounds-to-accuracy-0.8``, ``seconds-to-macro-f1-0.8``: until the mean over people
     first was as much, None where it never was.
     """
     if target := re.fullmatch(TO_TARGET, name):

@@ -208,7 +208,7 @@ def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
 
 
 def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair]) -> str:
-    """Return which method came first, and which are told from local training."""
+    """Return which method came first, and which differ from local training by more than chance."""
     best = found[0]
     said = f"greatest macro F1: {best.entry.label}, {best.macro_f1:.3f}"
     over = {

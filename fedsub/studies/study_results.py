@@ -97,7 +97,7 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
 
 
 def _beyond_noise(database: RunDatabase, round: int | None) -> dict[str, int]:
-    """Return of everybody whether the interval of the gain over the own model leaves 0 out."""
+    """Return of everybody whether the interval of the gain over the own model excludes 0."""
     low, high = (
         {r.client: r.value for r in database.metrics(n) if r.round == round} for n in GAIN[1:]
     )

@@ -106,7 +106,7 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
     own = (
         "; alone: the model that a person's device has without others, beside what the method "
         "gives (not `local`); beyond noise: the 95 % interval over the person's own test samples "
-        "leaves 0 out, which chance does for some 3 % either way; a person counts in each seed"
+        "excludes 0, which chance does for some 3 % either way; a person counts in each seed"
     )
     warning = f"Not all runs are by the same code, which may tell in these numbers: {mixed}."
     return [

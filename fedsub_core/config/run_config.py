@@ -82,7 +82,7 @@ class RunConfig(
         "shares, such as 1,1/2,3/8: at the end everybody is tested with the common model of each "
         "size, too, also of sizes that nobody trained; where one process plays all people; '' none",
     )
-    confusion: bool = option(
+    class_counts: bool = option(
         True,
         "devices count test samples by true and predicted class, for the report's confusion "
         "matrix, of up to 50 classes; false: such counts stay with them",
@@ -164,7 +164,7 @@ class RunConfig(
             training=training,
             split=self.split_settings,
             seed=self.seed,
-            confusion=self.confusion,
+            class_counts=self.class_counts,
             **self._half(name),
         )
 

@@ -52,7 +52,7 @@ class ModelSettings:
         "client",
         "none",
         doc="whose training parts give mean and deviation; federation-median: medians over people, "
-        "which one that lies cannot turn; federation: sums",
+        "which one lying device cannot move; federation: sums",
     )
 
 
@@ -182,7 +182,8 @@ class RoundSettings(TestedSettings):
     rounds: int = option(60, "rounds of the federation", minimum=1)
     clients_per_round: int = option(
         0,
-        "clients drawn in each round; 0 = all. Who was in none is tested with what it starts from",
+        "clients drawn in each round; 0 = all. A client that was never drawn is tested with the "
+        "model that it starts from",
         minimum=0,
     )
     evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
@@ -195,8 +196,8 @@ class RoundSettings(TestedSettings):
     identity: str = choice(
         "keys",
         "open",
-        doc="keys: a client is whose key was registered under its id, or who first took part with "
-        "its key; open: whoever says so",
+        doc="keys: a device speaks for the client id that its key was registered for, or else "
+        "first spoke for; open: no key is checked",
     )
 
     @property
@@ -322,10 +323,10 @@ class DeviceSettings(HalfSettings):
     training : local training.
     split : of each client's samples.
     seed : of the run, from which the first model and the encoder are drawn.
-    confusion : whether test samples are counted by true and predicted class.
+    class_counts : whether test samples are counted by true and predicted class.
     """
 
     training: TrainingSettings
     split: SplitSettings
     seed: int
-    confusion: bool = True
+    class_counts: bool = True

@@ -19,7 +19,7 @@ from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_know
 
 #: So many people are named; the others are counted.
 _NAMED = 10
-#: How samples are divided that are not cut in time.
+#: How samples are divided that are not split in time.
 AT_RANDOM = "at random in each class"
 
 

@@ -53,8 +53,8 @@ def split_grown(
     Of the new samples of a class, as many are tested as bring the class to `test_share`: drawn at
     random (``stratified``) or the last in time (``blocked``). New test windows that overlap one
     trained on before, and new training windows that overlap a test window, are dropped. So are,
-    where the file is cut in time, new samples that are the same as one of the other part; else they
-    go where that is.
+    where the file is split in time, new samples that are the same as one of the other part; else
+    they go where that is.
 
     Raises
     ------

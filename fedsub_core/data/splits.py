@@ -99,10 +99,10 @@ def split(
 def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     """Return how a client's samples are split where the run's ``split`` is `wanted`.
 
-    ``auto``, and ``unseen`` for whoever has joined, cut in time where the card says that files are
-    in order of time or that windows overlap, or the client's own ``t`` shows that they do. Where
-    there is ``t`` but it cannot show that, for want of a window's length or of seconds, the order
-    is known and the cut is in time, too.
+    ``auto``, and ``unseen`` for whoever has joined, split in time where the card says that files
+    are in order of time or that windows overlap, or the client's own ``t`` shows that they do.
+    Where there is ``t`` but it cannot show that, for want of a window's length or of seconds, the
+    order is known and the split is in time, too.
     """
     if wanted in ("stratified", "blocked"):
         return "stratified" if wanted == "stratified" else "blocked"

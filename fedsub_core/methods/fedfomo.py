@@ -90,7 +90,7 @@ CARD = MethodCard(
         "until then its model is the common start. In the first round there are no peers.",
         "Among peers from whom a person gained the same, such as all at first, it is drawn.",
         "A model at no distance from the one before, or whose loss is no finite number, gains 0.",
-        "Whoever is silent serves others with its last model until it is forgotten.",
+        "Of a client that no longer answers, others get its last model until it is forgotten.",
         "The server makes no mean, so the robust filters have nothing to filter: a harmful model "
         "counts where it lowers a device's own validation loss, and nowhere else.",
         "A download is peer-models models long, five by default; an upload is one model.",

@@ -178,7 +178,7 @@ CARD = MethodCard(
         "nearly everybody alone (31 clusters of 31 to 32 people on WISDM, 14 of 15 on WESAD), so "
         "FedSub equals local training to the third digit. It is the default, as in the paper; "
         "dbi-capped, silhouette and fixed:K stand beside it.",
-        "Eq. 7 and 8 to the letter (fusion-reading = letter) count units that a class did not "
+        "Eq. 7 and 8 as printed (fusion-reading = letter) count units that a class did not "
         "select as 0, so rows shrink from round to round: avg and leadership reach 0.378 and 0.397 "
         "macro F1 on WISDM (300 rounds), where the paper prints 0.79 and 0.86. No reading gives "
         "both: where clusters mix people (dbi-capped) leadership reaches 0.777 (own) and 0.741 "

@@ -30,9 +30,9 @@ from fedsub_data.inspection.tables import (
 _READING = {
     "class_shares.png": (
         "Who has which classes",
-        "Each column is a client and each row a class: the darker, the larger the class's share "
-        "of the client's samples; grey where it has none. Columns that differ are what one "
-        "model for all would have to average over.",
+        "Each column is a client and each row a class: the stronger the colour, the larger the "
+        "class's share of the client's samples; grey where it has none. Columns that differ are "
+        "what one model for all would have to average over.",
     ),
     "samples_per_client.png": (
         "Who has how much",

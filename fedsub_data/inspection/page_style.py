@@ -1,4 +1,8 @@
-"""The look of pages: light and dark as the reader's system has it, figures always on white."""
+"""The look of pages: light and dark as the reader's system has it.
+
+Images are drawn on white. On a dark page they are turned light for dark, and their hues turned
+back: what is red stays red, and what has more colour on white has more light.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,9 @@ img {
   display: block; max-width: 100%; height: auto; margin: 1rem 0; padding: 0.6rem;
   box-sizing: border-box; background: #ffffff; border: 1px solid var(--line);
   border-radius: 6px;
+}
+@media (prefers-color-scheme: dark) {
+  img { filter: invert(0.92) hue-rotate(180deg); border-color: #c5bdb3; }
 }
 /* A shadow stands where a table goes on beyond the edge; at its end paper hides the shadow. */
 .scroll {

@@ -24,8 +24,8 @@ _MOST = LONGEST.bit_length() + 1
 class Patience:
     """Who failed how often of late, and from which round on it is asked again.
 
-    After the n-th failure in a row a client is asked again ``2 ** (n - 1)`` rounds later: once lost
-    is in the very next round, who is silent for ever costs fewer and fewer rounds their deadline.
+    After the n-th failure in a row a client is asked again ``2 ** (n - 1)`` rounds later: after one
+    failure in the very next round; one that never answers delays fewer and fewer rounds.
     Who answers slowly in round after round rests likewise, but a round later: it has been of use.
     After an answer that can be used and is not slow it is asked in the next round again; a quarter
     of a failure is forgotten for it (``MAKES_UP``).

@@ -179,7 +179,7 @@ class PersonalizedStrategy(Verbs):
                 left = self.transport.delivery.time_left(timeout)
                 self.now = Now(round, EVALUATING, limit=left)
                 self.aggregate_evaluate(round, self._deliver(chain([first], messages), left))
-                # Who is silent there makes everybody wait, too, however well it trained.
+                # Who does not answer an evaluation makes everybody wait, too, even if it trained.
                 self._answered |= dict.fromkeys(self.transport.delivery.silent, False)
                 self._slow |= self.transport.delivery.pace.slow
             metrics = self._metrics.mean()

@@ -25,8 +25,8 @@ def person(client: str, seed: int) -> SplitClient:
     return split_client(ClientData(client, x, y), CARD, SplitSettings("stratified"))
 
 
-def cohort(method: str, *clients: SplitClient) -> Cohort:
-    given = {"method": method, "standardise": "none"}
+def cohort(method: str, *clients: SplitClient, **more: bool) -> Cohort:
+    given: dict[str, str | bool] = {"method": method, "standardise": "none", **more}
     return make_cohort(read_config(None, given).device_settings(method), CARD, clients)
 
 
@@ -48,6 +48,13 @@ def test_several_answer_as_each_alone() -> None:
         assert said.get(METRICS) == answer.get(METRICS)
         for name, tensor in alone.state.items():
             assert torch.equal(together.state[name][i], tensor[0])
+
+
+def test_counts_by_class_stay_with_a_device_where_the_run_says_so() -> None:
+    one, quiet = (cohort("local", person("a", 1), **{"class-counts": on}) for on in (True, False))
+    ((said,), _), ((less,), _) = evaluate(one, [asked(0)]), evaluate(quiet, [asked(0)])
+    assert sum(said[METRICS].pop("confusion")[2::3]) == said[METRICS]["examples"] > 0
+    assert less == said
 
 
 def test_what_nobody_has_to_say_is_no_part_of_an_answer() -> None:

@@ -66,7 +66,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     with (folder / "tables" / "people.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["person"] for row in rows] == sorted(PEOPLE)
-    assert float(rows[2]["fedsub less local"]) == pytest.approx(-0.2)
+    assert float(rows[2]["gain of fedsub over local"]) == pytest.approx(-0.2)
     with (folder / "tables" / "people_classes.csv").open() as file:
         assert len(list(csv.reader(file))) == 1 + 3 * 7  # one of four people lacks a class
     assert "class 0: clusters of 4 people, 0 alone; class 1: clusters of 2 people, 1 alone." in text

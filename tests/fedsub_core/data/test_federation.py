@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fedsub_core.data.federation import (
     read_federation,
     write_federation,
 )
+from fedsub_core.data.fingerprint import card_digest
 from fedsub_core.data.sources import client_ids
 from fedsub_core.errors import DataError
 
@@ -169,6 +171,8 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
         (CARD_TOML + f"window_s = 1{'0' * 400}", "window_s"),
         (CARD_TOML + "sampling_rate_hz = 0", "above 0"),
         (CARD_TOML + "time_ordered = 1", "true or false"),
+        (CARD_TOML + 'meanings = ["one"]', "a list of 3 texts, one for each class"),
+        (CARD_TOML + 'meanings = ["one", "", "three"]', "meanings: got '', expected text"),
         (CARD_TOML + "units = 1", "units"),
     ],
 )
@@ -218,6 +222,15 @@ def test_bad_clients_are_refused(tmp_path: Path, content: dict[str, Any], expect
     with pytest.raises(DataError, match=re.escape(expected)) as error:
         read_federation(path)
     assert str(path / "clients" / "c1.npz") in str(error.value)
+
+
+def test_meanings_explain_classes_and_are_no_part_of_what_data_are(tmp_path: Path) -> None:
+    explained = replace(CARD, meanings=("one", "two", "three"))
+    assert explained.explained == "a is one, b is two, c is three" and CARD.explained == ""
+    assert card_digest(explained) == card_digest(CARD)
+    data = ClientData("a1", **arrays(t=None))
+    write_federation(tmp_path / "f", Federation(explained, {"a1": data}))
+    assert read_card(tmp_path / "f") == explained
 
 
 @pytest.mark.parametrize("name", ["a b", "ü", "-a", "..", "a;b", "_a", "a\nb"])
