@@ -21,8 +21,9 @@ def measured(database: RunDatabase, found: MethodSummary, name: str) -> float | 
     """Return a number of the summary, or a metric's mean in the last round that has it.
 
     With macro-f1-at-, accuracy-at- or loss-at- before a capacity: of the people whose devices have
-    it. With -before: in the last evaluated round but one, to show which have converged. ``rounds-to-accuracy-0.8``, ``seconds-to-macro-f1-0.8``: until the mean over people
-    first was as much, None where it never was.
+    it. With -before: in the last evaluated round but one, to show which have converged.
+    ``rounds-to-accuracy-0.8``, ``seconds-to-macro-f1-0.8``: until the mean over people first was
+    as much, None where it never was.
     """
     if target := re.fullmatch(TO_TARGET, name):
         return _to_target(database, target["unit"], target["metric"], float(target["value"]))

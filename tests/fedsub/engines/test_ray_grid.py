@@ -71,6 +71,22 @@ def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_shares_drawn_anew_in_each_round_are_one_machines(nodes: Nodes, tmp_path: Path) -> None:
+    """A worker is asked by several people, who hold other shares than in the round before."""
+    given = {"method": "heterofl", "beside": "fedrolex", "rounds": "3", "seed": "3"}
+    run = read_config(None, given | {"capacities": "1,1/2,1/4", "capacity-mode": "dynamic"})
+    found = []
+    with ray_grids(nodes.address) as on_ray:
+        for place, grids in (("local", build_grid), ("ray", on_ray)):
+            (tmp_path / place).mkdir()
+            train_methods(run, FIVE, tmp_path / place, quiet, grids)
+            files = sorted((tmp_path / place).glob("*/models/*"))
+            found.append([path.read_bytes() for path in files])
+            assert len(files) == 2 * 5
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
 def test_a_worker_whose_node_dies_is_replaced_and_its_clients_asked_again(
     nodes: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
