@@ -17,8 +17,9 @@ flower: $(VENV)/ray.installed
 test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15
 
+# Three workers: deployments wait more than they compute.
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -v -n 2 --dist loadfile --no-loadscope-reorder --durations=40
+	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40
 
 # The documents as a site, in the folder site/.
 site: $(VENV)/site.installed
