@@ -21,7 +21,7 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.model_file import model_bytes
-from fedsub_client.own_part import accepted, answered, holds_tensors, masked
+from fedsub_client.own_part import accepted, answered, holds_tensors, masked, rounded_again
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
@@ -42,6 +42,7 @@ from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
 
 log = logging.getLogger("fedsub")
@@ -266,11 +267,15 @@ class Device:
         round, saved = told.turn.round, self._load(told)
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
-            metrics: Content = {}
-            if told.also_evaluate:
+            reply, metrics = saved.reply, dict[str, Any]()
+            if told.also_evaluate or levels is not None:
                 before = self._numpy_client(told.method, self._file(saved), saved, round)
-                metrics = before.test(told)
-            return trained(exchange.pack(saved.reply), saved.report, metrics)
+                metrics = before.test(told) if told.also_evaluate else metrics
+                if levels is not None:
+                    examples = before.cohort.introductions()[0].facts.examples
+                    address = Address(self.client, round)
+                    reply = rounded_again(reply, saved.levels, levels, examples, address)
+            return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(
                 "client %s: asked for round %d after %d: the server went back, as after restoring "
@@ -293,6 +298,7 @@ class Device:
             reply,
             client.report,
             client.cohort.personal_model(0, client.model, round, told.scaling),
+            None if levels is None else (levels.weight, levels.each),
         )
         self._save(new, told)
         return {**answer, exchange.PAYLOAD: exchange.pack(reply)}

@@ -9,7 +9,9 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
 from fedsub_core.config.settings import SecureSettings
+from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import uploads
+from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import SECURE, Plan, Reader
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
@@ -48,6 +50,35 @@ def holds_tensors(payload: bytes) -> bool:
     return bool(pb.Bundle.FromString(payload).tensors)
 
 
+def rounded_again(
+    payload: bytes, before: tuple[int, int] | None, levels: Levels, examples: int, of: Address
+) -> bytes:
+    """Return a vector that was saved, before it was masked, by the levels of this session's sum.
+
+    A round that is repeated may be of other people, and each bears other levels: two people's
+    vectors of different levels have no sum.
+
+    Parameters
+    ----------
+    before : the saved vector's weight and each; None where what was saved is an upload.
+    examples : how many samples the person has.
+
+    Raises
+    ------
+    MessageRefused
+        If what was saved is no vector.
+    """
+    if before is None:
+        got, expected = "a round that was answered with an upload itself", "one answered in sums"
+        raise MessageRefused(of.client, of.round, "secure sum", got, expected)
+    if before == (levels.weight, levels.each):
+        return payload
+    vector = levels.again(_vector(payload), Levels(levels.range, *before), examples)
+    return compose_upload(
+        uploads.in_bundle(vector), of, uploads.declared_of(len(vector))
+    ).to_bytes()
+
+
 def masked(person: Participant, payload: bytes | Unwritten, plan: Plan) -> Unwritten:
     """Return an upload's vector under masks.
 
@@ -57,8 +88,12 @@ def masked(person: Participant, payload: bytes | Unwritten, plan: Plan) -> Unwri
         If another vector was sent before.
     """
     data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
-    (sent,) = pb.Bundle.FromString(data).tensors
-    vector = np.frombuffer(sent.values, "<u4").astype(np.uint32, copy=False)
     address = Address(person.client, plan.name.round)
-    under = person.masked(vector, plan.name)
+    under = person.masked(_vector(data), plan.name)
     return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))
+
+
+def _vector(payload: bytes) -> Words:
+    """Return the vector that an upload of this device's carries."""
+    (sent,) = pb.Bundle.FromString(payload).tensors
+    return np.frombuffer(sent.values, "<u4").astype(np.uint32, copy=False)

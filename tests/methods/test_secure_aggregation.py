@@ -131,6 +131,29 @@ def test_a_server_that_died_while_people_sent_their_uploads_begins_the_round_ane
     assert equal(Server(config, fresh).states[0], Server(config, grid).states[0])
 
 
+def test_a_round_that_is_repeated_with_fewer_people_is_rounded_by_their_levels(
+    tmp_path: Path, config: RunConfig
+) -> None:
+    """The fewer people, the finer: what was saved by one count is not added up by another."""
+    config = RunConfig(**vars(config) | {"rounds": 1})
+
+    def phase(message: Message) -> str:
+        asked = message.content.config_records.get(SECURE)
+        return str(asked["phase"]) if asked is not None else ""
+
+    def without_one(grid: Devices) -> Server:
+        grid.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != 3
+        return Server(config, grid)
+
+    grid = devices(tmp_path, config)
+    grid.passes = lambda m: phase(m) != "unmask"
+    assert Server(config, grid).metric("secure_lost") == {1: 1}
+    found, fresh = without_one(grid), without_one(devices(tmp_path / "fresh", config))
+    assert found.metric("secure_people") == {1: 3}
+    for name, tensor in fresh.states[0].items():
+        torch.testing.assert_close(found.states[0][name], tensor, atol=1e-6, rtol=0)
+
+
 def grid_state(tmp_path: Path) -> bytes:
     """Return what p1 keeps of its sums."""
     return (tmp_path / "states" / "p1" / "sums.json").read_bytes()
