@@ -255,7 +255,7 @@ class Device:
         store = self.store(told.method)
         person = self._participant(store)
         # Before all work: what cannot be sent need not be made.
-        came = accepted(person, content, round, self._secure)
+        came = accepted(person, content, told, self._secure)
         assert came is not None
         plan, levels = came
         answer = self._trained(exchange.unpack(content), told, levels)

@@ -16,7 +16,7 @@ from fedsub_core.secure.messages import SECURE, Plan, Reader
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire.codec import Address, compose_upload
-from fedsub_core.wire.exchange import Content
+from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
@@ -29,18 +29,23 @@ def answered(person: Participant, record: Mapping[str, Any]) -> RecordDict:
 
 
 def accepted(
-    person: Participant, content: Content, round: int, secure: SecureSettings
+    person: Participant, content: Content, told: Instructions, secure: SecureSettings
 ) -> tuple[Plan, Levels] | None:
     """Return the plan of a sum that came with a download, once it is accepted; None: none came.
 
     Raises
     ------
     MessageRefused
-        If the person cannot go by it.
+        If the person cannot go by it, or it is of another run than the download beside it.
     """
     if SECURE not in content:
         return None
-    plan = Reader(person.client, round).plan(content[SECURE])
+    reader = Reader(person.client, told.turn.round)
+    plan = reader.plan(content[SECURE])
+    if (plan.name.run, plan.name.method) != (told.run, told.method):
+        # By the run it is remembered with whom a round's sum was opened.
+        got = f"{plan.name.method!r} of run {plan.name.run!r}"
+        raise reader.refuse("secure sum", got, f"{told.method!r} of run {told.run!r}")
     person.accept(plan)
     return plan, Levels(secure.secure_range, plan.weight, plan.each)
 
