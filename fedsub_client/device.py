@@ -205,7 +205,16 @@ class Device:
         if not self._secure.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
         least = max(self._secure.secure_least, int(self.node.get("secure-least", 0)))
-        return Participant(self.client, least, store.load_sums())
+        try:
+            return Participant(self.client, least, store.load_sums())
+        except ValueError as error:
+            # Secrets of one round: without them it is out of that, no longer.
+            log.warning(
+                "client %s: what it kept of its sums is damaged (%s); it begins anew",
+                self.client,
+                error,
+            )
+            return Participant(self.client, least)
 
     @property
     def _secure(self) -> SecureSettings:

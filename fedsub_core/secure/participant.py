@@ -86,6 +86,11 @@ class Participant:
     least : people in a sum at least, itself among them.
     kept : what an earlier process kept (:meth:`kept`); None: nothing.
     entropy : see :data:`Entropy`.
+
+    Raises
+    ------
+    ValueError
+        If what was kept is damaged, or of another release.
     """
 
     def __init__(
@@ -96,7 +101,10 @@ class Participant:
         entropy: Entropy = secrets.token_bytes,
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
-        self._own = Secrets(**json.loads(kept)) if kept else Secrets()
+        try:
+            self._own = Secrets() if kept is None else Secrets(**json.loads(kept))
+        except TypeError as error:
+            raise ValueError(f"{client!r}: kept: {error}") from None
 
     def kept(self) -> bytes:
         """Return all that it keeps, secrets among it."""

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 import torch
-from flwr.app import Message, MessageType
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from torch import Tensor
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import RunMethod, people
+from fedsub_client.device import Device
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.messages import SECURE, Name
 
 SUMS: dict[str, Any] = dict(
     rounds=2, device="cpu", threads=1, lr=0.05, batch_size=16, hidden="16", robust="none",
@@ -157,6 +158,20 @@ def test_a_round_that_is_repeated_with_fewer_people_is_rounded_by_their_levels(
 def grid_state(tmp_path: Path) -> bytes:
     """Return what p1 keeps of its sums."""
     return (tmp_path / "states" / "p1" / "sums.json").read_bytes()
+
+
+@pytest.mark.parametrize("damaged", [b"", b'{"round": 1', b"[1]", b'{"later": 1}'])
+def test_a_device_whose_sums_are_damaged_takes_part_in_the_next(
+    damaged: bytes, tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    device = Device(devices(tmp_path, config).contexts[1])
+    store = device.store("fedavg")
+    asked = ConfigRecord(Name(1, bytes(16), "run", "fedavg").record("keys"))
+    with store.lock():
+        store.save_sums(damaged)
+    said = device.query(RecordDict({SECURE: asked}))
+    assert isinstance(said.config_records[SECURE]["keys"], bytes)
+    assert f"client {device.client}: what it kept of its sums is damaged" in caplog.text
 
 
 @pytest.mark.parametrize(
