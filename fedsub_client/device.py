@@ -21,7 +21,14 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.model_file import model_bytes
-from fedsub_client.own_part import accepted, answered, holds_tensors, masked, rounded_again
+from fedsub_client.own_part import (
+    accepted,
+    answered,
+    holds_tensors,
+    least_of,
+    masked,
+    rounded_again,
+)
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
@@ -76,6 +83,7 @@ class Device:
         self.people = client_ids(source) if self.simulated else []
         self.client = _client_id(self.node, self.people, source)
         self._check_builder()
+        self._least = least_of(self.node, self.client)
         self._context = context.state
         self.card, self.data = self._read(source)
         self.capacity = self._capacity()
@@ -204,7 +212,7 @@ class Device:
         """
         if not self._secure.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
-        least = max(self._secure.secure_least, int(self.node.get("secure-least", 0)))
+        least = max(self._secure.secure_least, self._least)
         try:
             return Participant(self.client, least, store.load_sums())
         except ValueError as error:

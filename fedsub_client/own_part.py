@@ -9,7 +9,7 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
 from fedsub_core.config.settings import SecureSettings
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure import uploads
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import SECURE, Plan, Reader
@@ -19,6 +19,22 @@ from fedsub_core.wire.codec import Address, compose_upload
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
 from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+
+def least_of(node: Mapping[str, Any], client: str) -> int:
+    """Return of how many people at least a device's owner wants a sum to be; 0: as the run says.
+
+    Raises
+    ------
+    DataError
+        If the node config has no such number: it would protect nobody.
+    """
+    least = node.get("secure-least", 0)
+    if type(least) is not int or least < 0:
+        raise DataError(
+            f"client {client!r}: node config: secure-least: got {least!r}, expected a whole number"
+        )
+    return least
 
 
 def answered(person: Participant, record: Mapping[str, Any]) -> RecordDict:
