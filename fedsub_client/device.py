@@ -284,7 +284,8 @@ class Device:
         round, saved = told.turn.round, self._load(told)
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
-            reply, metrics = saved.reply, dict[str, Any]()
+            reply = saved.reply
+            metrics: Content = {}
             if told.also_evaluate or levels is not None:
                 before = self._numpy_client(told.method, self._file(saved), saved, round)
                 metrics = before.test(told) if told.also_evaluate else metrics
