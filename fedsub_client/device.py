@@ -21,7 +21,14 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.model_file import model_bytes
-from fedsub_client.own_part import accepted, answered, holds_tensors, masked
+from fedsub_client.own_part import (
+    accepted,
+    answered,
+    holds_tensors,
+    least_of,
+    masked,
+    rounded_again,
+)
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_client.store import ContextStore, FolderStore, Store
@@ -42,6 +49,7 @@ from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
 
 log = logging.getLogger("fedsub")
@@ -75,6 +83,7 @@ class Device:
         self.people = client_ids(source) if self.simulated else []
         self.client = _client_id(self.node, self.people, source)
         self._check_builder()
+        self._least = least_of(self.node, self.client)
         self._context = context.state
         self.card, self.data = self._read(source)
         self.capacity = self._capacity()
@@ -203,8 +212,17 @@ class Device:
         """
         if not self._secure.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
-        least = max(self._secure.secure_least, int(self.node.get("secure-least", 0)))
-        return Participant(self.client, least, store.load_sums())
+        least = max(self._secure.secure_least, self._least)
+        try:
+            return Participant(self.client, least, store.load_sums())
+        except ValueError as error:
+            # Secrets of one round: without them it is out of that, no longer.
+            log.warning(
+                "client %s: what it kept of its sums is damaged (%s); it begins anew",
+                self.client,
+                error,
+            )
+            return Participant(self.client, least)
 
     @property
     def _secure(self) -> SecureSettings:
@@ -254,7 +272,7 @@ class Device:
         store = self.store(told.method)
         person = self._participant(store)
         # Before all work: what cannot be sent need not be made.
-        came = accepted(person, content, round, self._secure)
+        came = accepted(person, content, told, self._secure)
         assert came is not None
         plan, levels = came
         answer = self._trained(exchange.unpack(content), told, levels)
@@ -266,11 +284,16 @@ class Device:
         round, saved = told.turn.round, self._load(told)
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
+            reply = saved.reply
             metrics: Content = {}
-            if told.also_evaluate:
+            if told.also_evaluate or levels is not None:
                 before = self._numpy_client(told.method, self._file(saved), saved, round)
-                metrics = before.test(told)
-            return trained(exchange.pack(saved.reply), saved.report, metrics)
+                metrics = before.test(told) if told.also_evaluate else metrics
+                if levels is not None:
+                    examples = before.cohort.introductions()[0].facts.examples
+                    address = Address(self.client, round)
+                    reply = rounded_again(reply, saved.levels, levels, examples, address)
+            return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(
                 "client %s: asked for round %d after %d: the server went back, as after restoring "
@@ -293,6 +316,7 @@ class Device:
             reply,
             client.report,
             client.cohort.personal_model(0, client.model, round, told.scaling),
+            None if levels is None else (levels.weight, levels.each),
         )
         self._save(new, told)
         return {**answer, exchange.PAYLOAD: exchange.pack(reply)}

@@ -9,14 +9,32 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
 from fedsub_core.config.settings import SecureSettings
+from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure import uploads
+from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import SECURE, Plan, Reader
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire.codec import Address, compose_upload
-from fedsub_core.wire.exchange import Content
+from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
 from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+
+def least_of(node: Mapping[str, Any], client: str) -> int:
+    """Return of how many people at least a device's owner wants a sum to be; 0: as the run says.
+
+    Raises
+    ------
+    DataError
+        If the node config has no such number: it would protect nobody.
+    """
+    least = node.get("secure-least", 0)
+    if type(least) is not int or least < 0:
+        raise DataError(
+            f"client {client!r}: node config: secure-least: got {least!r}, expected a whole number"
+        )
+    return least
 
 
 def answered(person: Participant, record: Mapping[str, Any]) -> RecordDict:
@@ -27,18 +45,23 @@ def answered(person: Participant, record: Mapping[str, Any]) -> RecordDict:
 
 
 def accepted(
-    person: Participant, content: Content, round: int, secure: SecureSettings
+    person: Participant, content: Content, told: Instructions, secure: SecureSettings
 ) -> tuple[Plan, Levels] | None:
     """Return the plan of a sum that came with a download, once it is accepted; None: none came.
 
     Raises
     ------
     MessageRefused
-        If the person cannot go by it.
+        If the person cannot go by it, or it is of another run than the download beside it.
     """
     if SECURE not in content:
         return None
-    plan = Reader(person.client, round).plan(content[SECURE])
+    reader = Reader(person.client, told.turn.round)
+    plan = reader.plan(content[SECURE])
+    if (plan.name.run, plan.name.method) != (told.run, told.method):
+        # By the run it is remembered with whom a round's sum was opened.
+        got = f"{plan.name.method!r} of run {plan.name.run!r}"
+        raise reader.refuse("secure sum", got, f"{told.method!r} of run {told.run!r}")
     person.accept(plan)
     return plan, Levels(secure.secure_range, plan.weight, plan.each)
 
@@ -46,6 +69,35 @@ def accepted(
 def holds_tensors(payload: bytes) -> bool:
     """Return whether an upload of this device's holds more than its header."""
     return bool(pb.Bundle.FromString(payload).tensors)
+
+
+def rounded_again(
+    payload: bytes, before: tuple[int, int] | None, levels: Levels, examples: int, of: Address
+) -> bytes:
+    """Return a vector that was saved, before it was masked, by the levels of this session's sum.
+
+    A round that is repeated may be of other people, and each bears other levels: two people's
+    vectors of different levels have no sum.
+
+    Parameters
+    ----------
+    before : the saved vector's weight and each; None where what was saved is an upload.
+    examples : how many samples the person has.
+
+    Raises
+    ------
+    MessageRefused
+        If what was saved is no vector.
+    """
+    if before is None:
+        got, expected = "a round that was answered with an upload itself", "one answered in sums"
+        raise MessageRefused(of.client, of.round, "secure sum", got, expected)
+    if before == (levels.weight, levels.each):
+        return payload
+    vector = levels.again(_vector(payload), Levels(levels.range, *before), examples)
+    return compose_upload(
+        uploads.in_bundle(vector), of, uploads.declared_of(len(vector))
+    ).to_bytes()
 
 
 def masked(person: Participant, payload: bytes | Unwritten, plan: Plan) -> Unwritten:
@@ -57,8 +109,12 @@ def masked(person: Participant, payload: bytes | Unwritten, plan: Plan) -> Unwri
         If another vector was sent before.
     """
     data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
-    (sent,) = pb.Bundle.FromString(data).tensors
-    vector = np.frombuffer(sent.values, "<u4").astype(np.uint32, copy=False)
     address = Address(person.client, plan.name.round)
-    under = person.masked(vector, plan.name)
+    under = person.masked(_vector(data), plan.name)
     return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))
+
+
+def _vector(payload: bytes) -> Words:
+    """Return the vector that an upload of this device's carries."""
+    (sent,) = pb.Bundle.FromString(payload).tensors
+    return np.frombuffer(sent.values, "<u4").astype(np.uint32, copy=False)

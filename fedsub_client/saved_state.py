@@ -44,6 +44,8 @@ class Saved:
     reply : the upload of the last round, as it was sent.
     report : what was reported beside it.
     model : the personal model, once there is one.
+    levels : of a secure sum, by which the reply was rounded: weight and each of
+        :class:`fedsub_core.secure.quantise.Levels`; None where it went by itself.
     """
 
     client: str
@@ -55,6 +57,7 @@ class Saved:
     reply: bytes = b""
     report: Report = field(default_factory=dict)
     model: PersonalModel | None = None
+    levels: tuple[int, int] | None = None
 
     def to_bytes(self) -> bytes:
         """Return all of it as one safetensors file."""
@@ -69,6 +72,8 @@ class Saved:
             "digest": self.file.digest.hex(),
             "report": dict(self.report),
         }
+        if self.levels is not None:
+            facts["levels"] = self.levels
         tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
         if self.model is not None:
@@ -113,6 +118,7 @@ class Saved:
                 bytes(tensors["reply"].numpy()),
                 facts["report"],
                 model_of(bytes(tensors["model"].numpy())) if "model" in tensors else None,
+                tuple(facts["levels"]) if "levels" in facts else None,
             )
         except RunError:
             raise

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+_NUMBERS = re.compile(r"\d{1,9}(\.\d{1,9}){0,9}", re.ASCII)
+
 
 @dataclass(frozen=True)
 class Release:
@@ -61,13 +63,19 @@ def behind(told: Mapping[str, str], here: str) -> dict[str, str]:
     return {who: said for who, said in sorted(told.items()) if Release.of(said).behind(own)}
 
 
+def numbers_of(told: str) -> str:
+    """Return the numbers that what a side told begins with, "?" if with none: no words of its."""
+    found = _NUMBERS.match(told)
+    return found[0] if found else "?"
+
+
 def _series(version: str | None) -> tuple[int, ...] | None:
     return None if version is None else (*_numbers(version), 0, 0)[:2]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Return a version's leading numbers, without zeros at their end: 0.2 is 0.2.0."""
-    found = re.match(r"\d{1,9}(\.\d{1,9})*", version)
+    found = _NUMBERS.match(version)
     numbers = [int(number) for number in found[0].split(".")] if found else []
     while numbers and numbers[-1] == 0:
         numbers.pop()

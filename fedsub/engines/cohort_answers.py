@@ -74,7 +74,7 @@ def _read(
             payload = exchange.payload_of(content)
             asked = Asked(i, told, cohort.decode(i, payload, told.turn.round, last))
             if person := people.get(cohort.clients[i].client):
-                came = accepted(person, content, told.turn.round, cohort.secure)
+                came = accepted(person, content, told, cohort.secure)
                 if came is not None:
                     plans[i], levels = came
                     asked = replace(asked, levels=levels)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
 from types import TracebackType
 
 from uvicorn import Config, Server
@@ -29,6 +31,13 @@ def address(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
         raise ConfigError(f"--serve: got {text!r}, expected a port, or HOST:PORT, such as 9464")
     return host.strip("[]") or LOOPBACK[0], int(port)
+
+
+def hosts_of(host: str) -> tuple[str, ...] | None:
+    """Return whom a question may take a server on `host` for: of loopback itself alone."""
+    with suppress(ValueError):
+        return (*LOOPBACK, host) if ip_address(host).is_loopback else None
+    return LOOPBACK if host.lower() in LOOPBACK else None
 
 
 class Endpoint:
@@ -59,7 +68,7 @@ class Endpoint:
         port = self._socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         config = Config(
-            application(look, names, hosts=LOOPBACK if host in LOOPBACK else None),
+            application(look, names, hosts=hosts_of(host)),
             lifespan="off",
             ws="none",
             log_config=None,

@@ -9,17 +9,21 @@ from pathlib import Path
 
 from fedsub.status.facts import Status, Trouble
 from fedsub.status.reading import RUN_IN_DEPLOYMENT
+from fedsub_core.release import numbers_of
 
 
 def nameless(status: Status) -> Status:
     """Return it with people called ``device 1`` and so on, in the order of their ids.
 
     Left out is whatever could say more: Flower's ids of nodes, this machine's name, the way to the
-    folder, and reasons. A reason is a device's or an error's own words, and can hold anything.
+    folder, and reasons. A reason is a device's or an error's own words, and can hold anything. So
+    can what a device calls its version, of which the numbers stay.
     """
     numbers = {person.client: f"device {i}" for i, person in enumerate(status.people, start=1)}
 
-    named = re.compile(rf"\b({'|'.join(map(re.escape, numbers))})\b") if numbers else None
+    # Not by \b: an id may end with a dot.
+    ids = "|".join(map(re.escape, numbers))
+    named = re.compile(rf"(?<!\w)({ids})(?!\w)") if numbers else None
 
     def called(clients: Iterable[str]) -> tuple[str, ...]:
         return tuple(numbers.get(client, "a device") for client in clients)
@@ -44,6 +48,7 @@ def nameless(status: Status) -> Status:
                 person,
                 client=numbers[person.client],
                 node=None,
+                version=None if person.version is None else numbers_of(person.version),
                 # What stands before the colon is the round.
                 why=None if person.why is None else person.why.partition(":")[0],
             )

@@ -85,8 +85,8 @@ def _people(status: Status) -> Iterator[Trouble]:
         older = behind({who: said for who, said in told.items() if said}, status.version)
         for version in sorted({*older.values()}):
             names = [client for client, said in older.items() if said == version]
-            said = f"runs {version}, behind the server, which runs {status.version}"
-            yield Trouble("behind", said, names)
+            said = f"is behind the server, which runs {status.version}"
+            yield Trouble("behind", said, names, why=f"it runs {version}")
     for node, why in status.turned_away:
         yield Trouble("turned away", f"node {node} was turned away", why=why)
 

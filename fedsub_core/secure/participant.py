@@ -55,7 +55,7 @@ class Secrets:
     sealed : its answer to the question for shares, by neighbour.
     masked, vector : with whom its vector was masked, and a hash of it.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
-    answered, opened : the session and the round of that.
+    answered, opened, opened_run : the session, the round and the run of that.
     """
 
     run: str = ""
@@ -74,6 +74,7 @@ class Secrets:
     answer: dict[str, str] = field(default_factory=dict)
     answered: str = ""
     opened: int = 0
+    opened_run: str = ""
 
 
 class Participant:
@@ -85,6 +86,11 @@ class Participant:
     least : people in a sum at least, itself among them.
     kept : what an earlier process kept (:meth:`kept`); None: nothing.
     entropy : see :data:`Entropy`.
+
+    Raises
+    ------
+    ValueError
+        If what was kept is damaged, or of another release.
     """
 
     def __init__(
@@ -95,7 +101,10 @@ class Participant:
         entropy: Entropy = secrets.token_bytes,
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
-        self._own = Secrets(**json.loads(kept)) if kept else Secrets()
+        try:
+            self._own = Secrets() if kept is None else Secrets(**json.loads(kept))
+        except TypeError as error:
+            raise ValueError(f"{client!r}: kept: {error}") from None
 
     def kept(self) -> bytes:
         """Return all that it keeps, secrets among it."""
@@ -184,8 +193,6 @@ class Participant:
         own, session = self._own, name.session.hex()
         self._demand_closed(reader, name)
         if session != own.session:
-            # What it answered is of this run's rounds.
-            last = own if own.run == name.run else Secrets()
             seal, mask, seed = (self._entropy(KEY_BYTES).hex() for _ in range(3))
             self._own = Secrets(
                 run=name.run,
@@ -194,11 +201,12 @@ class Participant:
                 seal=seal,
                 mask=mask,
                 seed=seed,
-                sent=last.sent,
-                silent=last.silent,
-                answer=last.answer,
-                answered=last.answered,
-                opened=last.opened,
+                sent=own.sent,
+                silent=own.silent,
+                answer=own.answer,
+                answered=own.answered,
+                opened=own.opened,
+                opened_run=own.opened_run,
             )
         return {"keys": self._public().joined()}
 
@@ -251,13 +259,14 @@ class Participant:
             got = f"sent {sent}, silent {silent}"
             raise reader.refuse("secure sum: unmask", got, f"{everybody}, each once, it among sent")
         self._demand_people(reader, len(sent))
-        if own.opened == own.round and own.sent != sent:
+        if (own.opened_run, own.opened) == (own.run, own.round) and own.sent != sent:
             # The difference of two sums of one round would be of those who are in one alone.
             raise reader.refuse(
                 "secure sum: unmask", f"round {own.round} again with {sent}", f"{own.sent} again"
             )
         own.answer = {c: own.shares[c][1] for c in sent} | {c: own.shares[c][0] for c in silent}
-        own.sent, own.silent, own.opened, own.answered = sent, silent, own.round, own.session
+        own.sent, own.silent, own.answered = sent, silent, own.session
+        own.opened_run, own.opened = own.run, own.round
         # Nobody who finds them later shall open more.
         own.seal = own.mask = own.seed = ""
         own.shares, own.sealed = {}, {}

@@ -77,6 +77,22 @@ class Levels:
         shortened = not usable or bool((short != change).any())
         return np.append(whole, [weight, shortened]).astype(np.uint32)
 
+    def again(self, vector: Words, before: Levels, examples: int) -> Words:
+        """Return a person's vector ``[n + 2]`` of other levels as one of these.
+
+        Parameters
+        ----------
+        before : the other levels, of the same range.
+        examples : how many samples the person has.
+        """
+        old, shortened = (int(one) for one in vector[-BESIDE:])
+        if not old:
+            return vector
+        weight = min(examples, self.weight)
+        by = weight * self.each / (old * before.each)
+        whole = np.rint(vector[:-BESIDE].astype(np.int32) * by).astype(np.int64)
+        return np.append(whole, [weight, shortened]).astype(np.uint32)
+
     def total(self, summed: Words, people: int) -> Total:
         """Return what a sum over so many people says.
 

@@ -43,6 +43,8 @@ from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, value_at
 #: Choices of shares that are tried where some are wrong: of l wrong ones each choice, of more than
 #: half of the shares, has a chance of 1 in 2**l or so.
 TRIES = 200
+#: With which every key agrees that is one.
+_ANY = private_key(bytes(KEY_BYTES))
 
 
 class CannotOpen(Exception):
@@ -101,6 +103,12 @@ class Summation:
         taken = {key for keys in self.keys.values() for key in (keys.seal, keys.mask)}
         if shown.seal == shown.mask or {shown.seal, shown.mask} & taken:
             raise reader.refuse("secure sum: keys", "a key that is taken", "keys of its own")
+        for key in (shown.seal, shown.mask):
+            try:
+                agreed(_ANY, key, b"")
+            except ValueError:
+                # Each of its neighbours would refuse to go on, and there would be no sum.
+                raise reader.refuse("secure sum: keys", "no point of a secret", "a key") from None
         self.keys[client] = shown
 
     def ask_shares(self) -> dict[str, Record]:

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 import torch
-from flwr.app import Message, MessageType
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from torch import Tensor
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import RunMethod, people
+from fedsub_client.device import Device
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.messages import SECURE, Name
 
 SUMS: dict[str, Any] = dict(
     rounds=2, device="cpu", threads=1, lr=0.05, batch_size=16, hidden="16", robust="none",
@@ -131,9 +132,46 @@ def test_a_server_that_died_while_people_sent_their_uploads_begins_the_round_ane
     assert equal(Server(config, fresh).states[0], Server(config, grid).states[0])
 
 
+def test_a_round_that_is_repeated_with_fewer_people_is_rounded_by_their_levels(
+    tmp_path: Path, config: RunConfig
+) -> None:
+    """The fewer people, the finer: what was saved by one count is not added up by another."""
+    config = RunConfig(**vars(config) | {"rounds": 1})
+
+    def phase(message: Message) -> str:
+        asked = message.content.config_records.get(SECURE)
+        return str(asked["phase"]) if asked is not None else ""
+
+    def without_one(grid: Devices) -> Server:
+        grid.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != 3
+        return Server(config, grid)
+
+    grid = devices(tmp_path, config)
+    grid.passes = lambda m: phase(m) != "unmask"
+    assert Server(config, grid).metric("secure_lost") == {1: 1}
+    found, fresh = without_one(grid), without_one(devices(tmp_path / "fresh", config))
+    assert found.metric("secure_people") == {1: 3}
+    for name, tensor in fresh.states[0].items():
+        torch.testing.assert_close(found.states[0][name], tensor, atol=1e-6, rtol=0)
+
+
 def grid_state(tmp_path: Path) -> bytes:
     """Return what p1 keeps of its sums."""
     return (tmp_path / "states" / "p1" / "sums.json").read_bytes()
+
+
+@pytest.mark.parametrize("damaged", [b"", b'{"round": 1', b"[1]", b'{"later": 1}'])
+def test_a_device_whose_sums_are_damaged_takes_part_in_the_next(
+    damaged: bytes, tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    device = Device(devices(tmp_path, config).contexts[1])
+    store = device.store("fedavg")
+    asked = ConfigRecord(Name(1, bytes(16), "run", "fedavg").record("keys"))
+    with store.lock():
+        store.save_sums(damaged)
+    said = device.query(RecordDict({SECURE: asked}))
+    assert isinstance(said.config_records[SECURE]["keys"], bytes)
+    assert f"client {device.client}: what it kept of its sums is damaged" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -119,4 +119,4 @@ def test_status_names_who_is_behind(place: Path, monkeypatch: pytest.MonkeyPatch
     status = reading.read_status(folder)
     assert (status.state, status.version) == ("going on", VERSION)
     found = [one.text for one in status.troubles if one.kind == "behind"]
-    assert found == [f"ann: runs {BEFORE}, behind the server, which runs {VERSION}"]
+    assert found == [f"ann: is behind the server, which runs {VERSION}: it runs {BEFORE}"]

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from fedsub.status import answers, reading
-from fedsub.status.endpoint import Endpoint, address
+from fedsub.status.endpoint import Endpoint, address, hosts_of
 from fedsub.status.facts import KINDS
 from fedsub.status.openmetrics import CONTENT_TYPE, metrics_text
 from fedsub.status.reading import read_status
@@ -91,6 +91,15 @@ def test_a_port_that_is_taken_is_refused_in_a_line(run: Path) -> None:
         port = other.getsockname()[1]
         with pytest.raises(RunError, match=rf"^127.0.0.1:{port}: cannot listen there"):
             Endpoint((LOOPBACK, port), lambda: read_status(run), names=False)
+
+
+def test_all_of_loopback_is_told_to_itself_alone() -> None:
+    """Not every system lets a server listen on all of it."""
+    for host in (*answers.LOOPBACK, "127.0.0.2", "LocalHost", "0:0:0:0:0:0:0:1"):
+        assert set(answers.LOOPBACK) <= set(hosts_of(host) or ()), host
+    assert "127.0.0.2" in (hosts_of("127.0.0.2") or ())
+    for host in ("0.0.0.0", "::", "192.0.2.1", "server.example.org"):
+        assert hosts_of(host) is None
 
 
 def test_loopback_unless_told() -> None:

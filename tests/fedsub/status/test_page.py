@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from urllib.error import HTTPError
@@ -19,6 +20,8 @@ from fedsub.status.facts import Person, Status, Trouble
 from fedsub.status.nameless import nameless
 from fedsub.status.page import page, parts
 from fedsub.status.reading import read_status
+from fedsub.status.troubles import troubles
+from fedsub_core.config.run_config import RunConfig
 from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb import RunDatabase
 
@@ -87,6 +90,19 @@ def test_a_sentence_that_names_somebody_is_not_said() -> None:
         troubles = [Trouble("resting", f"{who}: rests"), Trouble("disk", "101 MB are left")]
         hidden = nameless(Status("x", "run", "going on", people=people, troubles=troubles))
         assert [one.text for one in hidden.troubles] == ["resting", "101 MB are left"]
+
+
+def test_what_a_device_calls_its_version_names_nobody_unasked() -> None:
+    own = "0.0.9 with bobs-phone 1"
+    people = [Person("bob.", "trained", version=own), Person("dan", "idle", version="bob. it is")]
+    status = Status("x", "run", "going on", version="0.1.0", people=people)
+    found = [*troubles(status, RunConfig(), None, {}), Trouble("disk", "bob. has none")]
+    hidden = nameless(replace(status, troubles=found))
+    assert [person.version for person in hidden.people] == ["0.0.9", "?"]
+    said = ["device 1: is behind the server, which runs 0.1.0", "disk"]
+    assert [one.text for one in hidden.troubles] == said
+    assert "bob" not in page(hidden, names=False)
+    assert found[0].text == f"bob.: is behind the server, which runs 0.1.0: it runs {own}"
 
 
 def test_who_is_worse_off_than_alone() -> None:

@@ -97,6 +97,19 @@ def test_numbers_become_whole_and_back() -> None:
     np.testing.assert_allclose(total.mean, expected, atol=1e-8)
 
 
+def test_a_vector_of_other_levels_becomes_one_of_these() -> None:
+    few, many = Levels.among(2, 10, 2.0), Levels.among(5, 6, 2.0)
+    move = np.array([0.5, -2.0, 3.0], np.float32)
+    for old, new, examples in ((few, many, 10), (many, few, 10), (many, few, 4)):
+        found = new.again(old.vector(move, examples), old, examples).astype(np.int32)
+        expected = new.vector(move, examples).astype(np.int32)
+        np.testing.assert_array_equal(found[-2:], expected[-2:])
+        # Of the coarser levels an error of one half remains.
+        np.testing.assert_allclose(found[:-2], expected[:-2], rtol=0, atol=new.each / old.each + 1)
+    none = few.vector(np.array([np.nan], np.float32), 10)
+    np.testing.assert_array_equal(many.again(none, few, 10), none)
+
+
 def test_the_largest_sum_fits() -> None:
     levels = Levels.among(people=1000, weight=300, range=8.0)
     for sign in (-1, 1):

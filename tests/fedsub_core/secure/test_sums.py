@@ -10,7 +10,7 @@ import pytest
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import graph
-from fedsub_core.secure.messages import Plan, Reader, Record, Unmask
+from fedsub_core.secure.messages import Name, Plan, Reader, Record, Unmask
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.summation import CannotOpen
 
@@ -244,6 +244,19 @@ def test_a_repeated_round_is_opened_for_the_same_people_alone() -> None:
     np.testing.assert_array_equal(same.unmask(), one.plain())
 
 
+def test_another_runs_question_between_does_not_let_it_forget_whom_it_opened() -> None:
+    one = opened()
+    for person in one.people.values():
+        person.answer(Name(1, bytes(16), "another").record("keys"), 1)
+    two = Sum(5, seed=1)
+    two.people = one.people
+    two.keys()
+    two.shares()
+    two.vectors(but=["p003"])
+    with pytest.raises(MessageRefused, match="round 1 again with"):
+        two.unmask()
+
+
 def test_one_vector_goes_under_one_set_of_masks() -> None:
     one = Sum(5)
     one.keys()
@@ -293,6 +306,23 @@ def test_who_is_its_own_neighbour_or_shows_anothers_key_is_refused() -> None:
     stolen = {"keys": one.server.keys["p000"].joined()}
     with pytest.raises(MessageRefused, match=r"client 'p009', round 1: .*a key that is taken"):
         one.server.take_keys("p009", stolen)
+
+
+@pytest.mark.parametrize("at", [0, 32], ids=["seal", "mask"])
+def test_a_key_with_which_nobody_agrees_keeps_nobody_else_out(at: int) -> None:
+    one = Sum(5)
+    for client in sorted(one.people):
+        shown = one.people[client].answer(one.server.ask_keys(), 1)["keys"]
+        if client == "p002":
+            shown = shown[:at] + bytes(32) + shown[at + 32 :]
+            with pytest.raises(MessageRefused, match=r"client 'p002', round 1: secure sum: keys"):
+                one.server.take_keys(client, {"keys": shown})
+        else:
+            one.server.take_keys(client, {"keys": shown})
+    one.shares()
+    one.vectors()
+    np.testing.assert_array_equal(one.unmask(), one.plain())
+    assert len(one.server.sent) == 4
 
 
 def test_what_somebody_kept_goes_on_in_another_process() -> None:
