@@ -185,7 +185,7 @@ def test_options_are_described_for_the_command_line(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["wisdm", "wesad"])
-@pytest.mark.parametrize("kind", PARTITIONS)
+@pytest.mark.parametrize("kind", [kind for kind in PARTITIONS if kind != "subgraphs"])
 def test_real_people_can_be_split_both_ways(
     real_data: Path, tmp_path: Path, name: str, kind: str
 ) -> None:
