@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.splits import unseen_clients
+from fedsub_core.errors import DataError
 from fedsub_core.metrics import CAPACITY
 from fedsub_server.rundb import RunDatabase
 
@@ -54,10 +55,13 @@ def _held_out(
     known: Collection[str], config: Mapping[str, Any], capacities: Mapping[str, float]
 ) -> set[str]:
     """Return whom a run with split=unseen tests at its end: only who was held out."""
-    if not {"unseen-share", "seed"} <= config.keys() or len(known) < 2:
+    if not {"unseen-share", "seed"} <= config.keys():
         return set()
     share, by = float(config["unseen-share"]), str(config.get("unseen-by", "people"))
-    return set(unseen_clients(known, share, int(config["seed"]), by, capacities))
+    try:
+        return set(unseen_clients(known, share, int(config["seed"]), by, capacities))
+    except DataError:  # so few are left that nobody could be held out: others were forgotten
+        return set()
 
 
 def by_reason(absent: Mapping[str, str]) -> str:

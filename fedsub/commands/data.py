@@ -145,7 +145,8 @@ def prepare(
 ) -> None:
     """Turn the official files of data set NAME into a federation: a folder, one file a person.
 
-    Of pictures and texts a file is an official part, which `fedsub data partition` deals to people.
+    Of pictures and texts a file is an official part, of a graph all of it: `fedsub data partition`
+    deals them to people.
 
     `fedsub data show NAME` lists its options and says what to give as --source.
     """

@@ -23,7 +23,11 @@ OUT = click.option(
     "--out", type=FOLDER, required=True, help="new folder; written completely or not at all"
 )
 SETTINGS = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="an option; see the list above"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="an option; the text above says which there are",
 )
 SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 

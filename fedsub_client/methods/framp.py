@@ -27,8 +27,17 @@ class FRAMPLearner(SparseLearner, PrototypeLearner):
     """Trains what it was sent; says once, where it is asked, what its data are like."""
 
     def check(self) -> None:
-        """Refuse a descriptor of token ids, of which random features are no more than ids."""
+        """Refuse a descriptor of token ids, of which random features are no more than ids.
+
+        And to describe anew what is no description of data.
+        """
         super().check()
+        if self.hyper.descriptor_every and self.hyper.descriptor != "features":
+            raise ConfigError(
+                f"framp.descriptor-every: got {self.hyper.descriptor_every} beside descriptor = "
+                f"{self.hyper.descriptor}, which stays as it is, expected 0, or descriptor = "
+                "features"
+            )
         ids = isinstance(self.model.input_shape, Tokens)
         if ids and self.hyper.descriptor == "features":
             raise ConfigError(

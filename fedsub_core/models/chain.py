@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.backend import for_passes
+from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import chains
 from fedsub_core.kernels.known import Known, known
@@ -42,9 +43,11 @@ def require_chain(model: Model) -> Chain:
         If it is another kind of model.
     """
     if not isinstance(model, Chain):
+        others = isinstance(model.input_shape, (Nodes, Tokens))
         raise ConfigError(
             f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: this method "
             "looks at a model layer by layer, from input to output"
+            f"{', and no chain takes token ids or a graph' * others}"
         )
     return model
 

@@ -9,7 +9,7 @@ a blocked split sees overlap (:mod:`fedsub_data.partitions.pool`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.samples import NODE
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import describe, suggestion
@@ -159,6 +160,9 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
     counts.add("samples placed", placed)
     people = sum(len(data.y) for data in federation.clients.values())
     counts.add("samples left out", people - placed + counts.get(COPIES, 0))
+    if federation.card.sample == NODE:
+        counts.add("edges before", _edges(federation.clients.values()))
+        counts.add("edges", _edges(clients.values()))
     counts.add("clients too short for a blocked split", _too_short(made))
     sizes = [len(data.y) for data in clients.values()]
     classes = [len(np.unique(data.y)) for data in clients.values()]
@@ -179,6 +183,10 @@ def _row(name: str) -> Partition:
         return PARTITIONS[name]
     hint = suggestion(name, PARTITIONS)
     raise ConfigError(f"unknown partition {name!r}.{hint} Known: {', '.join(PARTITIONS)}.")
+
+
+def _edges(clients: Iterable[ClientData]) -> int:
+    return sum(data.edges.shape[1] for data in clients if data.edges is not None)
 
 
 def _too_short(federation: Federation) -> int:

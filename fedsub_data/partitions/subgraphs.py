@@ -20,8 +20,6 @@ from fedsub_core.seeds import derive_seed
 from fedsub_data.partitions.pool import IntArray, deal, pooled
 from fedsub_data.preparing.preparation import Counts
 
-#: Edges between two clients, which nobody has.
-CUT = "edges between clients, left out"
 _METIS, _LOUVAIN = "metis", "louvain"
 
 
@@ -48,7 +46,7 @@ def subgraphs(
     ``louvain`` (Blondel et al., J. Stat. Mech. 2008) finds communities, as many as there are: one
     that is larger than a client's share is divided in the order in which a search from neighbour to
     neighbour meets its nodes, and each goes, the largest first, to the client with the fewest
-    nodes. Edges between two clients are left out, and counted: nobody sees another's nodes.
+    nodes. Edges between two clients are left out: nobody sees another's nodes.
 
     Raises
     ------
@@ -77,12 +75,8 @@ def subgraphs(
     drawn = derive_seed(seed, "", 0, "partition: subgraphs") % 2**31
     divide = _by_metis if by == _METIS else _by_louvain
     hands = divide(pool.edges, n, options.clients, drawn)
-    clients = deal(pool, hands)
-    kept = sum(data.edges.shape[1] for data in clients.values() if data.edges is not None)
     counts.add(f"divided by {by}", 1)
-    counts.add("edges", kept)
-    counts.add(CUT, pool.edges.shape[1] - kept)
-    return clients
+    return deal(pool, hands)
 
 
 def _by_metis(edges: Edges, n: int, parts: int, seed: int) -> list[IntArray]:

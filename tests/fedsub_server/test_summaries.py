@@ -184,6 +184,16 @@ def test_of_people_held_out_by_capacity_only_they_can_be_missing(tmp_path: Path)
     assert absent == {"p7": "never tested: turned away, or it did not answer"}
 
 
+@pytest.mark.parametrize("by", ["people", "capacity", "smallest"])
+def test_where_all_held_out_were_forgotten_nobody_is_missing(tmp_path: Path, by: str) -> None:
+    path = tmp_path / "heterofl" / "state.db"
+    path.parent.mkdir()
+    told = {"split": "unseen", "unseen-share": 0.5, "seed": 7, "unseen-by": by}
+    with RunDatabase(path, told | {"data: client a": "00"}) as db:
+        db.commit(1, {}, [MetricRow(1, "a", None, "capacity", 1.0)])
+        assert left_out(db, told, [], 1) == {}
+
+
 def test_with_people_held_out_only_they_can_be_missing(tmp_path: Path) -> None:
     people = [f"p{i}" for i in range(10)]
     (first, second) = unseen_clients(people, 0.2, 7)

@@ -19,7 +19,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import RobustSettings
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import CE, Turn
 from fedsub_core.training.batches import Batch
@@ -167,6 +167,12 @@ def test_descriptors_travel_again_after_some_rounds(run_method: RunMethod) -> No
     asked = [{"descriptor" in u.tensors for u in one.values()} for one in run.uploads]
     assert asked == [{True}, {False}, {True}]
     assert_equal(run.states[-1], once.states[-1])
+
+
+def test_what_is_no_description_of_data_is_not_described_anew(run_method: RunMethod) -> None:
+    hyper = {"descriptor": "drawn", "descriptor_every": 2}
+    with pytest.raises(ConfigError, match="descriptor-every: got 2 beside descriptor = drawn"):
+        run_method("framp", FEW, hyper=hyper)
 
 
 def test_a_number_of_ones_own_stays_when_another_is_forgotten(run_method: RunMethod) -> None:

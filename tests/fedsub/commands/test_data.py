@@ -16,6 +16,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, read_federation, write_federation
 from fedsub_core.errors import FedSubError
 from fedsub_data.catalogue.catalogue import names
+from fedsub_data.partitions.partitions import PARTITIONS
 from fedsub_data.preparing.preparers import PREPARERS
 
 
@@ -94,6 +95,12 @@ def test_partition_writes_a_federation(tmp_path: Path, real_data: Path, kind: st
     made = read_federation(out)
     assert made.card.name == f"wisdm-{kind}" and len(made.clients) >= 30
     assert json.loads((out / "preparation.json").read_text())["seed"] == 3
+
+
+def test_the_help_names_all_kinds_of_partitions() -> None:
+    said = " ".join(fedsub("partition", "--help").output.split())
+    *first, last = PARTITIONS
+    assert f"--kind TEXT {', '.join(first)} or {last} [required]" in said
 
 
 def test_statistics_of_windows(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.partitions.domains import DomainsOptions
+from fedsub_data.partitions.label_skew import DirichletOptions
 from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.partitions.pool import pooled
-from fedsub_data.partitions.subgraphs import CUT, SubgraphsOptions
+from fedsub_data.partitions.subgraphs import SubgraphsOptions
 
 from ... import shapes
 
@@ -41,7 +43,7 @@ def test_cliques_are_found_and_what_joins_them_is_counted(by: str) -> None:
     assert sorted(map(min, hands)) == [0, 6, 12, 18, 24] and {len(one) for one in hands} == {6}
     for data in made.federation.clients.values():
         assert data.edges is not None and data.edges.shape == (2, 15)
-    assert made.counts[CUT] == 4 and made.counts["edges"] == 75
+    assert (made.counts["edges before"], made.counts["edges"]) == (79, 75)
 
 
 @pytest.mark.parametrize("by", ["louvain", METIS])
@@ -51,7 +53,7 @@ def test_a_real_graph_is_divided_evenly_and_loses_few_edges(by: str, real_data: 
     again = counted_partition(whole, "subgraphs", SubgraphsOptions(6, by), 1)
     sizes = [len(data.y) for data in made.federation.clients.values()]
     assert sum(sizes) == 418 and max(sizes) - min(sizes) <= 10
-    assert made.counts[CUT] < 0.25 * (made.counts["edges"] + made.counts[CUT])
+    assert made.counts["edges"] > 0.75 * made.counts["edges before"]
     for name, data in made.federation.clients.items():
         assert (data.x == again.federation.clients[name].x).all()
 
@@ -61,7 +63,7 @@ def test_a_community_above_a_clients_share_is_divided() -> None:
     whole = Federation(CARD, {"graph": cliques(1, 20)})
     made = counted_partition(whole, "subgraphs", SubgraphsOptions(4, "louvain"), 0)
     assert [len(data.y) for data in made.federation.clients.values()] == [5] * 4
-    assert (made.counts["edges"], made.counts[CUT]) == (40, 150)
+    assert (made.counts["edges before"], made.counts["edges"]) == (190, 40)
 
 
 def test_several_graphs_stand_side_by_side() -> None:
@@ -71,14 +73,18 @@ def test_several_graphs_stand_side_by_side() -> None:
     assert (pool.edges[:, 6:] - 6 == pool.edges[:, :6]).all() and pool.edges.max() == 11
 
 
-def test_other_partitions_keep_inner_edges() -> None:
-    from fedsub_data.partitions.domains import DomainsOptions
-
+def test_other_partitions_keep_inner_edges_and_count_them() -> None:
     both = {name: cliques(2, 8) for name in ("a", "b")}
     inner = 2 * 28 + 1
     made = counted_partition(Federation(CARD, both), "domains", DomainsOptions(2), 0)
     for data in made.federation.clients.values():
         assert data.edges is not None and data.edges.shape[1] == inner
+    assert (made.counts["edges before"], made.counts["edges"]) == (2 * inner, 2 * inner)
+    one = Federation(CARD, {"graph": cliques(1, 8)})
+    made = counted_partition(one, "dirichlet", DirichletOptions(2, 100.0, 2), 0)
+    own = [len(data.y) for data in made.federation.clients.values()]
+    kept = sum(n * (n - 1) // 2 for n in own)
+    assert (made.counts["edges before"], made.counts["edges"]) == (28, kept) and kept < 28
 
 
 def test_what_cannot_be_divided_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
