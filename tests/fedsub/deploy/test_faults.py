@@ -7,6 +7,7 @@ device, must be equal to the bit to what a run leaves that nothing happened to.
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -102,10 +103,16 @@ def test_only_what_was_lost_is_sent_again(survivor: Deployment) -> None:
 
 
 def test_a_round_is_trained_once(survivor: Deployment) -> None:
-    said = "client {}: round {} was done before; same answer"
-    assert said.format("p1", 3) in survivor.log("supernode-p1-superexec")
-    assert said.format("p2", 5) in survivor.log("supernode-p2-superexec")
-    assert "was done before" not in survivor.log("supernode-p2-superexec").split("round 5")[0]
+    again = {
+        client: re.findall(
+            rf"client {client}: round (\d) was done before; same answer",
+            survivor.log(f"supernode-{client}-superexec"),
+        )
+        for client in ("p1", "p2")
+    }
+    assert "3" in again["p1"]
+    # While the SuperLink is away, in round 4, it may take any device for gone.
+    assert [round for round in again["p2"] if round != "4"] == ["5"]
 
 
 def test_every_round_was_finished_once_and_the_last_state_is_equal(
