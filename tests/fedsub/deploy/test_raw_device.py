@@ -22,7 +22,9 @@ from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.card import read_card
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.metrics import CONFUSION, CONFUSION_PEOPLE
 from fedsub_server.rundb import RunDatabase
 
 from .raw_device.openings import OPENINGS
@@ -173,11 +175,14 @@ def test_each_attacker_is_named(attack: Attack) -> None:
     assert max(map(len, log.splitlines())) < 1500
 
 
-def test_what_was_not_asked_for_is_in_no_table(attack: Attack) -> None:
+def test_what_was_not_asked_for_is_in_no_table(attack: Attack, config: RunConfig) -> None:
     evaluated = {r for r in range(1, ROUNDS + 1) if r % 2 == 0 or r == ROUNDS}
     assert {r for r, _ in attack.counted("macro_f1", "bytes_evaluation_sent")} == evaluated
     known = {row.metric for row in attack.rows if row.client in HONEST}
+    classes = range(len(read_card(config.data).classes))
     assert {row.metric for row in attack.rows} <= known | {
+        CONFUSION_PEOPLE,
+        *(f"{CONFUSION}{label}" for label in classes),
         "refused_replies",
         "missing_replies",
         "messages_resent",
