@@ -130,6 +130,7 @@ def test_a_study_ends_in_the_bytes_of_the_local_engine(nodes: Nodes, tmp_path: P
     # Nodes have no use for the data's folder: what this process has read is sent.
     federation_of(str(study.run["data"]))
     shutil.rmtree(tmp_path / "people")
+    (tmp_path / "people").mkdir()  # a study looks whether it is there
     with ray_engine(nodes.address, None) as engine:
         assert ended(study, tmp_path / "ray", engine) == expected
     assert not list(nodes.place.glob("fedsub-*")), "runs left files on their nodes"
