@@ -52,6 +52,8 @@ class Dialect:
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
         settings = {
             "auto_detect": "false",
+            # Else DuckDB 2.0 scans a file in parts, and some rows come last, in one thread, too.
+            "parallel": "false",
             "encoding": literal(self.encoding),
             "delim": literal(self.delimiter),
             "quote": literal(self.quote),
