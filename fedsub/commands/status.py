@@ -59,6 +59,10 @@ def status(
       2  it cannot be told: no such folder, none of a run's, damaged
       3  stopped before its end, or not begun
     """  # noqa: D301  # click reads the backspace
+    if names and serve is None:
+        raise click.UsageError("--names: got no --serve, expected it too: all else names people")
+    if serve is not None and (as_json or watch):
+        raise click.UsageError("--serve: got --json or --watch too, expected one of them at a time")
     from rich.live import Live
 
     from fedsub.status.reading import read_status

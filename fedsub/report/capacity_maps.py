@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -33,10 +33,10 @@ def capacity_maps(frame: Frame) -> Iterator[Drawn]:
     if len(shares) < 2:
         return
     title = "Macro F1 of people by capacity"
-    yield drawn(f"{frame.key}capacities", title, _said(found), _boxes(found, shares))
+    yield drawn(f"{frame.key}capacities", title, _said(found, _spread), _boxes(found, shares))
     title = "How many people reach which macro F1, by capacity"
     figure = _histograms(found, shares)
-    yield drawn(f"{frame.key}capacities_people", title, _counted(found), figure)
+    yield drawn(f"{frame.key}capacities_people", title, _said(found, _low), figure)
 
 
 def reached(frame: Frame) -> Reached:
@@ -139,25 +139,18 @@ def _legend(figure: Figure, colours: Mapping[float, str]) -> None:
     )  # fmt: skip
 
 
-def _said(found: Reached) -> str:
-    each = [
-        f"{name}: "
-        + ", ".join(
-            f"{share:g} median {np.median(values):.3f}, from {min(values):.3f} to {max(values):.3f}"
-            for share, values in of.items()
-        )
+def _said(found: Reached, words: Callable[[Sequence[float]], str]) -> str:
+    """Return a figure in words, `words` of the people of each method and capacity."""
+    each = (
+        f"{name}: " + ", ".join(f"{share:g} {words(values)}" for share, values in of.items())
         for name, of in found.items()
-    ]
+    )
     return f"{'; '.join(each)}."
 
 
-def _counted(found: Reached) -> str:
-    each = [
-        f"{name}: "
-        + ", ".join(
-            f"{share:g} {sum(value < 0.5 for value in values)} of {len(values)} people below 0.5"
-            for share, values in of.items()
-        )
-        for name, of in found.items()
-    ]
-    return f"{'; '.join(each)}."
+def _spread(values: Sequence[float]) -> str:
+    return f"median {np.median(values):.3f}, from {min(values):.3f} to {max(values):.3f}"
+
+
+def _low(values: Sequence[float]) -> str:
+    return f"{sum(value < 0.5 for value in values)} of {len(values)} people below 0.5"

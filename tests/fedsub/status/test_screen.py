@@ -115,3 +115,11 @@ def test_what_cannot_be_told_is_a_line_that_says_what_to_do(
                 main()
             assert ended.value.code == 2
             assert said in " ".join(capsys.readouterr().err.split()), words
+
+
+@pytest.mark.parametrize(
+    "options", [["--names"], ["--serve", "0", "--json"], ["--serve", "0", "--watch"]], ids=" ".join
+)
+def test_options_that_would_do_nothing_are_refused(tmp_path: Path, options: list[str]) -> None:
+    found = CliRunner().invoke(command.status, [str(tmp_path), *options])
+    assert found.exit_code == 2 and "expected" in found.output
