@@ -1,8 +1,10 @@
 """What secure aggregation costs: bytes, CPU seconds of devices and server, and macro F1.
 
-    python benchmarks/secure_sums.py [--people 10 30 100] [--rounds 5] [--method fedavg]
+    python benchmarks/secure_sums.py [--people 10 30 100] [--rounds 5]
+        [--methods fedavg fedsub-ridge] [--out benchmarks/results/secure-sums.csv]
 
-Made people, 100 samples of 24 features each, 6 classes, and the papers' model of 72,326 numbers.
+Made people, 100 samples of 24 features each, 6 classes, and the papers' model of 72,326 numbers;
+fedsub-ridge has sums of 474 features and of their products, 115,425 numbers.
 First whole runs in one process, plain and of sums, on the same people. Then the protocol alone,
 with vectors of as many numbers, on one thread: a device's work, and the server's to open the sum
 where nobody is silent after sharing its secrets, and where 30 % are.
@@ -11,7 +13,11 @@ where nobody is silent after sharing its secrets, and where 30 % are.
 from __future__ import annotations
 
 import argparse
+import csv
 import time
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -34,6 +40,13 @@ CLASSES, FEATURES, SAMPLES = 6, 24, 143
 #: Of the papers' model for these, with the two slots behind.
 NUMBERS = 24 * 128 + 128 + 128 * 512 + 512 + 512 * 6 + 6 + 2
 SILENT = 0.3
+#: What is measured of a run, and how it is written; of a line of the table, in words.
+COLUMNS = (("seconds", ".2f"), ("up", ".0f"), ("down", ".0f"), ("f1", ".4f"))
+HEAD = (
+    "method", "people", "CPU s a round, plain", "of sums", "bytes up a round, plain", "up, of sums",
+    "bytes down a round, plain", "down, of sums", "protocol", "macro F1, plain", "F1, of sums",
+    "written",
+)  # fmt: skip
 
 
 def made(people: int) -> Federation:
@@ -52,7 +65,7 @@ def made(people: int) -> Federation:
 
 
 def run(federation: Federation, method: str, rounds: int, sums: bool) -> dict[str, float]:
-    """Return CPU seconds a round, bytes of a person in a round, and macro F1 at the end."""
+    """Return CPU seconds and bytes of a person, means over rounds, and macro F1 at the end."""
     config = RunConfig(
         method=method,
         beside="",
@@ -74,12 +87,14 @@ def run(federation: Federation, method: str, rounds: int, sums: bool) -> dict[st
     grid.close()
 
     def mean(metric: str) -> float:
-        return fmean([r.value for r in rows if r.metric == metric and r.label is None] or [0.0])
+        values = [r.value for r in rows if r.metric == metric and r.label is None]
+        return sum(values) / (rounds * len(federation.clients))
 
     last = [r.value for r in rows if r.metric == "macro_f1" and r.round == rounds]
     up, beside = mean("bytes_up_sent"), mean("bytes_secure_sent")
     # Plans go with downloads, of which only Flower's bytes count what stands beside the model.
-    down = mean("bytes_down_flower")
+    down = mean("bytes_down_sent")
+    beside += mean("bytes_down_flower") - down
     return {"seconds": seconds, "up": up, "down": down, "beside": beside, "f1": fmean(last)}
 
 
@@ -117,20 +132,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, nargs="+", default=[10, 30, 100])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--method", default="fedavg")
+    parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub-ridge"])
+    parser.add_argument("--out", type=Path, help="a CSV file that the runs are written into, too")
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     args = parser.parse_args()
     if args.tiny:
         args = parser.parse_args(TINY)
     torch.set_num_threads(1)
-    print(f"{'runs':12}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
+    print(f"{'runs':25}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
           f"{'protocol':>11}{'F1 plain':>10}{'F1 sums':>10}")  # fmt: skip
-    for people in args.people:
+    lines = list[tuple[object, ...]]()
+    for method, people in product(args.methods, args.people):
         federation = made(people)
-        plain, sums = (run(federation, args.method, args.rounds, one) for one in (False, True))
-        beside = sums["beside"] + sums["down"] - plain["down"]
-        print(f"run of {people:<5}{plain['seconds']:9.2f}{sums['seconds']:9.2f}{plain['up']:11.0f}"
-              f"{sums['up']:11.0f}{beside:11.0f}{plain['f1']:10.4f}{sums['f1']:10.4f}")  # fmt: skip
+        plain, sums = (run(federation, method, args.rounds, one) for one in (False, True))
+        beside = sums["beside"] - plain["beside"]
+        print(f"run of {people:<5}{method:13}{plain['seconds']:9.2f}{sums['seconds']:9.2f}"
+              f"{plain['up']:11.0f}{sums['up']:11.0f}{beside:11.0f}{plain['f1']:10.4f}"
+              f"{sums['f1']:10.4f}")  # fmt: skip
+        both = [f"{one[key]:{form}}" for key, form in COLUMNS for one in (plain, sums)]
+        day = datetime.now(UTC).date().isoformat()
+        lines.append((method, people, *both[:6], f"{beside:.0f}", *both[6:], day))
+    if args.out is not None:
+        with args.out.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([HEAD, *lines])
     print(
         f"\n{'the protocol':16}{'neighbours':>11}{'ms device':>11}{'s open':>9}{'30 % silent':>13}"
     )

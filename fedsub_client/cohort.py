@@ -236,11 +236,14 @@ class Cohort:
         """
         address, sends = Address(self.clients[i].client, round), self.learner.sends
         if levels is not None:
-            vector = vectors.of_upload(upload, received, sends, levels)
-            return compose_upload(vectors.in_bundle(vector), address, vectors.declared(sends))
-        if self.secure.secure_aggregation and sends:
+            vector = self.learner.vector(upload, received, levels)
+            declared = vectors.declared_of(len(vector))
+            return compose_upload(vectors.in_bundle(vector), address, declared)
+        if self.secure.secure_aggregation and upload.tensors:
             what = "a question for the upload itself"
             raise refusal(address.client, round, "secure sum", what, "a plan of a sum beside it")
+        if self.secure.secure_aggregation and upload.version != received.version:
+            upload = replace(upload, version=0)  # it might tell of samples
         reference = self.references[i]
         if (
             reference is not None
@@ -411,4 +414,5 @@ def held_and_learner(
     """
     of, hyper = method(settings.method), settings.hyper
     held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
-    return held, make_learner(of, held.model, settings.training, hyper, held.whole)
+    sums = settings.secure.secure_aggregation
+    return held, make_learner(of, held.model, settings.training, hyper, held.whole, sums)

@@ -22,6 +22,9 @@ from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.model import Model, Params
+from fedsub_core.secure import uploads
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.training.batches import Step, each_batch
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.loop import Trained, train
@@ -214,6 +217,16 @@ class Learner(ABC):
         means = smoothed(state, self.averaged, self.hyper.smooth, turn.round)
         return begun_anew(state, means, came) | {self.classes_known: held.float()}
 
+    def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
+        """Return what one client adds to a secure sum of uploads: how it moved from a download.
+
+        Raises
+        ------
+        ValueError
+            If there is nothing that it could have moved from, or nothing was asked for.
+        """
+        return uploads.of_upload(upload, received, self.sends, levels)
+
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state in which the clients' models are tested; nothing of it is kept.
 
@@ -288,10 +301,11 @@ def make_learner(
     settings: TrainingSettings,
     hyper: Any,
     whole: Model | None = None,
+    sums: bool = False,
 ) -> Learner:
-    """Return the device half of a method, with the predictor that its card names."""
+    """Return the device half of a method, that of secure `sums`, with its card's predictor."""
     sends, predictor = card.sends(model, hyper), card.load_predictor()
-    made: Learner = card.load_learner()(model, settings, hyper, sends, predictor, whole)
+    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole)
     return made
 
 

@@ -80,7 +80,8 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
     """Run the rounds of method `name` that are left, and write what they leave into `folder`."""
     make_folder(folder)
     settings = replace(config.server_settings(name), card=card_here(config.data))
-    strategy: PersonalizedStrategy = method(name).load_strategy()(settings)
+    sums = settings.secure.secure_aggregation
+    strategy: PersonalizedStrategy = method(name).load_strategy(sums)(settings)
     package, path = package_build(name), folder / DATABASE_FILE
     with RunDatabase(path, decisive(config, name), package) as database:
         before, strategy.run_name = database.last_round(), database.meta().get("run", "")

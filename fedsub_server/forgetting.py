@@ -40,7 +40,7 @@ def forget(folder: Path, client: str) -> str:
     Raises
     ------
     RunError
-        If the folder is no run's, or nothing in it is of such a client.
+        If the folder is no run's, nothing in it is of such a client, or a method cannot forget it.
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
@@ -55,10 +55,9 @@ def forget(folder: Path, client: str) -> str:
             raise RunError(f"{folder}: nothing in this run is of a client {client!r}.{hint}")
         alias = f"(forgotten {1 + max(database.forgotten() for database in databases.values())})"
         for name, database in databases.items():
-            settings = _config(folder, name, database).server_settings(name)
-            strategy = method(name).load_strategy()(settings)
-            round, state = database.load()
-            database.forget(client, alias, round, _without(strategy, round, state, client))
+            _without(folder, name, database, client)  # who cannot says so before anything changes
+        for name, database in databases.items():
+            database.forget(client, alias, *_without(folder, name, database, client))
             (folder / name / MODELS / f"{client}.safetensors").unlink(missing_ok=True)
             if (folder / name / METRICS_FILE).is_file():
                 export_csv(database, folder / name / METRICS_FILE)
@@ -94,10 +93,15 @@ def _config(folder: Path, name: str, database: RunDatabase) -> RunConfig:
     return read_config(folder / RUN_FILE, {**kept, "method": name, "beside": ""})
 
 
-def _without(strategy: PersonalizedStrategy, round: int, state: State, client: str) -> State:
+def _without(folder: Path, name: str, database: RunDatabase, client: str) -> tuple[int, State]:
+    """Return a method's last round, and the state after it without a client."""
+    settings = _config(folder, name, database).server_settings(name)
+    load = method(name).load_strategy
+    strategy: PersonalizedStrategy = load(settings.secure.secure_aggregation)(settings)
+    round, state = database.load()
     left = {name: tensors for name, tensors in state.items() if name != f"{CLIENT}{client}"}
     if SERVER in left:
         strategy.resume(round, left[SERVER])
         strategy.forget(client)
         left[SERVER] = strategy.lasting_state()
-    return left
+    return round, left

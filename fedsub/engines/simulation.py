@@ -129,7 +129,8 @@ def unseen_people(config: RunConfig, federation: Federation) -> tuple[str, ...]:
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
     """Return the server half of method `name`."""
-    strategy: PersonalizedStrategy = method(name).load_strategy()(config.server_settings(name))
+    load = method(name).load_strategy
+    strategy: PersonalizedStrategy = load(config.secure_aggregation)(config.server_settings(name))
     return strategy
 
 

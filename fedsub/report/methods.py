@@ -101,6 +101,8 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
         found.append(("rounds", "what one does depends on how many there are: fixed for a run"))
     if card.averages and card.sends(example(card), hyper):
         found.append(("secure aggregation", "offered: the server then sees means of people alone"))
+    elif card.sums and card.sends(example(card), hyper):
+        found.append(("secure aggregation", "offered: the server then sees sums of people alone"))
     if card.needs:
         keys = " and ".join(f"{card.name}.{key.replace('_', '-')}=true" for key in card.needs)
         found.append(("needs consent", f"refused without {keys}, by which people agreed to it"))

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
-from fedsub_client.parts.own_sums import Known, KnownSums, Own
+from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
 from fedsub_core.closed_form.noise import deviation
 from fedsub_core.closed_form.personal import Head, Solved, Sums, personal_head
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
+from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_ridge import (
     CROSS,
@@ -49,29 +50,27 @@ class FedSubRidgeLearner(Learner):
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Solve a head of what is new; send sums if the server has others, equations if asked."""
         known = state[SOLVED].tolist()
-        persons = self._persons(data)
-        state, heads = self._solved(state, received, persons)
+        persons = self.persons(data)
+        state, heads = self.solved(state, received, persons)
         uploads = []
         for i, (bundle, head, own) in enumerate(zip(received, heads, persons, strict=True)):
             tensors: dict[str, Part] = {}
             # Whoever lost its state, and is thought to have all sums, asks for them by its own.
             lost = not known[i] and SUMS not in bundle.tensors
             if lost or bundle.version != own.version:
-                sums = Rounded.of(own.statistics)
-                tensors = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
-                tensors[SHIFTS] = Floats(sums.shifts.astype(np.float32))
+                tensors = sums_of(own.statistics)
             if head is not None and SUMS in bundle.tensors and not own.answered(bundle):
-                a_sample = flat(head.equations) / head.equations.samples
-                tensors[EQUATIONS] = Floats(a_sample.astype(np.float32))
+                tensors[EQUATIONS] = equations_of(head)
             uploads.append(Bundle(own.counted, own.version, tensors))
         return state, uploads, reported(left_out_loss=state[LOSS])
 
     def arrived(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Solve heads of what is new, without sending anything."""
-        persons = self._persons(data)
-        return self._solved(state, received, persons)[0]
+        persons = self.persons(data)
+        return self.solved(state, received, persons)[0]
 
-    def _persons(self, data: Stack) -> list[Own]:
+    def persons(self, data: Stack) -> list[Own]:
+        """Return each client's own samples."""
         how = self.model.classes, self.hyper.forgetting, self.hyper.stretches
         return [Own(data, i, *how) for i in range(len(data.counts))]
 
@@ -80,7 +79,7 @@ class FedSubRidgeLearner(Learner):
         with torch.no_grad():
             return self.model.forward(self.get(state, ALONE), x)
 
-    def _solved(
+    def solved(
         self, state: State, received: Received, persons: Sequence[Own]
     ) -> tuple[State, list[Head | None]]:
         """Return the state with new heads, and these; None where nothing is new."""
@@ -94,7 +93,10 @@ class FedSubRidgeLearner(Learner):
             if SUMS not in bundle.tensors and state[SOLVED][i]:
                 heads.append(None)
                 continue
-            head = self._head(own, bundle, known)
+            lacks = None
+            if SUMS in bundle.tensors:
+                lacks = own.lacks(self.there(state, i, own, bundle))
+            head = self._head(own, bundle, known, lacks)
             for (weight, bias), of in zip(
                 names, ((head.weight, head.bias), head.alone), strict=True
             ):
@@ -104,12 +106,15 @@ class FedSubRidgeLearner(Learner):
             heads.append(head)
         return state, heads
 
-    def _head(self, own: Own, bundle: Bundle, known: KnownSums) -> Head:
+    def there(self, state: State, i: int, own: Own, bundle: Bundle) -> There:
+        """Return what the sums in a download hold of the `i`-th client."""
+        return There.of(bundle)
+
+    def _head(self, own: Own, bundle: Bundle, known: KnownSums, lacks: Statistics | None) -> Head:
         sets: list[Sums] = []
         everybody: Known | None = None
         pooled = None
         if SUMS in bundle.tensors:
-            lacks = own.lacks(bundle)
             everybody = known.sums(bundle, EVERYBODY, lacks)
             names = groups(self.hyper, self.model.classes)
             there = [f"{name}.{GRAM}" in bundle.tensors for name in names]
@@ -130,3 +135,16 @@ class FedSubRidgeLearner(Learner):
         if everybody:
             everybody.keep(own, solved)
         return head
+
+
+def sums_of(statistics: Statistics) -> dict[str, Part]:
+    """Return statistics as they travel."""
+    sums = Rounded.of(statistics)
+    whole = {GRAM: Whole(sums.gram), CROSS: Whole(sums.cross)}
+    return {**whole, SHIFTS: Floats(sums.shifts.astype(np.float32))}
+
+
+def equations_of(head: Head) -> Floats:
+    """Return a head's equations as they travel: a sample's worth."""
+    a_sample = flat(head.equations) / head.equations.samples
+    return Floats(a_sample.astype(np.float32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 
@@ -23,6 +24,30 @@ from fedsub_core.wire.bundles import Bundle, Part
 KEPT_BYTES = 2**29
 _solved: dict[bytes, Known] = {}
 _lock = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class There:
+    """What sums hold of a client.
+
+    Parameters
+    ----------
+    version : its name for the samples; 0: there are none.
+    samples : how many they were.
+    counted : as how many they count.
+    classes : of which classes the sums hold any, bool [classes]; None: of all.
+    """
+
+    version: int = 0
+    samples: int = 0
+    counted: int = 0
+    classes: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> There:
+        """Return what a download says of it."""
+        held, counted, _ = (int(n) for n in bundle.floats(HELD))
+        return cls(bundle.version, held, counted)
 
 
 class Own:
@@ -79,22 +104,31 @@ class Own:
         """Return whether the server has equations of these samples for the sums in a download."""
         return bundle.version == self.version and bool(bundle.floats(HELD)[2])
 
-    def lacks(self, bundle: Bundle) -> Statistics | None:
+    def lacks(self, there: There) -> Statistics | None:
         """Return what sums must be given to hold these samples once; None: they do.
 
         Of samples that the server holds of this person and that were not the first of these, the
         device knows nothing any more: they stay in the sums beside these.
         """
-        held, counted, _ = (int(n) for n in bundle.floats(HELD))
-        if bundle.version == self.version:
-            if counted >= held:
+        if there.version == self.version:
+            lacking = there.classes is not None and not there.classes[self.y].all()
+            if there.counted >= there.samples and not lacking:
                 return None
             old: int | None = len(self.y)
         else:
-            old = self._before(bundle.version, held)
+            old = self._before(there.version, there.samples)
         if old is None:
             return self.statistics
-        return self.statistics - Rounded.of(self._statistics(old)).counted(held, counted)
+        inside = Rounded.of(self._statistics(old, there.classes))
+        return self.statistics - inside.counted(there.samples, there.counted)
+
+    def held(self) -> NDArray[np.bool_]:
+        """Return of which classes there are samples, bool [classes]."""
+        return np.bincount(self.y, minlength=self.classes) > 0
+
+    def of_classes(self, classes: NDArray[np.bool_]) -> Statistics:
+        """Return the statistics of the samples of some classes, bool [classes]."""
+        return self._statistics(len(self.y), classes)
 
     def _before(self, version: int, held: int) -> int | None:
         """Return how many of the first samples have that name; None: none have.
@@ -106,10 +140,13 @@ class Own:
         found = (n for n in some if 0 < n < len(self.y) and version == self._version(n))
         return next(found, None)
 
-    def _statistics(self, samples: int) -> Statistics:
-        """Return the statistics of the first so many samples."""
-        x, y = self.x[:samples], self.y[:samples]
-        return statistics(x, y, self.classes, self._weights(samples))
+    def _statistics(self, samples: int, classes: NDArray[np.bool_] | None = None) -> Statistics:
+        """Return the statistics of the first so many samples; of some classes' alone."""
+        x, y, weights = self.x[:samples], self.y[:samples], self._weights(samples)
+        if classes is not None and not classes[y].all():
+            some = classes[y]
+            x, y, weights = x[some], y[some], None if weights is None else weights[some]
+        return statistics(x, y, self.classes, weights)
 
     def _weights(self, samples: int) -> NDArray[np.float64] | None:
         return None if self._forgetting == 1 else recency(self.y[:samples], self._forgetting)

@@ -421,12 +421,13 @@ def _check_best_by(config: RunConfig, where: str) -> None:
 def _check_secure(config: RunConfig, where: str) -> None:
     """Refuse what needs single uploads, beside secure aggregation."""
     robust, plain, few = config.robust_settings, "float32", config.clients_per_round
-    alone = [name for name in config.methods if not METHODS[name].averages]
+    alone = [name for name in config.methods if not METHODS[name].sums]
+    unfit = [METHODS[name].not_in_sums(config.hyper[name]) for name in config.methods]
     got, expected = "", ""
     if alone:
-        averaging = ", ".join(name for name, card in METHODS.items() if card.averages)
+        known = ", ".join(name for name, card in METHODS.items() if card.sums)
         got = f"{', '.join(alone)} among the methods, whose server looks at each person's upload"
-        expected = f"some of {averaging}"
+        expected = f"some of {known}"
     elif robust.clip or robust.multi_krum or robust.mean != "mean":
         got = f"robust = {config.robust}, whose filters compare single uploads"
         expected = "robust = none"
@@ -439,8 +440,9 @@ def _check_secure(config: RunConfig, where: str) -> None:
     elif 0 < few < config.secure_least:
         got = f"clients-per-round = {few}"
         expected = f"secure-least = {config.secure_least} at least, or 0, which is all"
-    if got:
-        raise ConfigError(f"{where}: secure-aggregation = true: got {got}, expected {expected}")
+    why = f"{got}, expected {expected}" if got else next(filter(None, unfit), "")
+    if why:
+        raise ConfigError(f"{where}: secure-aggregation = true: got {why}")
 
 
 def _check_method(config: RunConfig, name: str, where: str) -> None:

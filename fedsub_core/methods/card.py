@@ -130,6 +130,10 @@ class MethodCard:
     averages : whether the server half makes of a round's uploads nothing but their mean, weighted
         by samples, and sends all the same: then it can do with the mean alone
         (``secure-aggregation``).
+    summed_learner, summed_strategy : where the halves live that serve runs of secure sums, of a
+        method that does not average and whose server can do with sums; "": there are none.
+    not_in_sums : of hyperparameters, what does not go with secure sums, and what is expected
+        instead; "": all goes.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
     needs : hyperparameters, off by default, without which the method is refused: what it shows
         others of a person needs that person's consent.
@@ -164,6 +168,9 @@ class MethodCard:
     resizes: bool = False
     model: str = ""
     averages: bool = False
+    summed_learner: str = ""
+    summed_strategy: str = ""
+    not_in_sums: Callable[[Any], str] = lambda hyper: ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
     choose: str = ""
@@ -176,6 +183,11 @@ class MethodCard:
     def agreed(self) -> Any:
         """Return the default hyperparameters of people who consent to what the method needs."""
         return self.hyperparameters(**dict.fromkeys(self.needs, True))
+
+    @property
+    def sums(self) -> bool:
+        """Whether the server can do with sums of uploads (``secure-aggregation``)."""
+        return self.averages or bool(self.summed_strategy)
 
     @property
     def has_rule(self) -> bool:
@@ -191,17 +203,17 @@ class MethodCard:
         """Import and return what makes the model that a device holds."""
         return _load(self.holds)
 
-    def load_learner(self) -> Any:
-        """Import and return the device half, a ``Learner`` class."""
-        return _load(self.learner)
+    def load_learner(self, sums: bool = False) -> Any:
+        """Import and return the device half, a ``Learner`` class; that of secure `sums`."""
+        return _load(self.summed_learner if sums and self.summed_learner else self.learner)
 
     def load_predictor(self) -> Any:
         """Import and return what predicts, a ``Predictor`` class."""
         return _load(self.predictor)
 
-    def load_strategy(self) -> Any:
-        """Import and return the server half, a ``PersonalizedStrategy`` class."""
-        return _load(self.strategy)
+    def load_strategy(self, sums: bool = False) -> Any:
+        """Import and return the server half, a ``PersonalizedStrategy``; that of secure `sums`."""
+        return _load(self.summed_strategy if sums and self.summed_strategy else self.strategy)
 
 
 def _load(path: str) -> Any:

@@ -17,6 +17,9 @@ GRAM, CROSS, SHIFTS, EQUATIONS = "gram", "cross", "shifts", "equations"
 #: Down: how many samples of the person are in the sums, as how many they count, and whether the
 #: server has its equations for these sums; everybody's equations, a sample's worth.
 HELD, POOLED = "held", "pooled"
+#: Down in runs of secure sums: what is asked for, and of which classes; of which classes the sums
+#: hold the person's samples.
+ASKED, OF_CLASSES, INSIDE = "asked", "asked.classes", "inside"
 EVERYBODY = "everybody"
 #: Of so many features sums take half a GiB to solve, and 64 MiB to send.
 MOST_FEATURES = 2**13
@@ -141,10 +144,26 @@ def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration
 
 def receives(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
     """Declare sums and pooled equations, which are sent when they are new."""
-    found = {HELD: dense((3,), optional=True, exact=True)}
-    for name in (EVERYBODY, *groups(hyper, model.classes)):
+    classes = model.classes
+    found = {
+        HELD: dense((3,), optional=True, exact=True),
+        ASKED: dense((1,), optional=True, exact=True),
+        OF_CLASSES: dense((classes,), optional=True, exact=True),
+        INSIDE: dense((classes,), optional=True, exact=True),
+    }
+    for name in (EVERYBODY, *groups(hyper, classes)):
         found |= sums_of(name, model)
     return found | {POOLED: dense((equations(hyper),), optional=True, exact=True)}
+
+
+def not_in_sums(hyper: FedSubRidgeHyperparameters) -> str:
+    """Return what does not go with secure sums; "": all does."""
+    if hyper.groups == "none":
+        return ""
+    return (
+        f"fedsub-ridge.groups = {hyper.groups}, which compare single people's sums, expected "
+        "groups = none"
+    )
 
 
 def cost(hyper: FedSubRidgeHyperparameters, epochs: int) -> Cost:
@@ -164,6 +183,9 @@ CARD = MethodCard(
     "Learning, CVPR 2025, and Fanì et al., Fed3R, ICML 2024",
     learner="fedsub_client.methods.fedsub_ridge:FedSubRidgeLearner",
     strategy="strategies.methods.fedsub_ridge.strategy:FedSubRidgeStrategy",
+    summed_learner="fedsub_client.methods.fedsub_ridge_sums:SummedRidgeLearner",
+    summed_strategy="strategies.methods.fedsub_ridge.summed:SummedRidgeStrategy",
+    not_in_sums=not_in_sums,
     hyperparameters=FedSubRidgeHyperparameters,
     up="once, and when samples are new: sums of features and of their products, in 16 bits a "
     "number; when sums are new: what the candidate heads said of samples left out",

@@ -25,11 +25,13 @@ class Total:
     Parameters
     ----------
     mean : weighted mean of everybody's changes, float32 ``[n]``; zeros where nobody has weight.
+    sum : of everybody's changes, each times its weight, float64 ``[n]``.
     weight : of all together.
     shortened : people of whose changes some were beyond the range, or of no use.
     """
 
     mean: NDArray[np.float32]
+    sum: NDArray[np.float64]
     weight: int
     shortened: int
 
@@ -42,7 +44,8 @@ class Levels:
     ----------
     range : greatest change of a number; larger ones are shortened to it.
     weight : most that one person may weigh, in samples.
-    each : levels of the range for each sample that a person weighs.
+    each : levels of the range for each sample that a person weighs: a power of two, so that whole
+        numbers stay whole, in a range that is one, too.
     """
 
     range: float
@@ -61,9 +64,9 @@ class Levels:
         each = (HALF - 1) // (people * weight)
         if not each:
             raise ValueError(f"{people} people of weight {weight}: got more than 2**31 together")
-        return cls(range, weight, each)
+        return cls(range, weight, 1 << (each.bit_length() - 1))
 
-    def vector(self, change: NDArray[np.float32], examples: int) -> Words:
+    def vector(self, change: NDArray[np.floating], examples: int) -> Words:
         """Return a person's vector ``[n + 2]`` of its change ``[n]`` and how many samples it has.
 
         A change that holds NaN or infinite numbers counts as none, without weight.
@@ -88,7 +91,8 @@ class Levels:
         old, shortened = (int(one) for one in vector[-BESIDE:])
         if not old:
             return vector
-        weight = min(examples, self.weight)
+        # Who weighed less than it might have has no more samples, or is counted once as a person.
+        weight = min(old if old < before.weight else examples, self.weight)
         by = weight * self.each / (old * before.each)
         whole = np.rint(vector[:-BESIDE].astype(np.int32) * by).astype(np.int64)
         return np.append(whole, [weight, shortened]).astype(np.uint32)
@@ -107,4 +111,5 @@ class Levels:
             raise ValueError(f"weight and shortened: got {weight} and {shortened}, expected {most}")
         numbers = summed[:-BESIDE].astype(np.int32).astype(np.float64)
         mean = numbers * (self.range / (self.each * weight)) if weight else 0 * numbers
-        return Total(mean.astype(np.float32), weight, shortened)
+        level = self.range / self.each
+        return Total(mean.astype(np.float32), numbers * level, weight, shortened)

@@ -72,6 +72,8 @@ class Summation:
         entropy: Entropy = secrets.token_bytes,
     ) -> None:
         self.name, self.least = Name(round, entropy(SESSION_BYTES), run, method), least
+        #: Of how many people it may be opened.
+        self.opened_of = least
         self.keys: dict[str, Keys] = {}
         self.sealed: dict[str, dict[str, bytes]] = {}
         #: Who sent its vector; and, by whom they came, shares of everybody's secrets.
@@ -155,8 +157,8 @@ class Summation:
         CannotOpen
             If fewer sent one than a sum must be of.
         """
-        if len(self.sent) < self.least:
-            people = f"{len(self.sent)} vectors came, expected {self.least} at least"
+        if len(self.sent) < self.opened_of:
+            people = f"{len(self.sent)} vectors came, expected {self.opened_of} at least"
             raise CannotOpen(f"round {self.name.round}: {people}")
         asked = {}
         for client in sorted(self.sent):

@@ -19,13 +19,8 @@ def length(sends: Declaration) -> int:
     return sum(prod(one.shape) for one in sends.values()) + BESIDE
 
 
-def declared(sends: Declaration) -> Declaration:
-    """Declare the vector: whole numbers of 16 bits, two for each number, the lower half first."""
-    return declared_of(length(sends))
-
-
 def declared_of(numbers: int) -> Declaration:
-    """Declare a vector of so many numbers."""
+    """Declare a vector of so many numbers: whole ones of 16 bits, two for each, the lower first."""
     return {VECTOR: whole((numbers, 2))}
 
 

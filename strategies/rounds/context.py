@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.models.model import Model
+from fedsub_core.secure.quantise import Total
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Declaration
 from fedsub_core.wire.envelope import refusal
@@ -25,6 +26,44 @@ class Start:
     model: Model
     sends: Declaration
     clients: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Addends:
+    """What is added up in a round of secure sums.
+
+    Parameters
+    ----------
+    clients : whose.
+    numbers : of each one's vector, with the two behind.
+    range : greatest size of a number for each sample that a person weighs.
+    opened_of : of how many people at least it may be opened; 0: as many as any sum.
+    others : whether all others of the round are sent their downloads, too, and answer with nothing.
+    needed : whether the run ends where too few people take part.
+    """
+
+    clients: tuple[str, ...]
+    numbers: int
+    range: float
+    opened_of: int = 0
+    others: bool = False
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A round's sum.
+
+    Parameters
+    ----------
+    total : what it says; None: what no people who add up what they were asked for can say.
+    clients : whose vectors are in it, ascending.
+    weight : most that one of them weighed, in samples.
+    """
+
+    total: Total | None
+    clients: tuple[str, ...]
+    weight: int
 
 
 @dataclass(frozen=True)

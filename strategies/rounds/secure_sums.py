@@ -12,17 +12,22 @@ from collections.abc import Mapping, Sequence
 
 from flwr.app import ConfigRecord
 
-from fedsub_core.config.settings import RobustSettings, SecureSettings
+from fedsub_core.config.settings import SecureSettings
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
-from fedsub_core.secure.quantise import Levels, Total
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
-from fedsub_core.wire.bundles import Bundle, Declaration
+from fedsub_core.wire.bundles import Bundle
+from strategies.rounds.context import Addends, Opened
 from strategies.rounds.link import Link
 from strategies.rounds.transport import Transport
 
 log = logging.getLogger("fedsub")
+
+
+class TooFew(RunError):
+    """Fewer people than a sum must be of."""
 
 
 class SecureSums:
@@ -40,18 +45,24 @@ class SecureSums:
     ) -> None:
         self.settings, self.transport = settings, transport
         self._of = run, method
-        #: Who was asked, and who was not asked to train, for it did not say what it takes.
+        transport.vectors = {}
+        #: Who was asked, and is not in the round's sum, for it did not say what it takes.
         self.left: frozenset[str] = frozenset()
+        #: What goes beside the downloads of those who are.
         self.beside: dict[str, ConfigRecord] = {}
+
+    def none(self) -> None:
+        """Note that nothing is added up in a round."""
+        self.left, self.beside, self.transport.vectors = frozenset(), {}, {}
 
     def begin(
         self,
         link: Link,
         round: int,
+        addends: Addends,
         examples: Mapping[str, int],
         nodes: Mapping[str, int],
-        sends: Declaration,
-        robust: RobustSettings,
+        most_examples: float,
         timeout: float,
         most: int,
     ) -> list[str]:
@@ -59,28 +70,31 @@ class SecureSums:
 
         Parameters
         ----------
-        examples : how many samples each said that it has.
-        sends : what the method sends.
-        robust : how many samples of one person count.
+        addends : whose vectors, and what these are.
+        examples : how many samples each of them said that it has.
+        most_examples : as how many samples one person counts, see :func:`most_weight`.
         timeout, most : :meth:`Delivery.exchange`'s.
 
         Raises
         ------
-        RunError
+        TooFew
             If they are fewer than a sum must be of.
+        RunError
+            If they have more samples than sums can bear.
         """
+        self.none()
         least, (run, method) = self.settings.secure_least, self._of
         self._demand(round, len(examples), "people take part")
-        one = self._sum = Summation(round, least, vectors.length(sends), run, method)
-        self.transport.summed = vectors.declared(sends)
+        one = self._sum = Summation(round, least, addends.numbers, run, method)
+        one.opened_of = max(least, addends.opened_of)
         ask, told = self.transport.ask, (nodes, round, timeout, most)
         ask(link, dict.fromkeys(examples, one.ask_keys()), one.take_keys, *told)
         self._demand(round, len(one.keys), f"of {len(examples)} people showed keys")
         ask(link, one.ask_shares(), one.take_shares, *told)
         self._demand(round, len(one.sealed), f"of {len(examples)} people shared their secrets")
-        weight = most_weight(list(examples.values()), robust.most_examples)
+        weight = most_weight(list(examples.values()), most_examples)
         try:
-            self._levels = Levels.among(len(one.sealed), weight, self.settings.secure_range)
+            self._levels = Levels.among(len(one.sealed), weight, addends.range)
         except ValueError as error:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
@@ -89,6 +103,7 @@ class SecureSums:
         self._demand(round, len(plans), "people have neighbours enough")
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         self.left = frozenset(examples.keys() - plans.keys())
+        self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
         return sorted(plans)
 
     def close(
@@ -99,34 +114,38 @@ class SecureSums:
         nodes: Mapping[str, int],
         timeout: float,
         most: int,
-    ) -> tuple[Total | None, list[MetricRow]]:
+    ) -> tuple[Opened | None, list[MetricRow]]:
         """Add up what came and ask those who sent it to open the sum; return what it says.
 
-        None where it cannot be opened: the round then changes nothing.
+        None where it cannot be opened, without a total where it says what it cannot.
         """
         one, delivery = self._sum, self.transport.delivery
         for client, upload in uploads.items():
             one.take_vector(client, vectors.vector_of(upload))
-        silent = delivery.silent
+        silent, total, summed = delivery.silent, None, None
         try:
             questions = {c: asked.record() for c, asked in one.ask_unmask().items()}
             told = nodes, round, timeout, most
             self.transport.ask(link, questions, one.take_unmasked, *told)
-            total = self._levels.total(one.open(), len(one.sent))
+            summed = one.open()
+            total = self._levels.total(summed, len(one.sent))
         except (CannotOpen, ValueError) as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)
-            return None, [MetricRow(round, "", None, "secure_lost", 1)]
         finally:
             # Who did not train is not asked to be tested; who did is, however it fared here.
             delivery.silent = silent
             for holder, client in sorted(one.wrong):
                 log.warning("round %d, client %s: its share of %s is wrong", round, holder, client)
+        opened = Opened(total, tuple(sorted(one.sent)), self._levels.weight)
+        if total is None:
+            lost = [MetricRow(round, "", None, "secure_lost", 1)]
+            return None if summed is None else opened, lost
         people = MetricRow(round, "", None, "secure_people", len(one.sent))
-        return total, [people, MetricRow(round, "", None, "secure_shortened", total.shortened)]
+        return opened, [people, MetricRow(round, "", None, "secure_shortened", total.shortened)]
 
     def _demand(self, round: int, people: int, what: str) -> None:
         if people < self.settings.secure_least:
-            raise RunError(
+            raise TooFew(
                 f"round {round}: secure-aggregation: {people} {what}, expected "
                 f"{self.settings.secure_least} at least (secure-least); the log says why. Finished "
                 "rounds are kept: the run can be resumed"

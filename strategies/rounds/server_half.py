@@ -14,9 +14,10 @@ from fedsub_core.config.settings import ServerSettings
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
+from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.context import Sender, Start
+from strategies.rounds.context import Addends, Opened, Sender, Start
 from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
 from strategies.rounds.own_time import OwnTime
@@ -53,6 +54,8 @@ class ServerHalf(ABC):
         self.finished_rounds = 0
         #: How long the method's own part takes.
         self.own_time = OwnTime()
+        #: Who is in the round's secure sum.
+        self.in_sum: frozenset[str] = frozenset()
         #: What each of the round's clients was sent.
         self.delivered: Mapping[str, Bundle] = {}
         self.transport = Transport(settings.wire)
@@ -80,6 +83,32 @@ class ServerHalf(ABC):
     def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Raise MessageRefused (:meth:`Sender.refuse`) if an upload cannot be used as declared."""
         return  # what is as the card declares it can be used
+
+    def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
+        """Return what a round's `clients` add up where uploads are summed; None: nothing.
+
+        Here all that the method sends, of all of them.
+        """
+        numbers = vectors.length(self.transport.sends)
+        return Addends(tuple(clients), numbers, self.settings.secure.secure_range)
+
+    def aggregate_sum(
+        self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Return the state after a round whose uploads were summed, and what is to be known of it.
+
+        Here the mean is taken as if one person had sent it.
+
+        Parameters
+        ----------
+        opened : the sum; None: there is none.
+        uploads : what came, by client: vectors under masks, and of others nothing but a header.
+        """
+        if opened is None or opened.total is None or not opened.total.weight:
+            return state, []
+        received = self.delivered[min(opened.clients)]  # the same to all
+        mean = vectors.mean_upload(opened.total, received, self.transport.sends)
+        return self.aggregate(state, {"": mean}, turn)
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
         """Return what a client sent or was sent, saying where its numbers stand in the run's model.
@@ -118,6 +147,11 @@ class ServerHalf(ABC):
         return False
 
     # What methods are made of.
+
+    @property
+    def most_examples(self) -> float:
+        """Of everybody's median, as how many samples one person counts; 0: nobody is bounded."""
+        return self.settings.robust.most_examples
 
     @property
     def evaluates_download(self) -> bool:

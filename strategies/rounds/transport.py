@@ -52,8 +52,9 @@ class Transport:
         self.receives: Declaration = {}
         #: What clients that hold less than the run's model send and receive instead.
         self.narrow: dict[str, tuple[Declaration, Declaration]] = {}
-        #: What is sent instead in secure sums; empty where uploads come themselves.
-        self.summed: Declaration = {}
+        #: In a run of secure sums what is sent instead, by client; others send nothing. None:
+        #: uploads come themselves.
+        self.vectors: Mapping[str, Declaration] | None = None
         #: What the server holds of each client's uploads, where those are differences.
         self.references: dict[str, Reference] = {}
         self.delivery = Delivery()
@@ -258,7 +259,8 @@ class Transport:
         """
         wire = self.wire
         reference, (sends, _) = self.references.get(client), self.declared(client)
-        sends = self.summed or sends
+        if self.vectors is not None:
+            sends = self.vectors.get(client, {})
         envelope = Envelope(client, round, sends, reference, wire.limit, wire.largest)
         return decode_upload(exchange.payload_of(content), envelope)
 

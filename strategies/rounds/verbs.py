@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -14,7 +14,6 @@ from flwr.serverapp.strategy import Strategy
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure.uploads import mean_upload
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
@@ -22,7 +21,7 @@ from fedsub_core.wire.exchange import Content, Instructions
 from strategies.rounds.context import Sender
 from strategies.rounds.pace import most_of
 from strategies.rounds.round_metrics import RoundMetrics
-from strategies.rounds.secure_sums import SecureSums
+from strategies.rounds.secure_sums import SecureSums, TooFew
 from strategies.rounds.server_half import ServerHalf
 from strategies.rounds.transport import NOTHING_BESIDE
 from strategies.rounds.undoing import Undoing
@@ -62,7 +61,7 @@ class Verbs(ServerHalf, Strategy):
             clients = self.participants(turn, self.state)
         beside = NOTHING_BESIDE
         if self.sums is not None and self.transport.sends:
-            clients, beside = self._begin_sum(self.sums, server_round, clients), self.sums.beside
+            clients, beside = self._begin_sum(self.sums, turn, clients), self.sums.beside
         with self.own_time:
             downloads = self.downloads(self.state, clients, turn)
         self.delivered = dict(zip(clients, downloads, strict=True))
@@ -133,8 +132,8 @@ class Verbs(ServerHalf, Strategy):
             {client: self.placed(before, client, bundles[client], turn) for client in uploads}
             for bundles in (uploads, self.delivered)
         )
-        if self.transport.summed:
-            self._take_sum(server_round, uploads)
+        if self.sums is not None and self.transport.sends:
+            self._take_sum(self.sums, turn, uploads)
             return None, None
         # First, for a method may change its state in place.
         self._undoing.note(before, placed, sent, self.transport.sends)
@@ -143,37 +142,52 @@ class Verbs(ServerHalf, Strategy):
         self._rows += rows
         return None, None
 
-    def _begin_sum(self, sums: SecureSums, round: int, clients: Sequence[str]) -> list[str]:
-        """Let a round's clients prepare a secure sum; return who can be in it."""
+    def _begin_sum(self, sums: SecureSums, turn: Turn, clients: list[str]) -> list[str]:
+        """Let a round's clients prepare a secure sum; return who is sent a download."""
+        assert self.state is not None
+        self.in_sum = frozenset()
+        with self.own_time:
+            addends = self.addends(self.state, clients, turn)
+        if addends is None:
+            sums.none()
+            return clients
         population, rounds = self.population, self.settings.rounds
-        return sums.begin(
-            self.link,
-            round,
-            {client: population.facts(client).examples for client in clients},
-            population.nodes,
-            self.transport.sends,
-            self.settings.robust,
-            rounds.round_timeout,
-            self._most_of(len(clients)),
-        )
+        try:
+            summed = sums.begin(
+                self.link,
+                turn.round,
+                addends,
+                {client: population.facts(client).examples for client in addends.clients},
+                population.nodes,
+                self.most_examples,
+                rounds.round_timeout,
+                self._most_of(len(addends.clients)),
+            )
+        except TooFew as error:
+            if addends.needed:
+                raise
+            log.warning("round %d: nothing is added up: %s", turn.round, error)
+            summed = []
+        self.in_sum = frozenset(summed)
+        return clients if addends.others else summed
 
-    def _take_sum(self, round: int, uploads: Mapping[str, Bundle]) -> None:
-        """Open the sum of a round's uploads, and take its mean as if one person had sent it."""
-        assert self.sums is not None and self.state is not None
-        self._answered |= dict.fromkeys(self.sums.left, False)
+    def _take_sum(self, sums: SecureSums, turn: Turn, uploads: Mapping[str, Bundle]) -> None:
+        """Open the sum of a round's uploads, and let the method take it."""
+        assert self.state is not None
+        self._answered |= dict.fromkeys(sums.left, False)
         # Who said nothing before training would make everybody wait once more when tested.
-        self.transport.delivery.silent |= self.sums.left
-        rounds, nodes = self.settings.rounds, self.population.nodes
-        timeout = self.transport.delivery.time_left(rounds.round_timeout)
-        most = self._most_of(len(uploads))
-        total, rows = self.sums.close(self.link, round, uploads, nodes, timeout, most)
-        self._rows += rows
-        if total is not None and total.weight:
-            received = self.delivered[min(uploads)]  # the same to all
-            mean = mean_upload(total, received, self.transport.sends)
-            with self.own_time:
-                self.state, rows = self.aggregate(self.state, {"": mean}, self.turn(round))
+        self.transport.delivery.silent |= sums.left
+        opened, state = None, self.state
+        if self.in_sum:
+            rounds, nodes = self.settings.rounds, self.population.nodes
+            timeout = self.transport.delivery.time_left(rounds.round_timeout)
+            vectors = {client: one for client, one in uploads.items() if client in self.in_sum}
+            most = self._most_of(len(vectors))
+            opened, rows = sums.close(self.link, turn.round, vectors, nodes, timeout, most)
             self._rows += rows
+        with self.own_time:
+            self.state, rows = self.aggregate_sum(state, opened, uploads, turn)
+        self._rows += rows
 
     def _most_of(self, asked: int) -> int:
         """Return how many answers of those asked set the pace of an exchange; 0: none do.

@@ -15,7 +15,7 @@ from fedsub.testing.hostile_tests import SIX, infect, others_f1
 from fedsub.testing.runs import RunMethod, assert_equal, people, start_of
 from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
 from fedsub_client.parts import own_sums
-from fedsub_client.parts.own_sums import Own
+from fedsub_client.parts.own_sums import Own, There
 from fedsub_core.closed_form.candidates import Scale, Span
 from fedsub_core.closed_form.noise import spent_epsilon
 from fedsub_core.closed_form.sending import Rounded
@@ -27,7 +27,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
 from fedsub_core.training import TrainingSettings, Turn
-from fedsub_core.wire.bundles import Bundle, Floats, Whole
+from fedsub_core.wire.bundles import Bundle, Whole
 from strategies.methods.fedsub_ridge.pooling import counts_as, sum_over
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeStrategy
 from strategies.rounds.context import Sender
@@ -495,8 +495,7 @@ def test_a_device_knows_its_first_samples_though_they_count_as_fewer() -> None:
     x, y = samples(1, 40)
     some, whole = (Own(data({"p": (x[:n], y[:n])}), 0, CLASSES, 0.8) for n in (25, 40))
     assert 0 < some.counted < 25
-    held = Floats(np.array([some.counted, some.counted, 0], np.float32))
-    lacks = whole.lacks(Bundle(0, some.version, {"held": held}))
+    lacks = whole.lacks(There(some.version, some.counted, some.counted))
     assert lacks is not None
     before = Rounded.of(some.statistics).statistics()
     assert np.array_equal((lacks + before).cross, whole.statistics.cross)

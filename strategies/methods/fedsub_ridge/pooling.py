@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.sending import unflat
+from fedsub_core.closed_form.summing import MOST_LOSS
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.methods.fedsub_ridge import GRAM
 from strategies.methods.fedsub_ridge.people import (
@@ -21,9 +22,6 @@ from strategies.methods.fedsub_ridge.people import (
 )
 from strategies.parts.clipping import MOST_ADDED
 from strategies.rounds.server_half import State
-
-#: By how much a temperature's loss counts as worse than the best one's at most, nats a sample.
-MOST_LOSS = 3.0
 
 
 def counts_as(state: State, most: float) -> dict[str, int]:

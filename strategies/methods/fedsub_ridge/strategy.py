@@ -117,11 +117,11 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             after |= noted(client, replace(one, sent=sent))
         anew = any(GRAM in upload.tensors for upload in uploads.values())
         if anew:
-            after = summed_anew(state, after, self._most)
+            after = summed_anew(state, after, self.most_examples)
         after = after | self._pooled(after) if anew or answers else after
         if not self.hyper.noise:
             return after, []
-        after |= _released_anew(state, after)
+        after |= released_anew(state, after)
         spent = spent_epsilon(self.hyper.noise, int(after[RELEASES]), self.hyper.noise_delta)
         return after, [MetricRow(turn.round, "", None, "epsilon", spent)]
 
@@ -132,9 +132,9 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         they get the new sums.
         """
         left = without_person(state, client)
-        left = summed_anew(state, left, self._most)
+        left = summed_anew(state, left, self.most_examples)
         left |= self._pooled(left)
-        return left | (_released_anew(state, left) if self.hyper.noise else {})
+        return left | (released_anew(state, left) if self.hyper.noise else {})
 
     def gone_back(self, state: State, left: State) -> State:
         """Return an earlier state: sums that were released with noise since then stay counted.
@@ -149,8 +149,8 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         size, count = card.equations(self.hyper), card.candidates(self.hyper)
         mean = torch.from_numpy(pooled(state, self._counts_as(state), count, size))
         sums = [array for s in by_features(state).values() for array in (s.gram, s.cross)]
-        of_sums = _name(*sums) if people(state) else 0
-        of_all = _name(np.array(of_sums), mean.numpy()) if of_sums else 0
+        of_sums = name_of(*sums) if people(state) else 0
+        of_all = name_of(np.array(of_sums), mean.numpy()) if of_sums else 0
         if self.hyper.noise:  # equations stay on the server, so new ones are no news
             of_all = of_sums
         return {POOLED: mean, VERSIONS: torch.tensor([of_sums, of_all])}
@@ -161,7 +161,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         pooled: dict[str, Part] = {}
         if state[POOLED].any() and not self.hyper.noise:
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
-        groups, released = members(state, self.hyper), self._all_released(state)
+        groups, released = members(state, self.hyper), self.all_released(state)
         # People with as many features, and members of one group, are sent the same arrays.
         everybody: dict[int, dict[str, Part]] = {}
         sums: dict[tuple[int, tuple[str, ...]], dict[str, Part]] = {}
@@ -169,7 +169,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         for client in clients:
             one, features = facts(state, client), prod(self.held_by(client).input_shape)
             if features not in everybody:
-                everybody[features] = _parts(EVERYBODY, over_all(released, features))
+                everybody[features] = parts(EVERYBODY, over_all(released, features))
             held = (0, 0, 0)
             if one is not None:
                 held = one.samples, counted[client], int(one.answered == of_sums)
@@ -179,7 +179,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
                     continue
                 if (features, group) not in sums:
                     like = nobodys(features, self.model.classes)
-                    sums[features, group] = _parts("", sum_over(state, group, counted, like))
+                    sums[features, group] = parts("", sum_over(state, group, counted, like))
                 own |= {f"group{i}{name}": part for name, part in sums[features, group].items()}
             found[client] = own
         return found
@@ -191,7 +191,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         secret = self.settings.rounds.seed if simulated else secrets.randbits(62)
         return {SECRET: torch.tensor([secret]), RELEASES: torch.zeros(1, dtype=torch.int64)}
 
-    def _all_released(self, state: State) -> dict[int, Statistics]:
+    def all_released(self, state: State) -> dict[int, Statistics]:
         """Return everybody's sums as they may leave the server: the same with the same noise.
 
         A sample is in those of one number of features alone, so all of them are one release.
@@ -202,16 +202,16 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         found = {}
         for features, one in sums.items():
             whose = EVERYBODY if features == max(sums) else f"{EVERYBODY} {features}"
-            content = _name(one.gram, one.cross)
+            content = name_of(one.gram, one.cross)
             seed = derive_seed(int(state[SECRET]), whose, content, "noise on sums")
             found[features] = noisy(one, self.hyper.noise, np.random.default_rng(seed))
         return found
 
     def _counts_as(self, state: State) -> dict[str, int]:
-        return counts_as(state, self._most)
+        return counts_as(state, self.most_examples)
 
     @property
-    def _most(self) -> float:
+    def most_examples(self) -> float:
         """Of everybody's median, what one person counts at most; with noise 0, which is no bound.
 
         A median of others' samples moves with each sample of theirs, and with it all that it
@@ -220,7 +220,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         return 0.0 if self.hyper.noise else self.settings.robust.most_examples
 
 
-def _released_anew(before: State, after: State) -> State:
+def released_anew(before: State, after: State) -> State:
     """Return the part of the state that counts releases: other sums leave with other noise."""
     new = int(after[VERSIONS][0] not in (before[VERSIONS][0], 0))
     return {RELEASES: after[RELEASES] + new}
@@ -237,7 +237,7 @@ def _facts(upload: Bundle, before: Facts) -> Facts:
     )
 
 
-def _parts(name: str, sums: Statistics) -> dict[str, Part]:
+def parts(name: str, sums: Statistics) -> dict[str, Part]:
     """Return sums as they travel, under a name."""
     sent = Portable.of(sums)
     exponent = np.array([sent.exponent], np.float32)
@@ -248,7 +248,7 @@ def _parts(name: str, sums: Statistics) -> dict[str, Part]:
     }
 
 
-def _name(*content: NDArray[np.generic]) -> int:
+def name_of(*content: NDArray[np.generic]) -> int:
     """Return a number that names content, never 0."""
     digest = hashlib.blake2b(digest_size=8)
     for one in content:

@@ -85,7 +85,7 @@ def test_few_mask_with_all_many_with_as_many_as_it_takes() -> None:
 
 def test_numbers_become_whole_and_back() -> None:
     levels = Levels.among(people=2, weight=10, range=2.0)
-    assert levels.each == (2**31 - 1) // 20
+    assert levels.each == 2**26 <= (2**31 - 1) // 20 < 2**27
     one = np.array([0.5, -2.0, 3.0], np.float32)
     vector = levels.vector(one, 4)
     assert vector.dtype == np.uint32
@@ -106,6 +106,9 @@ def test_a_vector_of_other_levels_becomes_one_of_these() -> None:
         np.testing.assert_array_equal(found[-2:], expected[-2:])
         # Of the coarser levels an error of one half remains.
         np.testing.assert_allclose(found[:-2], expected[:-2], rtol=0, atol=new.each / old.each + 1)
+    # Who counts as one person stays one, however many samples it has.
+    once = many.again(few.vector(np.array([2.0, 0.0]), 1), few, 10)
+    np.testing.assert_array_equal(once, many.vector(np.array([2.0, 0.0]), 1))
     none = few.vector(np.array([np.nan], np.float32), 10)
     np.testing.assert_array_equal(many.again(none, few, 10), none)
 

@@ -16,15 +16,16 @@ from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import METHODS
-from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.summation import Summation
-from fedsub_core.secure.uploads import of_upload, vector_of
-from fedsub_core.wire.bundles import Bundle, Floats, Whole
+from fedsub_core.secure.uploads import vector_of
+from fedsub_core.wire.bundles import Bundle, Whole
 from fedsub_server.results import DATABASE_FILE
+from strategies.methods.fedsub_ridge.people import came
 from strategies.rounds.secure_sums import SecureSums, most_weight
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
+from ..lost_replies import lost
 from ..tampered_grid import Reply
 
 PLAIN: dict[str, Any] = dict(
@@ -32,22 +33,6 @@ PLAIN: dict[str, Any] = dict(
 )
 SUMS = PLAIN | {"secure_aggregation": True}
 AVERAGING = [name for name, card in METHODS.items() if card.averages and name != "local"]
-
-
-def lost(kind: str, *clients: str, phase: str = "", round: int = 1) -> Any:
-    """Return what drops the replies of some clients to some messages of a round."""
-
-    def drop(reply: Reply) -> Message | None:
-        asked = reply.asked.content
-        if reply.kind != kind or (phase and SECURE not in asked):
-            return reply.message
-        of = dict(asked[SECURE]) if phase else {"round": reply.round}
-        wanted = of["round"] == round and of.get("phase", "") == phase
-        # Nodes are numbered by size, and people here have more samples the later they come.
-        gone = wanted and f"p{5 - reply.asked.metadata.dst_node_id}" in clients
-        return None if gone else reply.message
-
-    return drop
 
 
 def assert_close(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
@@ -94,7 +79,7 @@ def test_the_first_round_by_hand(people: MakePeople, run_method: RunMethod) -> N
     counts = {c.client: len(c.train_y) for c in plain.clients}
     most = 3 * sorted(counts.values())[2]
     assert most_weight(list(counts.values()), 3.0) == most
-    levels = (2**31 - 1) // (4 * most)
+    levels = 2 ** (((2**31 - 1) // (4 * most)).bit_length() - 1)
     for name, mean in sums.states[0].items():
         start = plain.grid.downloads[1, "p1"].whole(name)
         total = np.zeros(start.shape, np.int64)
@@ -187,21 +172,37 @@ def test_a_run_that_goes_on_ends_with_the_same_numbers(tmp_path: Path, people: M
         assert ours.read_bytes() == theirs.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "keys", "sums"),
+    [("fedavg", {"rounds": 2}, 2), ("fedsub-ridge", {"rounds": 4, "encoder": "relu:8"}, 2)],
+)
 def test_the_servers_messages_and_database_hold_nobodys_vector(
-    tmp_path: Path, people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    keys: dict[str, Any],
+    sums: int,
+    tmp_path: Path,
+    people: MakePeople,
+    run_method: RunMethod,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nor anybody's tensors: looked for as they are, and as whole numbers."""
-    vectors: dict[str, bytes] = {}
+    """Nor anybody's tensors: looked for as they are, and as whole numbers of any size."""
+    vectors: list[bytes] = []
     tensors: list[bytes] = []
+    half = METHODS[name].load_learner(sums=True)
+    vector_of_half = half.vector
 
-    def note(upload: Bundle, received: Bundle, sends: Any, levels: Any) -> Any:
-        vector = of_upload(upload, received, sends, levels)
-        vectors[f"{len(vectors)}"] = vector[-40:-2].tobytes()
-        tensors.extend(one.values.tobytes()[-40:] for one in upload.tensors.values()
-                       if isinstance(one, Floats))  # fmt: skip
+    def note(self: Any, upload: Bundle, received: Bundle, levels: Any) -> Any:
+        vector = vector_of_half(self, upload, received, levels)
+        if len(vector) > 40:  # of fedsub-ridge's first sum, of people with all classes, all alike
+            vectors.append(vector[-40:-2].tobytes())
+            arrays: list[Any] = [one.values for one in upload.tensors.values()]
+            if "gram" in upload.tensors:
+                whole = came(upload).statistics()
+                arrays += [whole.gram, whole.cross]
+            tensors.extend(one.tobytes()[-40:] for one in arrays if one.ravel()[-10:].any())
         return vector
 
-    monkeypatch.setattr("fedsub_core.secure.uploads.of_upload", note)
+    monkeypatch.setattr(half, "vector", note)
     told: list[bytes] = []
 
     def listen(reply: Reply) -> Message:
@@ -211,22 +212,21 @@ def test_the_servers_messages_and_database_hold_nobodys_vector(
                 told.extend(one for one in values if isinstance(one, bytes))
         return reply.message
 
-    run = run_method(people(), "fedavg", tamper=listen, **SUMS)
-    config = RunConfig(method="fedavg", beside="", rounds=2, device="cpu", threads=1, **SUMS)
-    train_method(config, "fedavg", people(), tmp_path, lambda round: None)
-    assert len(vectors) == 16 and len(tensors) >= 64
+    run = run_method(people(), name, tamper=listen, **SUMS | keys)
+    config = RunConfig(method=name, beside="", device="cpu", threads=1, **SUMS | keys)
+    train_method(config, name, people(), tmp_path, lambda round: None)
+    assert len(vectors) == 2 * 4 * sums and len(tensors) >= 2 * 4 * 4
     # The state itself is found, so that the search can find something.
     database = (tmp_path / DATABASE_FILE).read_bytes()
-    (bias,) = [t for name, t in run.states[-1].items() if name.endswith("2.bias")]
-    with_state = {name: t.numpy().tobytes() for name, t in run.states[-1].items()}
-    searched = [*told, *with_state.values()]
+    state = [t.numpy().tobytes() for t in run.states[-1].values()]
+    searched = [*told, *state]
     masked = vector_of(sent(run))
     assert any(masked[-40:-2].tobytes() in data for data in searched)
-    assert any(bias.numpy().tobytes() in data for data in searched)
-    for own in [*vectors.values(), *tensors]:
+    assert all(one[-40:] in database for one in state if len(one) > 40)
+    for own in [*vectors, *tensors]:
         assert not any(own in data for data in searched)
     # In the database the people's own states stand, too, for they are simulated; vectors do not.
-    assert not any(own in database for own in vectors.values())
+    assert not any(own in database for own in vectors)
     assert isinstance(run.strategy.sums, SecureSums)
 
 

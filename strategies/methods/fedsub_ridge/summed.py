@@ -1,0 +1,279 @@
+"""FedSub in closed form where the server learns sums alone, the server half.
+
+It holds everybody's sums, and of each person whether they hold it. First it asks how many people
+have each class, then for statistics of the classes that people enough have, then for equations.
+Whoever is in the sums is not asked again: two sums that differ in one person would tell its
+statistics. So who comes late is added when as many have come as a sum must be of.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsub_core.closed_form import summing
+from fedsub_core.closed_form.noise import spent_epsilon
+from fedsub_core.errors import RunError
+from fedsub_core.methods import fedsub_ridge as card
+from fedsub_core.methods.fedsub_ridge import ASKED, EVERYBODY, HELD, INSIDE, OF_CLASSES, POOLED
+from fedsub_core.metrics import MetricRow
+from fedsub_core.secure.quantise import BESIDE, Total
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats, Part
+from strategies.methods.fedsub_ridge.everybody import by_features, over_all
+from strategies.methods.fedsub_ridge.everybody import noted as sums_of_all
+from strategies.methods.fedsub_ridge.people import key
+from strategies.methods.fedsub_ridge.strategy import (
+    RELEASES,
+    VERSIONS,
+    FedSubRidgeStrategy,
+    name_of,
+    parts,
+    released_anew,
+)
+from strategies.rounds.context import Addends, Opened, Sender, Start
+from strategies.rounds.server_half import State
+
+#: Of each person: :class:`Member`. How many people had each class, int64 [classes]. Of the sum that
+#: says it: its round, how many people it was of; and how many who had said what they have were
+#: missed in a sum of statistics since then. Of which sums the pooled equations are.
+MEMBER, HOLDERS, COUNTED, ANSWERED = "member", "holders", "counted", "answered"
+#: In place of a round: whoever's statistics were in a sum of no use are not asked for them again.
+SPENT = -1
+
+log = logging.getLogger("fedsub")
+
+
+@dataclass(frozen=True)
+class Member:
+    """What the server knows of a person.
+
+    Parameters
+    ----------
+    counted : in which round's sum of classes the person was last; 0: in none.
+    round : in which round's sum of statistics it was; 0: in none; ``SPENT``: in one of no use.
+    weight : as how many samples it counts there at most.
+    sent : version of all that it has of the server's.
+    classes : of which classes its samples are in the sums, bool [classes].
+    """
+
+    counted: int
+    round: int
+    weight: int
+    sent: int
+    classes: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a round asks for.
+
+    Parameters
+    ----------
+    kind : :mod:`fedsub_core.closed_form.summing`'s.
+    clients : of whom.
+    classes : of which classes statistics are, bool [classes].
+    opened_of : :class:`Addends`'s.
+    """
+
+    kind: int
+    clients: tuple[str, ...]
+    classes: NDArray[np.bool_]
+    opened_of: int = 0
+
+
+class SummedRidgeStrategy(FedSubRidgeStrategy):
+    """State: ``everybody.gram``, ``everybody.cross``, ``pooled``, ``versions`` as without sums.
+
+    Beside them what this file's head names; with noise what noise needs.
+    """
+
+    def init(self, start: Start) -> State:
+        """Return sums over nobody."""
+        return super().init(start) | {
+            HOLDERS: torch.zeros(start.model.classes, dtype=torch.int64),
+            COUNTED: torch.zeros(3, dtype=torch.int64),
+            ANSWERED: torch.zeros(1, dtype=torch.int64),
+        }
+
+    def wants_all(self, turn: Turn) -> bool:
+        """Whoever were drawn for a round would wait for others as many to be added with."""
+        return True
+
+    # What is asked.
+
+    def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
+        """Return what is added up in a round; None: nothing is owed, or by too few."""
+        asked = self._asked = self._asks(state, clients)
+        if asked is None:
+            return None
+        features, classes = prod(self.model.input_shape), self.model.classes
+        numbers = summing.numbers(asked.kind, features, classes, card.equations(self.hyper))
+        range = summing.range_of(asked.kind, classes)
+        needed = not state[VERSIONS][0]
+        return Addends(asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed)
+
+    def _asks(self, state: State, clients: Sequence[str]) -> Asked | None:
+        least, of_sums = self.settings.secure.secure_least, int(state[VERSIONS][0])
+        every = np.ones(self.model.classes, np.bool_)
+        pools = not self.hyper.noise and of_sums not in (0, int(state[ANSWERED]))
+        if pools and len(clients) >= least:
+            return Asked(summing.EQUATIONS, tuple(clients), every)
+        # Sums of fewer features would be of whoever has as few, which may be one person.
+        features = prod(self.model.input_shape)
+        whole = [c for c in clients if prod(self.held_by(c).input_shape) == features]
+        owing = [c for c in whole if not self._member(state, c).round]
+        if of_sums and len(owing) < least:
+            return None
+        round, people, missed = state[COUNTED].tolist()
+        ready = [c for c in owing if round and self._member(state, c).counted == round]
+        # Each of those who were counted and are not there may have had any class.
+        sure = state[HOLDERS].numpy() - (people - len(ready))
+        classes = sure >= least + missed
+        if len(ready) < least or not classes.any():
+            return Asked(summing.CLASSES, tuple(owing), every)
+        may_lack = int(sure[classes].min()) - least
+        return Asked(summing.STATISTICS, tuple(ready), classes, len(ready) - may_lack)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send everybody what it was not sent yet, and ask those in the round's sum."""
+        version = int(state[VERSIONS][1])
+        members = {client: self._member(state, client) for client in clients}
+        pooled: dict[str, Part] = {}
+        if state[POOLED].any() and not self.hyper.noise:
+            pooled[POOLED] = Floats(state[POOLED].float().numpy())
+        asked = self._asked if self.in_sum else None
+        released = self.all_released(state) if version else {}
+        everybody: dict[int, dict[str, Part]] = {}
+        found = []
+        for client, one in members.items():
+            tensors: dict[str, Part] = {}
+            asks = asked if client in self.in_sum else None
+            # Equations are of the sums that come with the question.
+            if version and (version != one.sent or (asks and asks.kind == summing.EQUATIONS)):
+                features = prod(self.held_by(client).input_shape)
+                if features not in everybody:
+                    everybody[features] = parts(EVERYBODY, over_all(released, features))
+                held = np.array([max(one.round, 0), one.weight, 0], np.float32)
+                inside = Floats(one.classes.astype(np.float32))
+                tensors = {HELD: Floats(held), INSIDE: inside, **everybody[features], **pooled}
+            if asks:
+                tensors[ASKED] = Floats(np.array([asks.kind], np.float32))
+                tensors[OF_CLASSES] = Floats(asks.classes.astype(np.float32))
+            found.append(Bundle(version=version, tensors=tensors))
+        return found
+
+    # What comes of it.
+
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+        """Accept what comes: a vector under masks, of which nothing can be said, or nothing."""
+
+    def aggregate_sum(
+        self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Take what the round's sum says, and note who is in it and who has what was sent."""
+        version, after = int(state[VERSIONS][1]), dict(state)
+        for client, upload in uploads.items():
+            one, sent = self._member(state, client), version
+            if f"{EVERYBODY}.{card.GRAM}" not in self.delivered[client].tensors:
+                sent = one.sent if client in self.in_sum or upload.version == version else 0
+            after |= _noted(client, replace(one, sent=sent))
+        if opened is not None:
+            after |= self._taken(after, opened, turn)
+        elif self._asked is not None and self._asked.kind == summing.STATISTICS:
+            # As many may be missed again: classes must be of as many more people.
+            missed = len(self._asked.clients) - len(self.in_sum & uploads.keys())
+            after[COUNTED] = torch.cat([state[COUNTED][:2], torch.tensor([missed])])
+        if not self.hyper.noise:
+            return after, []
+        after |= released_anew(state, after)
+        spent = spent_epsilon(self.hyper.noise, int(after[RELEASES]), self.hyper.noise_delta)
+        return after, [MetricRow(turn.round, "", None, "epsilon", spent)]
+
+    def _taken(self, state: State, opened: Opened, turn: Turn) -> State:
+        """Return the part of the state that changes with an opened sum."""
+        assert self._asked is not None
+        kind, total = self._asked.kind, opened.total
+        of_sums, found = int(state[VERSIONS][0]), State()
+        for client in opened.clients:
+            one = self._member(state, client)
+            if kind == summing.CLASSES and total is not None:
+                one = replace(one, counted=turn.round)
+            elif kind == summing.STATISTICS:  # of no use or not: once
+                one = replace(one, round=SPENT, weight=opened.weight, classes=self._asked.classes)
+            found |= _noted(client, one)
+        if kind == summing.EQUATIONS:
+            found |= {ANSWERED: torch.tensor([of_sums])}
+        if total is None:
+            return found
+        try:
+            return found | self._said(state | found, opened.clients, total, turn)
+        except ValueError as error:
+            log.warning("round %d: the secure sum is of no use: %s", turn.round, error)
+            return found
+
+    def _said(self, state: State, clients: Sequence[str], total: Total, turn: Turn) -> State:
+        """Return the part of the state that follows from what a sum says.
+
+        Raises
+        ------
+        ValueError
+            If nobody's samples can have led to it.
+        """
+        assert self._asked is not None
+        if self._asked.kind == summing.CLASSES:
+            return {
+                HOLDERS: torch.from_numpy(summing.classes_in(total)),
+                COUNTED: torch.tensor([turn.round, len(clients), 0]),
+            }
+        pooled, of_sums, found = state[POOLED], int(state[VERSIONS][0]), State()
+        if self._asked.kind == summing.EQUATIONS:
+            pooled = torch.from_numpy(summing.equations_in(total, card.candidates(self.hyper)))
+        else:
+            features = prod(self.model.input_shape)
+            new = summing.statistics_in(total, features, self.model.classes)
+            sums = by_features(state)[features] + new
+            of_sums, found = name_of(sums.gram, sums.cross), sums_of_all(sums, features)
+            for client in clients:
+                found |= _noted(client, replace(self._member(state, client), round=turn.round))
+        # With noise equations are not asked for.
+        of_all = of_sums if self.hyper.noise else name_of(np.array(of_sums), pooled.numpy())
+        return found | {POOLED: pooled, VERSIONS: torch.tensor([of_sums, of_all])}
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without what is known of a person whom the sums do not hold.
+
+        Raises
+        ------
+        RunError
+            If they do: nobody knows what to take out of them.
+        """
+        if self._member(state, client).round > 0:
+            raise RunError(
+                f"client {client!r}: fedsub-ridge with secure-aggregation: everybody's sums hold "
+                "this person, and only its device knows what of them is its own. Begin a new run "
+                "without the person, and delete this one"
+            )
+        return {name: tensor for name, tensor in state.items() if name != key(MEMBER, client)}
+
+    def _member(self, state: State, client: str) -> Member:
+        kept = state.get(key(MEMBER, client))
+        if kept is None:
+            return Member(0, 0, 0, 0, np.zeros(len(state[HOLDERS]), np.bool_))
+        counted, round, weight, sent, *classes = kept.tolist()
+        return Member(counted, round, weight, sent, np.array(classes, np.bool_))
+
+    #: What the round asks for; None: nothing.
+    _asked: Asked | None = None
+
+
+def _noted(client: str, one: Member) -> State:
+    """Return a part of the state: what is known of a person."""
+    known = [one.counted, one.round, one.weight, one.sent, *map(int, one.classes)]
+    return {key(MEMBER, client): torch.tensor(known)}
