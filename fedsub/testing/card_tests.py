@@ -28,8 +28,9 @@ class CardTests:
         card = METHODS[name]
         assert card.name == name and card.paper and card.idea and card.up and card.down
         assert card.choose and card.privacy, "what a person needs who chooses a method"
-        assert issubclass(card.load_learner(), Learner)
-        assert issubclass(card.load_strategy(), PersonalizedStrategy)
+        for sums in (False, True):
+            assert issubclass(card.load_learner(sums), Learner)
+            assert issubclass(card.load_strategy(sums), PersonalizedStrategy)
         assert issubclass(card.load_predictor(), Predictor)
         assert card.shares.keys() <= set(card.reports)
         hyper = card.hyperparameters()

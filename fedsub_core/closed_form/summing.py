@@ -3,7 +3,7 @@
 Three kinds: which classes a person has, its statistics, and its equations. Statistics are the whole
 numbers that a server makes of an upload by itself, and stay whole: levels of sums are powers of two
 (:class:`fedsub_core.secure.quantise.Levels`), so sums under masks are the bits of plain ones as
-long as 31 bits hold them. That is up to 65,536 samples, counted as many as the person that has
+long as 31 bits hold them. That is up to 65,535 samples, counted as many as the person that has
 most for each person; of more, all numbers are halved so often that they fit.
 """
 

@@ -213,7 +213,8 @@ CARD = MethodCard(
     "everybody, and over their groups: of two people, each can work out the other's, and whoever "
     "gets the sums before and after one person came, went or sent anew knows that person's. Two "
     "devices of different capacity can work out the sums of those whose capacity lies between. "
-    "Models stay at home.",
+    "Models stay at home. With secure-aggregation the server sees sums over secure-least people or "
+    "more alone, in all and of each class, and no hash.",
     decisions=(
         "The model is one linear layer on the encoder's features, whatever the run's model says; "
         "encoder = auto is kernels:100 for windows, relu:450 for feature vectors, and none is "
@@ -256,5 +257,17 @@ CARD = MethodCard(
         "of theirs, and with it what it bounds, and noise would have to hide that, too.",
         "Whoever comes late, or is tested before its first round, mixes heads on everybody's sums "
         "and its own training samples.",
+        "In runs of secure sums round 1 adds up how many people have each class, round 2 "
+        "statistics of the classes that secure-least people have, round 3 equations: heads are as "
+        "good as they get in round 4, and sums are the bits of plain ones. Everybody is asked in "
+        "each round, whatever clients-per-round says.",
+        "A person is in one opened sum of statistics: two that differ in it would tell its own. So "
+        "who was silent or comes late is added with others, once secure-least are there; samples "
+        "that come later count at home alone; and who is in the sums cannot be forgotten. A sum "
+        "that says what no samples can is not asked for again.",
+        "A class's statistics are opened if secure-least of those who have it must be in the sum, "
+        "whoever is missed. Else as many more must have it in the next.",
+        "There devices of a capacity below 1 are sent sums and are in none. Equations are "
+        "shortened to a fixed size at home, not to others' median. groups are refused.",
     ),
 )

@@ -133,6 +133,20 @@ def test_what_was_stopped_half_way_can_be_done_again(
     assert holding(folder, GONE) == []
 
 
+def test_whom_secure_sums_hold_is_forgotten_by_no_method(fedsub: Call, people: Federation) -> None:
+    code, _, err = fedsub(
+        *("run", "--data", "data", "--threads", 1, "--rounds", 2, "--out", "out"),
+        *("--method", "fedsub-ridge", "--beside", "fedavg", "--encoder", "relu:8"),
+        *("--robust", "none", "--standardise", "client", "--secure-aggregation", "true"),
+    )
+    assert (code, err) == (0, "")
+    (made,) = Path("out").iterdir()
+    before = holding(made, GONE)
+    said = "with secure-aggregation: everybody's sums hold this person"
+    assert_refused(fedsub("forget", made, GONE, "--yes"), said)
+    assert holding(made, GONE) == before
+
+
 def test_a_round_that_is_committed_meanwhile_is_not_undone(fedsub: Call, folder: Path) -> None:
     path = folder / "fedsub" / "state.db"
     with RunDatabase(path) as forgetting, RunDatabase(path) as running:

@@ -149,6 +149,12 @@ UNKNOWN_AND_WRONG = [
         f'{SUMS}\nrobust = "none"\nstandardise = "none"\nclients-per-round = 2',
         "got clients-per-round = 2, expected secure-least = 3 at least, or 0",
     ),
+    (
+        'method = "fedsub-ridge"\nsecure-aggregation = true\nrobust = "none"\n'
+        'standardise = "none"\n[fedsub-ridge]\ngroups = "class"',
+        "secure-aggregation = true: got fedsub-ridge.groups = class, which compare single people's "
+        "sums, expected groups = none",
+    ),
     ("secure-least = 2", "secure-least: got 2, expected a whole number of at least 3"),
     ("secure-range = 0", "secure-range: got 0.0, expected a number above 0"),
     ("batch-size = 0", "batch-size: got 0"),
