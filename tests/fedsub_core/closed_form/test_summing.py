@@ -1,4 +1,4 @@
-"""Whole numbers under secure sums: exact as long as they fit, close beyond, and never of rubbish."""
+"""Whole numbers under secure sums: exact as long as they fit, close beyond."""
 
 from __future__ import annotations
 
@@ -25,15 +25,12 @@ def test_statistics_are_exact_as_long_as_31_bits_hold_them(weight: int, off: int
     """Of four people who count 16,384 samples each and more, half a level of each is lost."""
     people = [Rounded.of(of_person(seed)) for seed in range(4)]
     levels = Levels.among(4, weight, 1.0)
-    words = sum(summing.of_statistics(one, 50, levels) for one in people)
-    opened = summing.statistics_in(levels_of(levels).total(words, 4), FEATURES, CLASSES)
+    vectors = np.stack([summing.of_statistics(one, 50, levels) for one in people])
+    said = Levels(summing.RANGE, levels.weight, levels.each).total(vectors.sum(0, np.uint32), 4)
+    opened = summing.statistics_in(said, FEATURES, CLASSES)
     expected = total([one.statistics() for one in people])
     for ours, theirs in ((opened.gram, expected.gram), (opened.cross, expected.cross)):
         assert np.abs(ours - theirs).max() <= off
-
-
-def levels_of(levels: Levels) -> Levels:
-    return Levels(summing.RANGE, levels.weight, levels.each)
 
 
 def test_candidates_that_say_huge_numbers_are_shortened_as_a_whole() -> None:
