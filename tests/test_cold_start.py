@@ -82,3 +82,19 @@ def test_a_model_is_built_without_pytorchs_compiler() -> None:
     loaded = set(done.stdout.split())
     assert "fedsub_core.models.torch_model" in loaded and "torch" in loaded
     assert not {"torch._dynamo", "sympy"} & loaded
+
+
+LOOK = """
+import sys
+import fedsub_data.inspection.inspection
+print(*sys.modules)
+"""
+
+
+def test_a_look_at_data_loads_nothing_that_learns() -> None:
+    """A page about 10 million rows holds them in memory: PyTorch would take 250 MB beside."""
+    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "fedsub_data.inspection.hopkins" in loaded
+    assert not {"torch", "sklearn", "pandas", "flwr"} & loaded

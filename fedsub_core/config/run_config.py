@@ -399,6 +399,8 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
         )
     if config.secure_aggregation:
         _check_secure(config, where)
+    else:
+        _refuse_idle_secure(config, where)
     for name in config.methods:
         _check_method(config, name, where)
     return config
@@ -443,6 +445,17 @@ def _check_secure(config: RunConfig, where: str) -> None:
     why = f"{got}, expected {expected}" if got else next(filter(None, unfit), "")
     if why:
         raise ConfigError(f"{where}: secure-aggregation = true: got {why}")
+
+
+def _refuse_idle_secure(config: RunConfig, where: str) -> None:
+    """Refuse options of secure aggregation without it: people would think that it holds."""
+    plain = SecureSettings()
+    for each in fields(SecureSettings):
+        if (got := getattr(config, each.name)) != getattr(plain, each.name):
+            raise ConfigError(
+                f"{where}: {each.name.replace('_', '-')}: got {got} without secure aggregation, "
+                "where it does nothing; expected secure-aggregation = true beside it"
+            )
 
 
 def _check_method(config: RunConfig, name: str, where: str) -> None:

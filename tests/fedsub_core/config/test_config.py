@@ -156,6 +156,12 @@ UNKNOWN_AND_WRONG = [
         "sums, expected groups = none",
     ),
     ("secure-least = 2", "secure-least: got 2, expected a whole number of at least 3"),
+    (
+        "secure-least = 5",
+        "secure-least: got 5 without secure aggregation, where it does nothing; expected "
+        "secure-aggregation = true beside it",
+    ),
+    ("secure-range = 2.5", "secure-range: got 2.5 without secure aggregation"),
     ("secure-range = 0", "secure-range: got 0.0, expected a number above 0"),
     ("batch-size = 0", "batch-size: got 0"),
     ("epochs = 0", "epochs: got 0"),
@@ -294,6 +300,9 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
 KEYS = {o.key: values_of(o) for o in describe(RunConfig)} | {
     f"fedsub.{o.key}": values_of(o) for o in describe(FedSubHyperparameters)
 }
+# They need each other, and are refused by name above.
+for secure in fields(SecureSettings):
+    del KEYS[secure.name.replace("_", "-")]
 
 
 @settings(max_examples=60, deadline=None)
@@ -309,7 +318,6 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, A
         assume("=" not in flat.get("capacities", "") and flat.get("norm") != "local")
         assume(flat.get("best-by") != "validation")
     assume("fedfomo" not in methods)  # refused without consent
-    assume(not flat.get("secure-aggregation"))  # its own needs are refused by name above
     assume("fedsub-ridge" not in methods or flat.get("encoder") != "none")
     config = from_flat(flat)
     assert from_flat(to_flat(config)) == config
