@@ -22,8 +22,6 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     DataError
         Where the federation cannot be read, or `fedsub run` would refuse it.
     """
-    from fedsub.studies.run import check_data
-    from fedsub_core.config.run_config import read_config
     from fedsub_core.data.samples import NODE, TOKENS
     from fedsub_core.data.sources import load_federation
     from fedsub_data.inspection.inspection import inspect_federation
@@ -41,7 +39,11 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     else:
         console.print(tables(inspection))
     console.print(f"Page: {page}", soft_wrap=True, markup=False)
-    # Last, for whoever looks at data that cannot be used wants to see what they are like.
+    # Last, for whoever looks at data that cannot be used wants to see what they are like; and what
+    # learns is loaded now, when the memory that the look took is free again.
+    from fedsub.studies.run import check_data
+    from fedsub_core.config.run_config import read_config
+
     try:
         # Of texts no units are known, and of nodes no relevance, which the method by default needs;
         # others train on them.

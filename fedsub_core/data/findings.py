@@ -14,6 +14,7 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.samples import NODE
 from fedsub_core.data.splits import SplitKind, split_kind
 from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_known, window_seconds
 
@@ -21,6 +22,8 @@ from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_know
 _NAMED = 10
 #: How samples are divided that are not split in time.
 AT_RANDOM = "at random in each class"
+#: The same of a graph's nodes, which nobody recorded one after another.
+NODES_AT_RANDOM = f"{AT_RANDOM}, as a graph's nodes have no order"
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def findings(federation: Federation, wanted: str) -> list[str]:
 def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
     """Return in words how one client's samples are divided, and with which gap."""
     if kind == "stratified":
-        return AT_RANDOM
+        return NODES_AT_RANDOM if card.sample == NODE else AT_RANDOM
     known, length = time_known(client, card), window_seconds(client, card)
     if known == "seconds from t" and length is not None:
         return f"in time by t, gap {length:g} s"
@@ -63,7 +66,7 @@ def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
 
 
 def split_warning(splits: Collection[str]) -> str:
-    """Return in a line what a split at random may hide; "" where nobody has one.
+    """Return in a line what a split at random may hide; "" where nobody has one, or of nodes.
 
     `splits` are everybody's in words (:func:`how_split`).
     """

@@ -25,12 +25,14 @@ def folder(real_data: Path, tmp_path: Path) -> Path:
 
 
 def test_a_persons_model_is_used_with_edges(fedsub: Call, folder: Path, tmp_path: Path) -> None:
-    code, _, err = fedsub(
+    code, out, err = fedsub(
         "run", "--data", str(folder), "--method", "fedavg", "--beside", "", "--rounds", "2",
         "--out", str(tmp_path / "runs"),
     )  # fmt: skip
     assert code == 0, err
+    assert "recorded one after another" not in out  # a graph's nodes have no order
     (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "data.json").read_text().count("as a graph's nodes have no order") == 3
     samples, own = folder / "clients" / "p01.npz", ["--client", "p01", "--run", str(run)]
     code, out, err = fedsub("predict", *own, "--input", str(samples))
     assert code == 0, err
