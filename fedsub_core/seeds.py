@@ -21,6 +21,6 @@ def derive_seed(run_seed: int, client: str, round: int, purpose: str) -> int:
 
 def generator(run_seed: int, client: str, round: int, purpose: str) -> torch.Generator:
     """Return a CPU generator seeded by :func:`derive_seed`."""
-    import torch  # a seed alone, as a look at data draws by, does not take 250 MB
+    import torch  # 250 MB, which who needs a seed alone does not load
 
     return torch.Generator().manual_seed(derive_seed(run_seed, client, round, purpose))

@@ -14,7 +14,8 @@ from typing import Any, TypeVar, cast
 
 import tomli_w
 
-from fedsub_core.config.capacities import check_capacities, read_capacities, sizes
+from fedsub_core.config.capacities import check_capacities, sizes
+from fedsub_core.config.run_checks import check_run
 from fedsub_core.config.settings import (
     CapacitySettings,
     DeviceSettings,
@@ -341,15 +342,6 @@ def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dic
     return values
 
 
-def _kept_in_one_size(config: RunConfig, name: str) -> str:
-    """Return which option lets devices keep something of a model over rounds; "" if none."""
-    if config.hyper[name].smooth:
-        return f"{name}.smooth = {config.hyper[name].smooth}"
-    if config.best_by == "validation":
-        return "best-by = validation"
-    return "norm = local" if config.norm == "local" else ""
-
-
 def _unknown(key: str, known: Mapping[str, Option], where: str) -> ConfigError:
     table, dot, _ = key.partition(".")
     if dot and table in METHODS:
@@ -374,105 +366,5 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
         mine = {k.partition(".")[2]: v for k, v in values.items() if k.startswith(f"{name}.")}
         hyper[name] = row.hyperparameters(**{k.replace("-", "_"): v for k, v in mine.items()})
     config = RunConfig(**own, hyper=hyper)
-    if config.split == "unseen" and config.unseen_rounds >= config.rounds:
-        raise ConfigError(
-            f"{where}: unseen-rounds: got {config.unseen_rounds} of {config.rounds} rounds, "
-            "expected fewer: held-out people must not train from the first round on. Lower it, or "
-            "raise rounds."
-        )
-    if config.best_by == "validation":
-        _check_best_by(config, where)
-    if config.steps and config.epochs != 1:
-        raise ConfigError(
-            f"{where}: steps: got {config.steps} with epochs = {config.epochs}, expected one of "
-            "them: local work is counted in steps or in epochs"
-        )
-    if config.dynamic and config.split == "unseen" and config.unseen_by != "people":
-        raise ConfigError(
-            f"{where}: unseen-by = {config.unseen_by}: got capacity-mode = dynamic, expected "
-            "fixed: people are held out by what they hold in every round"
-        )
-    if config.dynamic and read_capacities(config.capacities)[1]:
-        raise ConfigError(
-            f"{where}: capacity-mode: got dynamic with capacities = {config.capacities!r}, "
-            "expected shares to draw from, such as 1,1/2,1/4"
-        )
-    if config.secure_aggregation:
-        _check_secure(config, where)
-    else:
-        _refuse_idle_secure(config, where)
-    for name in config.methods:
-        _check_method(config, name, where)
+    check_run(config, where)
     return config
-
-
-def _check_best_by(config: RunConfig, where: str) -> None:
-    """Refuse to choose among rounds where there is nothing to choose between."""
-    got = ""
-    if config.split == "unseen":
-        got = "split = unseen, where people are tested that join in the last rounds"
-    elif config.evaluate_every >= config.rounds:
-        got = f"{config.rounds} rounds with evaluate-every = {config.evaluate_every}"
-    if got:
-        raise ConfigError(
-            f"{where}: best-by = validation: got {got}, expected two or more evaluated rounds, in "
-            "all of which the same people are tested. Set best-by = last, or change the other"
-        )
-
-
-def _check_secure(config: RunConfig, where: str) -> None:
-    """Refuse what needs single uploads, beside secure aggregation."""
-    robust, plain, few = config.robust_settings, "float32", config.clients_per_round
-    alone = [name for name in config.methods if not METHODS[name].sums]
-    unfit = [METHODS[name].not_in_sums(config.hyper[name]) for name in config.methods]
-    got, expected = "", ""
-    if alone:
-        known = ", ".join(name for name, card in METHODS.items() if card.sums)
-        got = f"{', '.join(alone)} among the methods, whose server looks at each person's upload"
-        expected = f"some of {known}"
-    elif robust.clip or robust.multi_krum or robust.mean != "mean":
-        got = f"robust = {config.robust}, whose filters compare single uploads"
-        expected = "robust = none"
-    elif (config.upload_encoding, config.download_encoding) != (plain, plain):
-        got = f"encodings {config.upload_encoding} up and {config.download_encoding} down"
-        expected = f"{plain} both ways: a sum's numbers are whole ones of 32 bits"
-    elif config.standardise not in ("client", "none"):
-        got = f"standardise = {config.standardise}, made of each person's sums of features"
-        expected = "standardise = client or none"
-    elif 0 < few < config.secure_least:
-        got = f"clients-per-round = {few}"
-        expected = f"secure-least = {config.secure_least} at least, or 0, which is all"
-    why = f"{got}, expected {expected}" if got else next(filter(None, unfit), "")
-    if why:
-        raise ConfigError(f"{where}: secure-aggregation = true: got {why}")
-
-
-def _refuse_idle_secure(config: RunConfig, where: str) -> None:
-    """Refuse options of secure aggregation without it: people would think that it holds."""
-    plain = SecureSettings()
-    for each in fields(SecureSettings):
-        if (got := getattr(config, each.name)) != getattr(plain, each.name):
-            raise ConfigError(
-                f"{where}: {each.name.replace('_', '-')}: got {got} without secure aggregation, "
-                "where it does nothing; expected secure-aggregation = true beside it"
-            )
-
-
-def _check_method(config: RunConfig, name: str, where: str) -> None:
-    """Refuse a method whose phases do not fit the run, or that shows what nobody agreed to show."""
-    card, hyper = METHODS[name], config.hyper[name]
-    if config.dynamic and card.resizes and (got := _kept_in_one_size(config, name)):
-        raise ConfigError(
-            f"{where}: capacity-mode = dynamic: got {got}, expected nothing that a device of "
-            f"{name!r} keeps over rounds: its model has another size in each"
-        )
-    for need in card.needs:
-        if not getattr(hyper, need):
-            raise ConfigError(
-                f"{where}: method {name!r} needs people's consent: {card.privacy} Set "
-                f"{name}.{need.replace('_', '-')} = true where they agreed"
-            )
-    try:
-        card.check(hyper, config.rounds)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
+from sklearn.neighbors import NearestNeighbors
 
 from fedsub_core.seeds import derive_seed
 
@@ -60,9 +60,9 @@ def hopkins(x: NDArray[Any], seed: int, exponent: Exponent = "one") -> float | N
     rng = np.random.default_rng(derive_seed(seed, "", 0, "hopkins"))
     drawn = rng.choice(points, min(SAMPLED, len(points)), replace=False)
     anywhere = rng.uniform(points.min(axis=0), points.max(axis=0), drawn.shape)
-    tree = KDTree(points)
-    u = tree.query(anywhere)[0]
-    w = tree.query(drawn, 2)[0][:, 1]  # the nearest is the point itself
+    neighbours = NearestNeighbors().fit(points)
+    u = neighbours.kneighbors(anywhere, 1)[0][:, 0]
+    w = neighbours.kneighbors(drawn, 2)[0][:, 1]  # the nearest is the point itself
     power = 1 if exponent == "one" else points.shape[1]
     longest = max(u.max(), w.max())  # powers of far distances would overflow
     far, near = np.sum((u / longest) ** power), np.sum((w / longest) ** power)

@@ -17,6 +17,7 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 TOOLS = ("dev", "wheels")
 #: Modules that come with what an extra names, and with nothing that a device has.
 BROUGHT = {
+    "scipy": "scikit-learn",
     "ray": "flwr[simulation]",
     "mlflow": "mlflow-skinny",
     "ot": "POT",

@@ -297,12 +297,12 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
     return st.booleans()
 
 
-KEYS = {o.key: values_of(o) for o in describe(RunConfig)} | {
-    f"fedsub.{o.key}": values_of(o) for o in describe(FedSubHyperparameters)
-}
-# They need each other, and are refused by name above.
-for secure in fields(SecureSettings):
-    del KEYS[secure.name.replace("_", "-")]
+#: Without those of secure aggregation, which need each other: they are refused by name above.
+KEYS = {
+    o.key: values_of(o)
+    for o in describe(RunConfig)
+    if o.key not in {secure.key for secure in describe(SecureSettings)}
+} | {f"fedsub.{o.key}": values_of(o) for o in describe(FedSubHyperparameters)}
 
 
 @settings(max_examples=60, deadline=None)
