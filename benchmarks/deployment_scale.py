@@ -1,0 +1,168 @@
+"""How many devices one server holds: seconds a round, CPU and memory of its processes.
+
+    python benchmarks/deployment_scale.py [--devices 10 50 200] [--rounds 4]
+        [--methods fedavg fedsub] [--look 3] [--minutes 15]
+        [--out benchmarks/results/deployment-scale.csv]
+
+A rehearsed deployment on loopback, with TLS and a key for each device, whose devices are light:
+they look for messages as SuperNodes do and answer with an upload that was made before, so that the
+time is the server's. A process plays all of them, on the same cores as the server: its CPU seconds
+stand beside. Made people of 24 features and 6 classes, and the papers' model of 72,326 numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sqlite3
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # raw devices are among the tests
+
+from light_rehearsal import MIB, LightRehearsal, Processes, made_by_training  # noqa: E402
+from secure_sums import made as made_people  # noqa: E402
+
+from fedsub_core.config.run_config import RunConfig, read_config  # noqa: E402
+from fedsub_core.data.federation import write_federation  # noqa: E402
+from fedsub_core.errors import RunError  # noqa: E402
+from fedsub_core.options import Value  # noqa: E402
+
+TINY = ["--devices", "3", "--rounds", "2", "--look", "0.5", "--minutes", "4"]
+#: A deployment comes up, however tiny.
+SLOW = True
+#: What the lines of results begin with.
+LINES = ("fedavg, 3 devices:", "fedsub, 3 devices:")
+HEAD = (
+    "method", "devices", "first round, s", "a round, s", "CPU s a round: SuperLink", "ServerApp",
+    "all devices", "peak MiB: SuperLink", "peak, ServerApp", "MiB up a round", "MiB down a round",
+    "messages refused", "answers missing", "rounds", "written",
+)  # fmt: skip
+#: Seconds that a step of starting up may take, and as many more for each device.
+START_SECONDS, START_SECONDS_EACH = 120.0, 1.0
+
+
+@dataclass
+class Course:
+    """When rounds ended, and what the processes had taken by then."""
+
+    begun: float = field(default_factory=time.monotonic)
+    ends: list[float] = field(default_factory=list)
+    cpu: list[dict[str, float]] = field(default_factory=list)
+
+    def note(self, finished: int, processes: Processes) -> None:
+        """Note that so many rounds have finished."""
+        while len(self.ends) < finished:
+            self.ends.append(time.monotonic())
+            self.cpu.append(dict(processes.cpu))
+
+    @property
+    def seconds(self) -> list[float]:
+        """Return what each round lasted; the first with the start and the handshakes."""
+        begun = [self.begun, *self.ends]
+        return [after - before for before, after in zip(begun, self.ends, strict=False)]
+
+    def cpu_a_round(self, part: str) -> float:
+        """Return a part's CPU seconds of a round, the first left out."""
+        return (self.cpu[-1][part] - self.cpu[0][part]) / (len(self.cpu) - 1)
+
+
+def run(config: RunConfig, devices: int, look: float, limit: float) -> list[str]:
+    """Rehearse `config` and return a line of the table but for its date.
+
+    Raises
+    ------
+    RunError
+        If it takes longer than `limit` seconds, or fails.
+    """
+    people = made_people(devices)
+    write_federation(Path(config.data), people)
+    made = made_by_training(config, people)
+    patience = START_SECONDS + START_SECONDS_EACH * devices
+    rehearsal = LightRehearsal(config, made, look, patience)
+    with rehearsal.up():
+        processes, course = Processes(rehearsal), Course()
+        for finished in rehearsal.follow(rehearsal.submit()):
+            processes.look()
+            course.note(finished, processes)
+            if time.monotonic() - course.begun > limit:
+                raise RunError(f"{finished} rounds after {limit:.0f} s, expected {config.rounds}")
+    counted = totals(rehearsal.database)
+    up = counted.get("bytes_up_flower", 0.0)
+    down = counted.get("bytes_down_flower", 0.0) + counted.get("bytes_evaluation_flower", 0.0)
+    return [
+        config.method,
+        str(devices),
+        f"{course.seconds[0]:.1f}",
+        f"{median(course.seconds[1:]):.1f}",
+        *(f"{course.cpu_a_round(part):.1f}" for part in ("superlink", "serverapp", "devices")),
+        *(f"{processes.peak[part]:.0f}" for part in ("superlink", "serverapp")),
+        *(f"{size / config.rounds / MIB:.2f}" for size in (up, down)),
+        *(f"{counted.get(name, 0.0):.0f}" for name in ("refused_replies", "missing_replies")),
+        str(config.rounds),
+    ]
+
+
+def totals(database: Path) -> dict[str, float]:
+    """Return the sums of a run's metrics over rounds and people."""
+    with sqlite3.connect(database) as opened:
+        query = "SELECT metric, total(value) FROM metrics GROUP BY metric"
+        return {str(metric): float(value) for metric, value in opened.execute(query)}
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--devices", type=int, nargs="+", default=[10, 50, 200])
+    parser.add_argument("--rounds", type=int, default=4, help="2 or more")
+    parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub"])
+    parser.add_argument("--look", type=float, default=3.0, help="seconds: a SuperNode's are 3")
+    parser.add_argument("--minutes", type=float, default=15.0, help="of a run, at most")
+    parser.add_argument("--out", type=Path, help="a CSV file to which the lines are added")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def write(out: Path, line: list[str]) -> None:
+    """Add a line to the table in a file, in place of an older one of that method and size."""
+    rows = [list(HEAD)]
+    if out.exists():
+        with out.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if row[:2] != line[:2]]
+    with out.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([*rows, line])
+
+
+def main() -> None:
+    arguments = read_arguments()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for method, devices in product(arguments.methods, arguments.devices):
+        with tempfile.TemporaryDirectory() as temporary:
+            settings: dict[str, Value] = {
+                "method": method,
+                "beside": "",
+                "data": str(Path(temporary, "data")),
+                "out": temporary,
+                "rounds": arguments.rounds,
+                "join-timeout": 60.0 * arguments.minutes,
+                "threads": 1,
+                "device": "cpu",
+            }
+            limit = 60 * arguments.minutes
+            line = run(read_config(None, settings), devices, arguments.look, limit)
+        said = "  ".join(f"{name} {text}" for name, text in zip(HEAD[2:], line[2:], strict=False))
+        print(f"{method}, {devices} devices: {said}", flush=True)
+        if arguments.out is not None:
+            write(arguments.out, [*line, datetime.now(UTC).date().isoformat()])
+
+
+if __name__ == "__main__":
+    main()
