@@ -25,6 +25,7 @@ from typing import Any
 
 import grpc
 
+from fedsub.deploy.fewer_writes import write_seldom
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import UMASK
 from fedsub_core.flower.modules import demand_deployable
@@ -158,4 +159,5 @@ def main() -> None:
         sys.exit(f"fedsub-superlink: {error}")
     flower = guard_flower()
     wait_for_locks()
+    write_seldom()
     flower.flower_superlink()
