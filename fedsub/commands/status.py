@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
 import click
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from rich.console import RenderableType
 
-    from fedsub.status.facts import Status
+    from fedsub.status.facts import Status, Verdict
 
 #: Seconds between two looks of --watch.
 EVERY = 2.0
@@ -23,7 +25,17 @@ WIDE = 220
 
 
 @click.command(short_help="Show how a run, a deployment or a study is doing.")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--superlink",
+    metavar="HOST:PORT",
+    help="ask a running SuperLink, where it takes runs: which nodes it hears of, which runs",
+)
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="with --superlink: ca.crt, which signed its certificate",
+)
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object, for scripts")
 @click.option("--watch", is_flag=True, help="show it anew until it is finished or has stopped")
 @click.option(
@@ -39,7 +51,9 @@ WIDE = 220
 )
 @click.option("--names", is_flag=True, help="with --serve: name people")
 def status(
-    folder: Path,
+    folder: Path | None,
+    superlink: str | None,
+    ca: Path | None,
     as_json: bool,
     watch: bool,
     certificate: Path | None,
@@ -50,23 +64,33 @@ def status(
 
     Which round, how long it still takes, who takes part and who is waited for, what was refused and
     why, bytes, disk, and what somebody should look at. It reads and writes nothing there: the run
-    is not disturbed.
+    is not disturbed. With --superlink it tells what a SuperLink says from afar: nodes and runs.
 
     \b
     The exit code says whether it is well:
       0  going on or finished, and nothing to look at
       1  going on or finished, and something to look at, which is said
-      2  it cannot be told: no such folder, none of a run's, damaged
+      2  it cannot be told: no such folder, none of a run's, damaged; no SuperLink answers
       3  stopped before its end, or not begun
     """  # noqa: D301  # click reads the backspace
     if names and serve is None:
         raise click.UsageError("--names: got no --serve, expected it too: all else names people")
     if serve is not None and (as_json or watch):
         raise click.UsageError("--serve: got --json or --watch too, expected one of them at a time")
-    from rich.live import Live
+    _check_one_is_asked(folder, superlink, ca, certificate or serve)
+    console = Console()
+    if not console.is_terminal:  # a pipe has no width
+        console.width = WIDE
+    if superlink is not None:
+        from fedsub.status import superlink as link
 
+        signed = None if ca is None else ca.read_bytes()
+        of_link = View(lambda: link.read_superlink(superlink, signed), link.show, link.as_json,
+                       lambda console, status: link.page(status))  # fmt: skip
+        _show(console, of_link, as_json, watch)
+    assert folder is not None
+    from fedsub.status import shown
     from fedsub.status.reading import read_status
-    from fedsub.status.shown import screen
 
     def look() -> Status:
         return read_status(folder, certificate)
@@ -74,42 +98,79 @@ def status(
     if serve is not None:
         _serve(serve, look, names)
         return
-    console = Console()
-    if not console.is_terminal:  # a pipe has no width
-        console.width = WIDE
-    found = look()
+    _show(console, View(look, shown.show, shown.as_json, shown.screen), as_json, watch)
+
+
+class Told(Protocol):
+    """What is told of how something is doing."""
+
+    @property
+    def state(self) -> str:
+        """Whether it goes on."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it is well."""
+
+
+T = TypeVar("T", bound=Told)
+
+
+@dataclass(frozen=True)
+class View(Generic[T]):
+    """How something is looked at and shown: printed, as JSON, as a page of a terminal."""
+
+    look: Callable[[], T]
+    show: Callable[[Console, T], None]
+    as_json: Callable[[T], str]
+    screen: Callable[[Console, T], RenderableType]
+
+    def tell(self, console: Console, status: T, as_json: bool) -> None:
+        """Print what was found."""
+        if as_json:
+            click.echo(self.as_json(status))
+        else:
+            self.show(console, status)
+
+    def looks(self, found: T) -> Iterator[T]:
+        """Yield what was found, and what is found from then on until it has ended."""
+        yield found
+        while found.state in ("going on", "elsewhere", "not begun"):
+            time.sleep(EVERY)
+            yield (found := self.look())
+
+
+def _check_one_is_asked(
+    folder: Path | None, superlink: str | None, ca: Path | None, of_folder: object
+) -> None:
+    if (folder is None) == (superlink is None):
+        got = "neither" if folder is None else "both"
+        raise click.UsageError(f"FOLDER, --superlink: got {got}, expected one of them")
+    if superlink is None and ca is not None:
+        raise click.UsageError("--ca: got no --superlink, expected it too")
+    if superlink is not None and of_folder is not None:
+        raise click.UsageError("--superlink: got --serve or --certificate too, which want a FOLDER")
+
+
+def _show(console: Console, view: View[T], as_json: bool, watch: bool) -> NoReturn:
+    """Show it, once or until it has ended, and leave with its exit code."""
+    from rich.live import Live
+
+    found = view.look()
     paged = watch and console.is_terminal and not as_json
     # Ctrl-C ends the watching, whatever it interrupts.
     with suppress(KeyboardInterrupt):
         if paged:
             with Live(console=console, screen=True, auto_refresh=False) as page:
-                for seen in _looks(found, look):
-                    page.update(screen(console, seen), refresh=True)
+                for seen in view.looks(found):
+                    page.update(view.screen(console, seen), refresh=True)
                     found = seen
-        for seen in _looks(found, look) if watch and not paged else ():
-            _print(console, seen, as_json)
+        for seen in view.looks(found) if watch and not paged else ():
+            view.tell(console, seen, as_json)
             found = seen
     if paged or not watch:  # of a page the last look stays on the terminal
-        _print(console, found, as_json)
+        view.tell(console, found, as_json)
     sys.exit(found.verdict.value)
-
-
-def _print(console: Console, status: Status, as_json: bool) -> None:
-    from fedsub.status.shown import as_json as to_json
-    from fedsub.status.shown import show
-
-    if as_json:
-        click.echo(to_json(status))
-    else:
-        show(console, status)
-
-
-def _looks(found: Status, look: Callable[[], Status]) -> Iterator[Status]:
-    """Yield what was found, and what is found from then on until it has ended."""
-    yield found
-    while found.state in ("going on", "elsewhere", "not begun"):
-        time.sleep(EVERY)
-        yield (found := look())
 
 
 def _serve(where: str, look: Callable[[], Status], names: bool) -> None:

@@ -159,7 +159,7 @@ def _or_none(value: object) -> str:
     return NONE if value is None else str(value)
 
 
-def _moment(said: str | None) -> str:
+def moment(said: str | None) -> str:
     """Return a time that Flower wrote to the second, in UTC where it says which."""
     with suppress(ValueError):
         when = datetime.fromisoformat(said or "")
@@ -191,7 +191,7 @@ _COLUMNS: Mapping[str, Callable[[Person], str]] = {
     "client": lambda p: p.client,
     "is": lambda p: p.state,
     "node": lambda p: _or_none(p.node),
-    "since": lambda p: _moment(p.since),
+    "since": lambda p: moment(p.since),
     "version": lambda p: _or_none(p.version),
     "cap.": lambda p: _number(p.capacity, "g"),
     "last used": lambda p: _or_none(p.usable),

@@ -69,3 +69,40 @@ def test_it_is_watched_until_it_ends(
     assert code == 0 and looks == [command.EVERY] * 2
     said = [line for line in out.splitlines() if "rounds done" in line]
     assert [line.split(":")[1][:7] for line in said] == [" 3 of 5", " 4 of 5", " 5 of 5"]
+
+
+def test_a_folder_or_a_superlink_is_asked(fedsub: Call, tmp_path: Path) -> None:
+    ca = tmp_path / "ca.crt"
+    ca.write_text("no certificate")
+    link = ("--superlink", "127.0.0.1:1")
+    for arguments, words in (
+        ((), "FOLDER, --superlink: got neither, expected one of them"),
+        ((tmp_path, *link), "got both"),
+        ((tmp_path, "--ca", ca), "--ca: got no --superlink"),
+        ((*link, "--serve", "9464"), "which want a FOLDER"),
+    ):
+        code, out, err = fedsub("status", *arguments)
+        assert (code, out) == (2, "") and words in err
+    assert_refused(fedsub("status", *link, "--ca", ca), "expected PEM")
+    ca.write_bytes(b"\xff")
+    assert_refused(fedsub("status", *link, "--ca", ca), "expected PEM")
+
+
+def test_where_no_superlink_answers_is_said_in_a_line(fedsub: Call) -> None:
+    for address in ("127.0.0.1:1", "nowhere", "a b:c", "127.0.0.1:99999999"):
+        said = fedsub("status", "--superlink", address)
+        assert_refused(said, f"{address}: got no answer", "HOST:PORT")
+
+
+def test_a_superlink_is_watched_until_its_run_ends(
+    fedsub: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsub.status import superlink
+    from fedsub_core.flower.control import LinkNode, LinkRun
+
+    runs = [LinkRun(5, status, "", "", "", 0, 0) for status in ("running", "finished:completed")]
+    looks = iter([(list[LinkNode](), [run]) for run in runs])
+    monkeypatch.setattr(superlink, "ask_superlink", lambda address, ca: next(looks))
+    monkeypatch.setattr(command, "EVERY", 0.0)
+    code, out, _ = fedsub("status", "--superlink", "here:8000", "--watch")
+    assert code == 0 and out.count("superlink here:8000: ") == 2 and out.endswith("well (0)\n")

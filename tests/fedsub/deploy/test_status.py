@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fedsub.deploy.components import HOST
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.status.facts import Status, Verdict
 from fedsub.status.reading import read_status
+from fedsub.status.superlink import read_superlink, state_of
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.logs import LOG_FORMAT
 
+from ..commands.calls import assert_refused
 from .private_files import assert_private
 
 pytestmark = pytest.mark.slow
@@ -36,6 +41,7 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
     }
     rehearsal = Rehearsal(read_config(None, keys), 3, print, print)
     looks: list[Status] = []
+    ca = rehearsal.place.credentials.ca
     monkeypatch.setenv(LOG_FORMAT, "json")
     before = os.umask(0)
     try:
@@ -44,6 +50,13 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
             for finished in rehearsal.follow(rehearsal.submit()):
                 if (rehearsal.place.run / "run.toml").is_file():
                     looks.append(read_status(rehearsal.place.folder))
+                if finished >= 1 and not stopped:
+                    link = read_superlink(f"{HOST}:{rehearsal.port}", ca.read_bytes())
+                    assert (link.state, link.troubles) == ("going on", [])
+                    assert [(n.name, state_of(n)) for n in link.nodes] == [
+                        (f"p{i}", "heard of") for i in (1, 2, 3)
+                    ]
+                    assert link.runs[0].status == "running" and link.runs[0].bytes_up > 0
                 if finished >= 1 and not stopped:
                     # Stopped, not killed: what dies is started again here.
                     stopped = [
@@ -74,3 +87,39 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
         ours = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
         assert {one["logger"] for one in ours} <= {"fedsub", "flwr"} and ours, name
         assert "\x1b" not in log, name
+
+
+def fedsub(*arguments: object) -> tuple[int, str, str]:
+    """Call the command line; return exit code, standard output, standard error."""
+    command = [sys.executable, "-m", "fedsub", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+class WithoutDevices(Rehearsal):
+    """A rehearsal whose devices are registered, and never come."""
+
+    def _start_devices(self) -> None:
+        pass
+
+
+def test_a_superlink_is_asked_from_afar(town: Callable[..., Federation], tmp_path: Path) -> None:
+    write_federation(tmp_path / "data", town(2))
+    places = {"data": str(tmp_path / "data"), "out": str(tmp_path / "out")}
+    rehearsal = WithoutDevices(read_config(None, {"beside": "", **places}), 2, print, print)
+    address, ca = f"{HOST}:{rehearsal.port}", rehearsal.place.credentials.ca
+    with rehearsal.up():
+        code, out, _ = fedsub("status", "--superlink", address, "--ca", ca)
+        assert code == Verdict.STOPPED and f"superlink {address}: not begun" in out
+        assert "hears of 0 of 2 registered nodes" in out and "! p1, p2: never came" in out
+        code, out, _ = fedsub("status", "--superlink", address, "--ca", ca, "--json")
+        told = json.loads(out)
+        assert [(n["name"], n["is"], n["heard"]) for n in told["nodes"]] == [
+            ("p1", "never", None),
+            ("p2", "never", None),
+        ]
+        # Whose certificate this machine does not trust is not asked.
+        assert_refused(fedsub("status", "--superlink", address), address, "expected HOST:PORT")
+        fleet = f"{HOST}:{rehearsal.fleet}"
+        assert_refused(fedsub("status", "--superlink", fleet, "--ca", ca), fleet, "got no answer")
+    assert_refused(fedsub("status", "--superlink", address, "--ca", ca), address, "got no answer")
