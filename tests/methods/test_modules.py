@@ -139,6 +139,16 @@ def test_what_stays_at_home(name: str, norm: str, stay: set[str], run_method: Ru
         assert any(not torch.equal(first[tensor], other[tensor]) for other in others)
 
 
+@pytest.mark.parametrize("name", ["heterofl", "fiarse", "framp"])
+def test_weak_devices_keep_their_norms_at_home(name: str, run_method: RunMethod) -> None:
+    keys = {"model": place("normalised"), "norm": "local", "capacities": "p2=0.5"}
+    run = run_method(name, rounds=2, **keys)
+    assert len(run.metric("loss")) == 2 * 4
+    assert not {tensor for upload in run.uploads[-1].values() for tensor in upload.tensors} & NORM
+    first, second, *_ = run.models().values()
+    assert not torch.equal(first["1.running_mean"][:4], second["1.running_mean"][:4])
+
+
 def test_a_resumed_run_ends_in_the_same_bits(run_method: RunMethod) -> None:
     keys = {"model": place("normalised"), "norm": "local", "rounds": 3}
     whole, first = run_method("ditto", **keys), run_method("ditto", until=2, **keys)
