@@ -61,7 +61,7 @@ class FlexFLLearner(SliceLearner):
             return []
         whole, zeros = require_chain(self.model), received.floats(APOZ).tolist()
         pool = (widths_for(whole, zeros, share) for share in self.hyper.shares())
-        smaller = [with_counts(whole, counts) for counts in pool]
+        smaller = [require_chain(with_counts(whole, counts)) for counts in pool]
         return [one for one in smaller if numbers(one) < numbers(model) and inside(one, model)]
 
 
@@ -79,7 +79,7 @@ class Taught(Term):
     mean over the batch and the classes.
     """
 
-    smaller: tuple[Chain, ...]
+    smaller: tuple[Model, ...]
     weight: float
     temperature: float
 
@@ -101,7 +101,7 @@ class Taught(Term):
         return self.weight * self.temperature**2 / len(self.smaller) * total
 
 
-def first_of(params: Params, model: Chain) -> Params:
+def first_of(params: Params, model: Model) -> Params:
     """Return the first entries of stacked tensors, as many as a smaller model has."""
     found = {}
     for name, shape in model.parameter_shapes.items():

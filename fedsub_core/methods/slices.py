@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.sub_models import SEES_SUB_MODELS, UNITS_STAY
-from fedsub_core.models.architecture import Architecture
-from fedsub_core.wire.bundles import Declaration, sliced
+from fedsub_core.models.architecture import Architecture, Layers
+from fedsub_core.wire.bundles import Declaration, Declared, bits, sliced
 
+if TYPE_CHECKING:
+    from fedsub_core.models.model import Model
+
+#: What they decide of modules.
+OF_MODULES = (
+    "Of a module a hidden layer is a group of units (docs/models.md). Units that a norm is over, "
+    "as LayerNorm, are refused: those that a device was not sent are 0 to it, and a norm counts "
+    "them in. Units that a frozen layer reads always stay."
+)
 #: What the cards of all of these decide alike.
 DECISIONS = (
     "What a device holds and was not sent is 0: its model computes what the part does that it was "
@@ -21,15 +30,32 @@ DECISIONS = (
 
 
 def sliced_model(model: Architecture, hyper: Any) -> Declaration:
-    """Declare a chain of which some units of each layer travel, with the inputs that follow."""
-    before, found = "", {}
-    for layer in model.affine:
-        for unit in ("weight", "bias"):
-            name = f"{layer.name}.{unit}"
-            follows = before if unit == "weight" else ""
-            found[name] = sliced(model.parameter_shapes[name], follows)
-        before = f"{layer.name}.weight"
+    """Declare a model of which some units travel, with the inputs that follow.
+
+    Which inputs a chain's layers follow is plain; of a module's tensors it travels beside them.
+    """
+    found: dict[str, Declared] = {}
+    if isinstance(model, Layers):
+        before = ""
+        for layer in model.affine:
+            for unit in ("weight", "bias"):
+                name = f"{layer.name}.{unit}"
+                follows = before if unit == "weight" else ""
+                found[name] = sliced(model.parameter_shapes[name], follows)
+            before = f"{layer.name}.weight"
+        return found
+    members = [member for group in cast("Model", model).unit_groups for member in group.members]
+    with_inputs = {member.tensor for member in members if member.axis == 1}
+    for name, shape in model.parameter_shapes.items():
+        if name in with_inputs:
+            found[inputs_of(name)] = bits(shape[1:2])
+        found[name] = sliced(shape, inputs_of(name) if name in with_inputs else "")
     return found
+
+
+def inputs_of(tensor: str) -> str:
+    """Return the name by which it travels which inputs a module's tensor has."""
+    return f"{tensor}.inputs"
 
 
 def slice_card(

@@ -1,4 +1,7 @@
-"""Pools of sub-models of a chain: how many units of each hidden layer, and what these cost."""
+"""Pools of sub-models: how many units of each hidden layer, and what these cost.
+
+A hidden layer is a group of units: those of layers whose outputs are added are one.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ from fedsub_core.models.units import units_at
 Counts = Mapping[str, int]
 
 
+def whole(model: Model, hyper: Any, capacity: float) -> Model:
+    """Return the model as it is: how many units come is not known beforehand."""
+    return model
+
+
 def whole_chain(model: Model, hyper: Any, capacity: float) -> Model:
     """Return the model as it is, which is a chain: how many units come is not known beforehand."""
     return require_chain(model)
@@ -28,23 +36,24 @@ def numbers(model: Architecture) -> int:
     return sum(prod(shape) for shape in model.parameter_shapes.values())
 
 
-def sizes_at(model: Chain, counts: Counts) -> list[tuple[int, int]]:
-    """Return units and weights of a unit of each layer, in a chain with so many of each group."""
-    found, share, of = [], 1, 1
-    for layer in model.affine:
-        units = counts.get(layer.name, layer.units)
-        found.append((units, layer.fan_in * share // of))
-        share, of = units, layer.units
+def shapes_at(model: Model, counts: Counts) -> dict[str, list[int]]:
+    """Return the shapes of a model's tensors with the first units alone, so many of each group."""
+    found = {name: list(shape) for name, shape in model.parameter_shapes.items()}
+    for group in model.unit_groups:
+        for member in group.members:
+            if member.tensor in found:
+                left_out = member.owners >= counts.get(group.name, group.size)
+                found[member.tensor][member.axis] -= int(left_out.sum())
     return found
 
 
-def numbers_at(model: Chain, counts: Counts) -> int:
-    """Return how many numbers a chain has with so many units of each group."""
-    return sum(units * (fan_in + 1) for units, fan_in in sizes_at(model, counts))
+def numbers_at(model: Model, counts: Counts) -> int:
+    """Return how many numbers a model has with so many units of each group."""
+    return sum(map(prod, shapes_at(model, counts).values()))
 
 
-def with_counts(model: Chain, counts: Counts) -> Chain:
-    """Return the chain with the first units alone, so many of each group."""
+def with_counts(model: Model, counts: Counts) -> Model:
+    """Return the model with the first units alone, so many of each group."""
     return model.narrow({name: np.arange(count) for name, count in counts.items()})[0]
 
 

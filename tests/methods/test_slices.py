@@ -420,6 +420,15 @@ def test_flado_keeps_to_the_budget_and_a_unit_a_layer(capacity: float) -> None:
     assert len(first["linear1"]) == -(-128 * capacity // 1), "as feddrop, without scores"
 
 
+@pytest.mark.parametrize("name", ["adaptivefl", "flado"])
+def test_a_model_without_hidden_layers_is_whole_on_weak_devices(
+    name: str, run_method: RunMethod
+) -> None:
+    run = run_method(name, model="linear", capacities=SHARES)
+    weak, strong = (run.uploads[-1][client].tensors for client in ("p2", "p1"))
+    assert all(weak[key].values.shape == strong[key].values.shape for key in strong)
+
+
 @pytest.mark.parametrize("name", ["feddse", "flado", "flexfl"])
 def test_where_all_hold_all_it_is_fedavg(name: str, run_method: RunMethod) -> None:
     hyper: dict[str, Any] = {"weights": "examples"} | ({"gamma": 0.0} if name == "flexfl" else {})
