@@ -15,6 +15,7 @@ import numpy as np
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.model import Model
+from fedsub_core.models.slicing import slice_groups
 from fedsub_core.models.units import units_at
 
 #: How many units a sub-model has, by group.
@@ -73,14 +74,14 @@ class Level:
     share: float
 
 
-def pool_of(model: Chain, widths: Sequence[float], starts: Sequence[int]) -> tuple[Level, ...]:
-    """Return small sub-models, medium ones and the whole chain, of each kind by size.
+def pool_of(model: Model, widths: Sequence[float], starts: Sequence[int]) -> tuple[Level, ...]:
+    """Return small sub-models, medium ones and the whole model, of each kind by size.
 
     One for each width and start: hidden layers from `start` on, counted from 1, have that share of
     their units, those before it all. What is like another is left out. Jia et al., AdaptiveFL,
     section III-B.
     """
-    groups, full = model.unit_groups, numbers(model)
+    groups, full = slice_groups(model), numbers(model)
     whole = {group.name: group.size for group in groups}
     found: list[Level] = []
     for kind, width in enumerate(widths):
@@ -111,14 +112,13 @@ def largest_fitting(pool: Sequence[Level], capacity: float, most: int | None = N
 
 
 def room_for(model: Model, hyper: Any, capacity: float) -> Model:
-    """Return the part of a chain in which all models lie that AdaptiveFL may send a device."""
-    chain = require_chain(model)
+    """Return the part of a model in which all models lie that AdaptiveFL may send a device."""
     if capacity == 1:
-        return chain
-    pool = pool_of(chain, hyper.widths(), hyper.starts_at())
+        return model
+    pool = pool_of(model, hyper.widths(), hyper.starts_at())
     places = {largest_fitting(pool, capacity, most) for most in range(len(pool))}
     counts = [pool[i].counts for i in places]
-    return with_counts(chain, {name: max(one[name] for one in counts) for name in counts[0]})
+    return with_counts(model, {name: max(one[name] for one in counts) for name in counts[0]})
 
 
 def sparse_widths(scores: Sequence[float], t: float) -> list[float]:
