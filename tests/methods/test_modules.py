@@ -44,7 +44,7 @@ FILE = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
 #: What they need of a model is found layer by layer.
 OF_UNITS = ("fedsub", "fedsub-gated")
 #: They go from layer to layer, as a chain does.
-OF_CHAINS = ("depthfl", "feddse", "flexfl", "scalefl", "subflot")
+OF_CHAINS = ("depthfl", "flexfl", "scalefl", "subflot")
 STATISTICS = {"1.running_mean", "1.running_var"}
 NORM = STATISTICS | {"1.weight", "1.bias"}
 

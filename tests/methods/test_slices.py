@@ -356,8 +356,8 @@ def test_feddse_refuses_more_units_than_a_device_can_train() -> None:
     strategy.check(state, Sender("b", turn), uploaded(own, 0.0))
     for name, rows, told in (
         ("linear1.bias", [0, 2], "units of linear1.bias: got others"),
-        ("linear2.weight", [1], "units of linear2.weight: got some classes"),
-        ("linear2.bias", [1], "units of linear2.bias: got some classes"),
+        ("linear2.weight", [1], "units of linear2.weight: got others"),
+        ("linear2.bias", [1], "units of linear2.bias: got others"),
     ):
         at = replace(own.part(name).at, rows=np.array(rows))
         part = Floats(own.part(name).values[: len(rows)], at)
@@ -420,7 +420,7 @@ def test_flado_keeps_to_the_budget_and_a_unit_a_layer(capacity: float) -> None:
     assert len(first["linear1"]) == -(-128 * capacity // 1), "as feddrop, without scores"
 
 
-@pytest.mark.parametrize("name", ["adaptivefl", "flado"])
+@pytest.mark.parametrize("name", ["adaptivefl", "feddse", "flado"])
 def test_a_model_without_hidden_layers_is_whole_on_weak_devices(
     name: str, run_method: RunMethod
 ) -> None:
