@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.methods.slices import OF_MODULES, slice_card
+from fedsub_core.methods.slices import slice_card
 from fedsub_core.options import choice, option
 
 
@@ -72,7 +72,6 @@ CARD = slice_card(
         "three starts give five models, not seven.",
         "Where all clients take part in a round, only who gets which model is chosen.",
         "Where a model's kind was never trained by anybody who is left, all have the same chance.",
-        OF_MODULES,
         "Layers are counted in the order in which a pass first meets them: a group of units stands "
         "where the first of its layers does.",
     ),

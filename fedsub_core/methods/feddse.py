@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.methods.slices import OF_MODULES, slice_card
+from fedsub_core.methods.slices import slice_card
 from fedsub_core.methods.sub_models import SEES_SUB_MODELS
 from fedsub_core.options import choice, option
 
@@ -34,7 +34,6 @@ CARD = slice_card(
     learner="fedsub_client.methods.feddse:FedDSELearner",
     strategy="strategies.methods.feddse:FedDSEStrategy",
     hyperparameters=FedDSEHyperparameters,
-    holds="fedsub_core.models.pools:whole",
     down="the whole model; between choices the units that were chosen",
     up="the chosen units, trained",
     privacy=f"{SEES_SUB_MODELS} Which units a person's samples excite most tells something of "
@@ -50,7 +49,6 @@ CARD = slice_card(
         "ones the first are chosen.",
         "Of a module it is what the layers behind a unit read of it, below 0 as 0, in the mean "
         "over these layers: of a residual stream what each block and the head see.",
-        OF_MODULES,
         "A model of a size that is nobody's own (option sizes) has the units most often chosen.",
         "max(1, ceil(c * units)) units of each hidden layer are chosen.",
         "A device is tested with its last choice's units of the new model; who has chosen none "

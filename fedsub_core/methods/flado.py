@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.methods.slices import OF_MODULES, slice_card
+from fedsub_core.methods.slices import slice_card
 from fedsub_core.options import choice, option
 
 
@@ -32,7 +32,6 @@ CARD = slice_card(
     "under System Heterogeneity, CVPR 2023",
     strategy="strategies.methods.flado:FladoStrategy",
     hyperparameters=FladoHyperparameters,
-    holds="fedsub_core.models.pools:whole",
     choose="To be compared with: it is a reading of what others say of a paper that was not read "
     "for it, and no figure of it speaks for or against that paper.",
     decisions=(
@@ -51,6 +50,5 @@ CARD = slice_card(
         "as by feddrop.",
         "A device's state has whole shapes, as how many units of a layer come differs from round "
         "to round; what it trains and sends is small.",
-        OF_MODULES,
     ),
 )

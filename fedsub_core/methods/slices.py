@@ -13,12 +13,6 @@ from fedsub_core.wire.bundles import Declaration, Declared, bits, sliced
 if TYPE_CHECKING:
     from fedsub_core.models.model import Model
 
-#: What they decide of modules.
-OF_MODULES = (
-    "Of a module a hidden layer is a group of units (docs/models.md). Units that a norm is over, "
-    "as LayerNorm, are refused: those that a device was not sent are 0 to it, and a norm counts "
-    "them in. Units that a frozen layer reads always stay."
-)
 #: What the cards of all of these decide alike.
 DECISIONS = (
     "What a device holds and was not sent is 0: its model computes what the part does that it was "
@@ -26,6 +20,9 @@ DECISIONS = (
     "Inputs and classes are never left out.",
     "The model is tested as it comes: the part that the device is sent for the next round.",
     UNITS_STAY,
+    "Of a module a hidden layer is a group of units (docs/models.md). Units that a norm is over, "
+    "as LayerNorm, are refused: those that a device was not sent are 0 to it, and a norm counts "
+    "them in. Units that a frozen layer reads always stay.",
 )
 
 
@@ -53,6 +50,15 @@ def sliced_model(model: Architecture, hyper: Any) -> Declaration:
     return found
 
 
+def hidden_layers(model: Architecture) -> int:
+    """Return how many layers, of a module groups of units, may be narrow."""
+    if isinstance(model, Layers):
+        return len(model.affine) - 1
+    from fedsub_core.models.slicing import slice_groups
+
+    return len(slice_groups(cast("Model", model)))
+
+
 def inputs_of(tensor: str) -> str:
     """Return the name by which it travels which inputs a module's tensor has."""
     return f"{tensor}.inputs"
@@ -61,7 +67,7 @@ def inputs_of(tensor: str) -> str:
 def slice_card(
     *,
     learner: str = "fedsub_client.parts.slices:SliceLearner",
-    holds: str = "fedsub_core.models.pools:whole_chain",
+    holds: str = "fedsub_core.models.pools:whole",
     up: str = "the units that were sent, trained",
     down: str = "some units of each hidden layer",
     sends: Callable[[Architecture, Any], Declaration] = sliced_model,
@@ -70,7 +76,7 @@ def slice_card(
     decisions: tuple[str, ...] = (),
     **own: Any,
 ) -> MethodCard:
-    """Return the card of such a method; by default a device has room for the whole chain."""
+    """Return the card of such a method; by default a device has room for the whole model."""
     return MethodCard(
         learner=learner,
         up=up,

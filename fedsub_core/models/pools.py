@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.model import Model
 from fedsub_core.models.slicing import slice_groups
 from fedsub_core.models.units import units_at
@@ -25,11 +24,6 @@ Counts = Mapping[str, int]
 def whole(model: Model, hyper: Any, capacity: float) -> Model:
     """Return the model as it is: how many units come is not known beforehand."""
     return model
-
-
-def whole_chain(model: Model, hyper: Any, capacity: float) -> Model:
-    """Return the model as it is, which is a chain: how many units come is not known beforehand."""
-    return require_chain(model)
 
 
 def numbers(model: Architecture) -> int:
@@ -136,20 +130,25 @@ def width_scores(apoz: Sequence[float], sizes: Sequence[int]) -> list[float]:
     return [1 - zeros * share for zeros, share in zip(apoz, shares, strict=True)]
 
 
-def widths_for(model: Chain, apoz: Sequence[float], share: float) -> dict[str, int]:
+def widths_for(model: Model, apoz: Sequence[float], share: float) -> dict[str, int]:
     """Return units of each group of the largest sub-model with `share` of the numbers at most.
+
+    `apoz` are shares of zeros, in the order of the groups.
 
     t is the largest of 100/1, 100/2, ... that fits, as in FlexFL's code, which ends at 100/199;
     where no such model fits, the smallest of all.
     """
-    hidden = model.affine[:-1]
-    sizes = [layer.units * (layer.fan_in + 1) for layer in hidden]
+    hidden, shapes = slice_groups(model), model.parameter_shapes
+    if not hidden:
+        return {}
+    made = [{m.tensor for m in g.members if not m.reads and m.tensor in shapes} for g in hidden]
+    sizes = [max(1, sum(prod(shapes[name]) for name in own)) for own in made]
     scores, full = width_scores(apoz, sizes), numbers(model)
 
     def counts(k: int) -> dict[str, int]:
         widths = sparse_widths(scores, 100 / k)
         pairs = zip(hidden, widths, strict=True)
-        return {layer.name: units_at(width, layer.units) for layer, width in pairs}
+        return {group.name: units_at(width, group.size) for group, width in pairs}
 
     least, most = 1, 10**6  # sizes fall as k grows
     while least < most:
