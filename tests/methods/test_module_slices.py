@@ -151,9 +151,13 @@ def test_numbers_of_modules_are_counted_without_them(name: str, share: float) ->
     assert multiplications_at(model, counts) == multiplications(small)
 
 
-@pytest.mark.parametrize("name", MODELS)
+PUBLISHED = {"lstm": (3, 30), "resnet18": (3, 16, 16), "mobilenet-v2": (3, 16, 16)}
+
+
+@pytest.mark.parametrize("name", [*MODELS, *PUBLISHED])
 def test_a_message_says_which_units_it_has(name: str) -> None:
-    model, stream = module(name), np.random.default_rng(4)
+    model = build_model(name, PUBLISHED[name], 3) if name in PUBLISHED else module(name)
+    stream = np.random.default_rng(4)
     declared = METHODS["flado"].sends(model, METHODS["flado"].hyperparameters())
     units = {
         group.name: np.sort(stream.choice(group.size, max(1, group.size // 3), replace=False))
