@@ -72,5 +72,7 @@ CARD = slice_card(
         "three starts give five models, not seven.",
         "Where all clients take part in a round, only who gets which model is chosen.",
         "Where a model's kind was never trained by anybody who is left, all have the same chance.",
+        "Layers are counted in the order in which a pass first meets them: a group of units stands "
+        "where the first of its layers does.",
     ),
 )

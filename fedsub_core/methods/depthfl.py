@@ -41,6 +41,8 @@ CARD = MethodCard(
     "(cnn1d, or an mlp such as hidden = 128,128,256,512).",
     privacy=SEES_SUB_MODELS,
     decisions=(
+        "The model is a chain, as mlp, cnn1d or a Sequential of such layers: where the pass of "
+        "another module could end early is not known, and it is refused.",
         "Behind each hidden layer but the last stands an exit: channels are averaged to four "
         "positions, and one linear layer follows. The model's own end is the last exit.",
         "A device of capacity c holds the model to the deepest exit with c * c of all numbers at "

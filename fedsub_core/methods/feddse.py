@@ -47,6 +47,8 @@ CARD = slice_card(
         "The paper says highly activated: here a unit's score is its mean output after ReLU over "
         "all samples and positions (statistic = frequency: how often it is above 0); of equal "
         "ones the first are chosen.",
+        "Of a module it is what the layers behind a unit read of it, below 0 as 0, in the mean "
+        "over these layers: of a residual stream what each block and the head see.",
         "A model of a size that is nobody's own (option sizes) has the units most often chosen.",
         "max(1, ceil(c * units)) units of each hidden layer are chosen.",
         "A device is tested with its last choice's units of the new model; who has chosen none "

@@ -44,6 +44,8 @@ CARD = slice_card(
         "score for their cost come first. Then units are drawn, at least one a layer.",
         "The units of smallest chance are left out until the rest multiplies c * c as often as the "
         "whole model at most: units cost less where others lack.",
+        "Of a module it is not known at how many places its layers multiply: each weight counts "
+        "once there.",
         "In its first round, without scores, a client is sent ceil(c * units) of each layer, drawn "
         "as by feddrop.",
         "A device's state has whole shapes, as how many units of a layer come differs from round "

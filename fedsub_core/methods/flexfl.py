@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, ReceivedHyperparameters
-from fedsub_core.methods.slices import slice_card, sliced_model
+from fedsub_core.methods.slices import hidden_layers, slice_card, sliced_model
 from fedsub_core.methods.sub_models import SEES_SUB_MODELS, ascending_shares
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
@@ -51,7 +51,7 @@ def share_of(shares: Sequence[float], capacity: float) -> float:
 
 def sends(model: Architecture, hyper: FlexFLHyperparameters) -> Declaration:
     """Declare the units that were sent, and once the zeros of each hidden layer."""
-    zeros = dense((max(1, len(model.affine) - 1),), optional=True, exact=True)
+    zeros = dense((max(1, hidden_layers(model)),), optional=True, exact=True)
     return {**sliced_model(model, hyper), APOZ: zeros}
 
 
@@ -102,5 +102,7 @@ CARD = slice_card(
         "and classes.",
         "A device's state has whole shapes, as its layers' widths are learnt in the first round; "
         "what it trains and sends is small.",
+        "Of a module what is 0 or below counts as silent, as the layers behind a unit read it; the "
+        "numbers of a hidden layer are those of all layers that make its units.",
     ),
 )

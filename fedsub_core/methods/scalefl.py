@@ -60,6 +60,8 @@ CARD = MethodCard(
     "with more: hidden = 128,128,256,512), and answers of the weakest must be quick.",
     privacy=SEES_SUB_MODELS,
     decisions=(
+        "The model is a chain, as mlp, cnn1d or a Sequential of such layers: where the pass of "
+        "another module could end early is not known, and it is refused.",
         "Behind each hidden layer but the last stands an exit: channels are averaged to four "
         "positions, and one linear layer follows. The model's own end is the last exit.",
         "A device of the l-th of levels holds the model to its l-th exit. Of each hidden layer it "
