@@ -19,7 +19,7 @@ from fedsub_core.options import describe
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--markdown", "page", is_flag=True, help="print docs/methods.md, which says it all")
+@click.option("--markdown", "page", is_flag=True, help="print the page of all methods, as Markdown")
 @click.option(
     "--wire",
     metavar="PAGE",

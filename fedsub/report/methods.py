@@ -30,7 +30,6 @@ WIDTH = 118
 
 _OPENING = (
     "# Methods",
-    "<!-- Written by `fedsub methods --markdown > docs/methods.md` from the methods' cards. -->",
     "`fedsub run --method NAME` trains one, `--set NAME.KEY=VALUE` sets a hyperparameter, `fedsub "
     "methods NAME` says what stands here. Unless a method says otherwise, devices train from one "
     "common start with the run's optimiser (SGD, lr 0.005, momentum 0.9 that begins anew in every "
