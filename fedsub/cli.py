@@ -35,7 +35,7 @@ from fedsub_core.version import VERSION
 )
 @click.version_option(VERSION, prog_name="fedsub")
 def cli() -> None:
-    """Personalised federated learning: every person ends with a model of their own.
+    """Personalised federated learning: every person gets a model of their own.
 
     Start with `fedsub run`: it trains FedSub, local training and FedAvg on real smartwatch data
     that comes with the installation, and prints how they compare.
