@@ -171,7 +171,7 @@ def run(
                 )
             print_results(console, method_summaries(folder))
             said = split_warning([one.split for one in notes.splits.values()])
-            said = said or "Split in time, for everybody."
+            said = said or "Everybody's samples were split in time."
             console.print(said, soft_wrap=True, highlight=False)
             console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
             person = next(iter(federation.clients))
