@@ -18,12 +18,12 @@ class AdaptiveFLHyperparameters(ReceivedHyperparameters):
     medium: float = option(0.66, "share of a layer's units in medium models", above=0, below=1)
     starts: str = option(
         "1,2,3",
-        "hidden layers, counted from 1, from which on small and medium models are narrow",
+        "hidden layers, counted from 1, from which on small and medium models can be narrow",
         pattern=r"[1-9]\d*(,[1-9]\d*)*",
         like="whole numbers from 1 on, with commas",
     )
     weights: str = choice(
-        "examples", "clients", doc="what an upload counts by: its samples, or 1 a client"
+        "examples", "clients", doc="weight of an upload in means: its samples, or 1 for each client"
     )
 
     def widths(self) -> tuple[float, float]:
@@ -46,8 +46,8 @@ def check(hyper: AdaptiveFLHyperparameters, rounds: int) -> None:
 
 CARD = slice_card(
     name="adaptivefl",
-    idea="a pool of models that are narrow from some layer on; the server learns which client can "
-    "train which of them, and chooses clients by that",
+    idea="a pool of models that are narrow from some layer on; the server learns which client "
+    "can train which of them, and chooses clients accordingly",
     paper="Jia et al., AdaptiveFL: Adaptive Heterogeneous Federated Learning for Resource-"
     "Constrained AIoT Systems, DAC 2024",
     strategy="strategies.methods.adaptivefl:AdaptiveFLStrategy",
@@ -56,8 +56,8 @@ CARD = slice_card(
     holds="fedsub_core.models.pools:room_for",
     down="a model of the pool",
     up="that model, trained",
-    choose="Some devices cannot hold the model, few are asked in a round (clients-per-round), and "
-    "the first layers matter: they stay whole as long as a device can hold them.",
+    choose="Some devices cannot hold the model, few are asked in a round (clients-per-round), "
+    "and the first layers matter: they keep all units as long as a device can hold them.",
     decisions=(
         "A model fits a device of capacity c that has c * c of the whole one's numbers at most. "
         "Where none fits (of an mlp at c = 1/4, as the smallest has 0.18) the smallest is handed "

@@ -13,9 +13,9 @@ class APFLHyperparameters(ReceivedHyperparameters):
     """alpha moves by the chain rule, as in the paper; its rate is the run's ``lr``."""
 
     alpha: float = option(
-        0.5, "share of one's own model in the mix, at first", minimum=0, maximum=1
+        0.5, "initial share of the person's own model in the mix", minimum=0, maximum=1
     )
-    adaptive: bool = option(True, "each device learns its alpha")
+    adaptive: bool = option(True, "let each device learn its alpha")
 
 
 def cost(hyper: APFLHyperparameters, epochs: int) -> Cost:
@@ -25,7 +25,7 @@ def cost(hyper: APFLHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="apfl",
-    idea="a mix of the global model and one's own, in a share that each device learns",
+    idea="a mix of the global model and a person's own model; each device learns the share of each",
     paper="Deng et al., Adaptive Personalized Federated Learning, 2020",
     learner="fedsub_client.methods.apfl:APFLLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
@@ -33,8 +33,8 @@ CARD = MethodCard(
     hyperparameters=APFLHyperparameters,
     cost=cost,
     reports=("alpha",),
-    choose="People gain differently from the others: each device learns its own share. Devices "
-    "must afford to train two models.",
+    choose="Some people gain more from others than other people do: each device learns its "
+    "own share. Devices must be able to train two models.",
     privacy="The server sees each person's copy of the global model after training, and the share "
     "alpha, which says how little a person gains from the others; the own model stays at home. "
     "Other devices see only means of the copies.",

@@ -26,19 +26,24 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
     """Defaults of the successor: 15 rounds together, 15 in dense groups, 20 sparse of 50."""
 
     schedule: str = choice(
-        "iterative", "one-shot", doc="whether masks move during the last phase, or come at the end"
+        "iterative",
+        "one-shot",
+        doc="whether masks change during the last phase, or are made once, at the end",
     )
     cluster_round: int = option(
         0,
-        "round after which people are divided; 0 = 0.3 of the run's (one-shot: 0.25)",
+        "round after which people are divided into groups; 0 = after 0.3 of the run's rounds "
+        "(one-shot: 0.25)",
         minimum=0,
     )
     dense_rounds: int = option(
         0, "rounds in dense groups before pruning; 0 = 0.3 of the run's", minimum=0
     )
-    adjust_every: int = option(5, "rounds between two moves of the masks", minimum=1)
+    adjust_every: int = option(5, "rounds between two changes of the masks", minimum=1)
     k_selection: str = group_count("fixed:3")
-    linkage: str = choice("average", "complete", "single", doc="what the distance of two groups is")
+    linkage: str = choice(
+        "average", "complete", "single", doc="how the distance of two groups is computed"
+    )
     sparsity: str = option(
         "adaptive",
         "share of zeros in each layer's weights: adaptive (by the group's labels and size) or "
@@ -47,13 +52,17 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
         like="adaptive or fixed:S, such as fixed:0.5",
     )
     magnitude: float = option(0.5, "weight of |w| in the score", minimum=0)
-    coherence_weight: float = option(0.25, "weight of members' likeness in the score", minimum=0)
+    coherence_weight: float = option(
+        0.25, "weight of the members' similarity in the score", minimum=0
+    )
     consistency: float = option(0.25, "weight of gradients' agreement in the score", minimum=0)
     coherence: str = choice(
-        "plain", "relative", doc="members' variance as it is, or over its layer's mean"
+        "plain",
+        "relative",
+        doc="use the members' variance as it is, or divided by its layer's mean",
     )
     label_counts: bool = option(
-        False, "people agreed that how many samples of each class they have is sent, once"
+        False, "send each person's number of samples of each class, once; people agreed to this"
     )
     finetune_epochs: int = option(3, "epochs of fine-tuning in the last round", minimum=0)
     finetune_masked: bool = option(True, "fine-tuning keeps the mask")
@@ -109,7 +118,8 @@ def cost(hyper: CAAFPHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="caafp",
-    idea="groups of people by their updates, and in each a sparse model with a mask of its own",
+    idea="people are grouped by their updates; each group has a sparse model with a mask of "
+    "its own",
     paper="CA-AFP: Cluster-Aware Adaptive Federated Pruning, report, and its successor "
     "arXiv 2603.01739, 2026",
     learner="fedsub_client.methods.caafp:CAAFPLearner",
@@ -122,8 +132,8 @@ CARD = MethodCard(
     cost=cost,
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="People fall into a few clear types and devices are small: the model ends with a third "
-    "to half of its weights.",
+    choose="People fall into a few clear types, and devices are small: the final model has a "
+    "third to half of its weights.",
     privacy="The server sees each person's model after training, who is like whom, and when masks "
     "move the gradient of one batch. It sees how many samples of each class a person has only "
     "with label-counts = true. Other devices see means over a group; of a group of two, each can "

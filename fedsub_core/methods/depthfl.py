@@ -13,21 +13,23 @@ from fedsub_core.options import choice, option
 class DepthFLHyperparameters(ReceivedHyperparameters):
     """The authors', as in their Flower baseline."""
 
-    kd: bool = option(True, "whether exits teach each other")
+    kd: bool = option(True, "let exits teach each other")
     ramp: int = option(
-        300, "rounds until exits teach with full weight; a third of a run's is usual", minimum=1
+        300,
+        "rounds until exits teach with full weight; usually a third of the run's rounds",
+        minimum=1,
     )
-    feddyn: bool = option(True, "whether drift is corrected as in FedDyn")
+    feddyn: bool = option(True, "correct drift as in FedDyn")
     alpha: float = option(0.1, "FedDyn's weight", above=0)
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
 
 
 CARD = MethodCard(
     name="depthfl",
-    idea="a weak device holds the first layers and a classifier at their end; all exits teach each "
-    "other, and all predict",
+    idea="a weak device holds the first layers with a classifier (exit) at their end; all "
+    "exits teach each other, and all predict",
     paper="Kim et al., DepthFL: Depthwise Federated Learning for Heterogeneous Clients, ICLR 2023",
     learner="fedsub_client.methods.depthfl:DepthFLLearner",
     strategy="strategies.methods.depthfl:DepthFLStrategy",

@@ -12,7 +12,9 @@ from fedsub_core.options import option
 class DittoHyperparameters(Hyperparameters):
     """The authors' code trains both models for the same epochs, with lambda 1."""
 
-    lam: float = option(1.0, "weight of the pull to the global model; 0 is local", minimum=0)
+    lam: float = option(
+        1.0, "weight of the pull to the global model; 0 is local training", minimum=0
+    )
     personal_epochs: int = option(0, "epochs of the personal model; 0 = the run's", minimum=0)
 
 
@@ -30,8 +32,8 @@ CARD = MethodCard(
     averages=True,
     hyperparameters=DittoHyperparameters,
     cost=cost,
-    choose="Nobody knows how alike people are: lam leads from local training (0) to the global "
-    "model (large). Devices must afford to train two models.",
+    choose="Nobody knows how similar people are: lam goes from local training (0) to the "
+    "global model (large). Devices must be able to train two models.",
     privacy="The server sees each person's copy of the global model after training; the personal "
     "model stays at home. Other devices see only means of the copies.",
     decisions=(

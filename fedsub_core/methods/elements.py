@@ -37,12 +37,13 @@ class ElementHyperparameters(ReceivedHyperparameters):
     scope: str = choice(
         "global",
         "layer",
-        doc="a weak device holds the best numbers of the model, or of each layer",
+        doc="whether a weak device holds the best numbers of the whole model, or of each layer",
     )
     score: str = choice(
         "scaled",
         "magnitude",
-        doc="a number's score: its size times the root of fan_in, or its size alone",
+        doc="a number's score: its absolute value times the root of fan_in, or its absolute "
+        "value alone",
     )
 
 

@@ -15,35 +15,41 @@ class FedAMPHyperparameters(Hyperparameters):
     similarity: str = choice(
         "cosine",
         "gauss",
-        doc="how much models count for each other: by the angle between them (the paper's "
-        "heuristic for deep networks) or by their distance",
+        doc="how the weights of models for each other are computed: by the angle between them "
+        "(the paper's heuristic for deep networks) or by their distance",
     )
     cosine_sigma: float = option(
-        25.0, "cosine: how much nearer models count more; 0 is the plain mean", minimum=0
+        25.0, "cosine: how much more nearer models count; 0 is the plain mean", minimum=0
     )
     own_weight: float = option(
-        0.0, "cosine: share of one's own model in one's mean; 0 = 1 / people", minimum=0, below=1
+        0.0,
+        "cosine: share of the person's own model in the mean; 0 = 1 / number of people",
+        minimum=0,
+        below=1,
     )
     alpha: float = option(1.0, "gauss: how much others count", above=0)
-    gauss_sigma: float = option(1.0, "gauss: squared distance at which models are far", above=0)
-    mu: float = option(1e-4, "weight of the pull to one's mean, which is as received", minimum=0)
+    gauss_sigma: float = option(
+        1.0, "gauss: squared distance at which models count as far", above=0
+    )
+    mu: float = option(1e-4, "weight of the pull to the received mean", minimum=0)
 
 
 CARD = MethodCard(
     name="fedamp",
-    idea="every person trains from a mean of their own, in which models count as they are alike",
+    idea="every person trains from a mean of their own, in which similar people's models "
+    "count more",
     paper="Huang et al., Personalized Cross-Silo Federated Learning on Non-IID Data, AAAI 2021",
     learner="fedsub_client.methods.fedprox:FedProxLearner",
     strategy="strategies.methods.fedamp:FedAMPStrategy",
     hyperparameters=FedAMPHyperparameters,
     down="a model of one's own",
-    choose="People are alike by degrees rather than in clear groups, and they are hundreds at "
-    "most: the server compares all pairs of models. Not with similarity = gauss, unless "
-    "gauss-sigma is set to the models' squared distances.",
-    privacy="The server sees each person's model after training and keeps the last one until the "
-    "person is forgotten. A device receives a mean in which few people count much: of two people, "
-    "each can work out the other's model, and of more, the model of one who counts most shows "
-    "through.",
+    choose="People are more or less similar rather than in clear groups, and there are at "
+    "most hundreds: the server compares all pairs of models. Avoid similarity = gauss, unless "
+    "gauss-sigma is near the models' squared distances.",
+    privacy="The server sees each person's model after training, and keeps the last one until "
+    "the person is forgotten. A device receives a mean in which few people count much. With "
+    "two people, each can compute the other's model. With more, the mean reveals much of the "
+    "model that counts most.",
     decisions=(
         "The paper does not say where local training starts: it starts from the person's mean, "
         "which also is the anchor of the pull. Started from one's own model, one epoch hardly "

@@ -13,8 +13,8 @@ CARD = MethodCard(
     strategy="strategies.methods.fedavg:FedAvgStrategy",
     averages=True,
     hyperparameters=ReceivedHyperparameters,
-    choose="People are much alike, or one model for all is wanted. Beside a personal method it "
-    "shows what being personal adds.",
+    choose="People are similar, or you want one model for all. As a baseline, it shows what a "
+    "personal method adds.",
     decisions=(
         "The mean is weighted by training samples, over the people whose uploads came.",
         "All people take part in every round unless clients-per-round says otherwise; the paper "

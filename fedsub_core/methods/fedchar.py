@@ -15,10 +15,14 @@ class FedCHARHyperparameters(DittoHyperparameters):
     """lambda of the authors' code; three groups as in CA-AFP's comparison (the authors: 2)."""
 
     cluster_round: int = option(
-        0, "round after which people are divided; 0 = a tenth of the run's", minimum=0
+        0,
+        "round after which people are divided into groups; 0 = after a tenth of the run's rounds",
+        minimum=0,
     )
     k_selection: str = group_count("fixed:3")
-    linkage: str = choice("complete", "average", "single", doc="what the distance of two groups is")
+    linkage: str = choice(
+        "complete", "average", "single", doc="how the distance of two groups is computed"
+    )
 
 
 def divides_in(hyper: FedCHARHyperparameters, rounds: int) -> int:
@@ -44,8 +48,8 @@ CARD = MethodCard(
     cost=cost,
     fixes_rounds=lambda hyper: not hyper.cluster_round,
     check=check,
-    choose="People fall into a few clear types (set k-selection = silhouette where their number is "
-    "not known) and devices can afford to train two models.",
+    choose="People fall into a few clear types (if their number is unknown, set k-selection = "
+    "silhouette), and devices can train two models.",
     privacy="The server sees each person's model after training, and who is like whom. Other "
     "devices see means over a group; of a group of two, each can work out the other's model.",
     decisions=(

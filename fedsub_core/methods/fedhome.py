@@ -20,17 +20,23 @@ class FedHomeHyperparameters(HeadHyperparameters):
     """Defaults of ProtoHAR's and FedSub's comparisons."""
 
     head_rounds: int = option(
-        0, "last rounds, in which heads train at home; 0 = a sixth of the run", minimum=0
+        0,
+        "number of last rounds, in which devices train only heads; 0 = a sixth of the run",
+        minimum=0,
     )
     smote: bool = option(True, "balance classes with synthetic embeddings")
-    neighbours: int = option(5, "nearest samples of its class that one is mixed with", minimum=1)
+    neighbours: int = option(
+        5, "number of nearest samples of its class with which a sample may be mixed", minimum=1
+    )
     rare: str = choice(
         "copy",
         "drop",
-        doc="classes of up to `neighbours` samples: balanced as well as it goes (a single sample "
-        "is copied), or left out of the head's training",
+        doc="classes with at most `neighbours` samples: balanced as far as possible (a single "
+        "sample is copied), or left out of the head's training",
     )
-    head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
+    head_lr_factor: float = option(
+        1.0, "the head's learning rate, as a multiple of the run's", above=0
+    )
 
 
 def trains_heads(hyper: FedHomeHyperparameters, turn: Turn) -> bool:
@@ -50,7 +56,7 @@ def check(hyper: FedHomeHyperparameters, rounds: int) -> None:
 
 CARD = MethodCard(
     name="fedhome",
-    idea="FedAvg, then each device trains the head on data whose classes it balances",
+    idea="FedAvg, then each device trains the head on its data with balanced classes",
     paper="Wu et al., FedHome: Cloud-Edge Based Personalized Federated Learning for In-Home "
     "Health Monitoring, IEEE Transactions on Mobile Computing 2022",
     learner="fedsub_client.methods.fedhome:FedHomeLearner",
@@ -61,8 +67,8 @@ CARD = MethodCard(
     sends=sends,
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="where people's classes are unbalanced and FedAvg's model is good for most: a personal "
-    "head for a few cheap rounds at the end",
+    choose="People's classes are unbalanced, and FedAvg's model is good for most: a personal "
+    "head costs only a few cheap rounds at the end.",
     decisions=(
         "The cost is that of a round of FedAvg. A round of heads costs a forward pass of the body, "
         "0.33 epochs, and 0.02 a pass over as many samples as the balanced data have.",

@@ -17,8 +17,8 @@ CARD = MethodCard(
     down="the body",
     sends=body,
     receives=body,
-    choose="Labels or the way sensors are worn differ from person to person, and devices can do no "
-    "more than FedAvg's work. Goes well with standardise = client.",
+    choose="People label or wear sensors differently, and devices can do no more work than "
+    "for FedAvg. Works well with standardise = client.",
     privacy="The server sees the body of each person's model after training; the head stays at "
     "home. Other devices see only means of bodies.",
     decisions=(

@@ -13,10 +13,12 @@ from fedsub_core.options import choice, option
 class FedProtoHyperparameters(Hyperparameters):
     """Defaults of the authors' code."""
 
-    lam: float = option(1.0, "weight of the pull to the prototypes; 0 is local", minimum=0)
+    lam: float = option(1.0, "weight of the pull to the prototypes; 0 is local training", minimum=0)
     weights: str = weights()
     predict: str = choice(
-        "head", "nearest", doc="a tested sample's class: by the head, or of the nearest prototype"
+        "head",
+        "nearest",
+        doc="how a sample's class is predicted: by the head, or as that of the nearest prototype",
     )
 
 
@@ -27,7 +29,8 @@ def cost(hyper: FedProtoHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="fedproto",
-    idea="own models; only class means of embeddings travel, and embeddings are pulled to them",
+    idea="every person has their own model; only class means of embeddings travel, and "
+    "embeddings are pulled to them",
     paper="Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
     "AAAI 2022",
     learner="fedsub_client.methods.fedproto:FedProtoLearner",
@@ -41,8 +44,8 @@ CARD = MethodCard(
     cost=cost,
     # Prototypes are as large as the head.
     models=lambda hyper: 1 + (hyper.predict == "nearest"),
-    choose="where few bytes may travel or no model may leave a device; each person needs enough "
-    "data to train a model alone",
+    choose="Few bytes may travel, or no model may leave a device. Each person needs enough "
+    "data to train a model alone.",
     privacy="No model leaves a device. The server sees each person's mean embedding of every class "
     "and so which classes that person has; with weights = samples also how many samples of each. "
     "These are statistics of a person. Other devices see means over people: where a single person "

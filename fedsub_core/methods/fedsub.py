@@ -29,10 +29,12 @@ class SubnetworkHyperparameters(Hyperparameters):
     """What says which units matter for a class, and who is alike in it."""
 
     relevance: str = choice(
-        "lrp-a2b1", "lrp-a1b0", "naive", doc="how units are judged relevant (eq. 2, 4, 5)"
+        "lrp-a2b1", "lrp-a1b0", "naive", doc="how the relevance of units is computed (eq. 2, 4, 5)"
     )
     relevance_samples: int = option(
-        0, "samples of a class that judge its units, at most; 0 = all", minimum=0
+        0,
+        "largest number of a class's samples from which relevance is computed; 0 = all",
+        minimum=0,
     )
     lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
     score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
@@ -43,9 +45,11 @@ class SubnetworkHyperparameters(Hyperparameters):
         like="dbi, dbi-capped, silhouette or fixed:K, such as fixed:3",
     )
     prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
-    depth: int = option(0, "collaborate on the first L layers only; 0 = all (full)", minimum=0)
+    depth: int = option(0, "share only the first L layers; 0 = all (full)", minimum=0)
     impute: bool = option(False, "predict prototypes of classes a client lacks (first version)")
-    impute_neighbours: int = option(5, "n most similar clients used to predict one", minimum=1)
+    impute_neighbours: int = option(
+        5, "number of most similar clients from which a prototype is predicted", minimum=1
+    )
     prototype_noise: str = choice(*PROTOTYPE_NOISES, doc="differentially private prototypes")
     prototype_clip: float = option(
         0.0, "clip prototypes to this L2 (laplace: L1) norm before noise", minimum=0.0
@@ -63,8 +67,8 @@ class FedSubHyperparameters(SubnetworkHyperparameters):
     fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
     fusion_reading: str = choice(
         *READINGS,
-        doc="avg, leadership: a unit not selected counts as the person's own row, not at all "
-        "(held), as zeros among members only (within), as zeros (letter)",
+        doc="avg, leadership: an unselected unit counts as the person's own row (own), not at "
+        "all (held), as zeros among members only (within), or as zeros (letter)",
     )
 
 
@@ -126,7 +130,7 @@ WEAK_DEVICES = (
 
 CARD = MethodCard(
     name="fedsub",
-    idea="class by class, units of one's model are fused with those of people who are alike",
+    idea="class by class, the units of a person's model are fused with those of similar people",
     paper="Campana and Delmastro, FedSub: Introducing Class-aware Subnetworks Fusion to "
     "Enhance Personalized Federated Learning",
     learner="fedsub_client.methods.fedsub.learner:FedSubLearner",
@@ -139,9 +143,10 @@ CARD = MethodCard(
     cost=cost,
     narrow="model",
     reports=("training_loss", "epsilon"),
-    choose="People are alike in some activities and not in others, and everybody wants a model of "
-    "their own. For clusters that really mix people set k-selection = dbi-capped and fusion = "
-    "overlapping-any; with the defaults, the paper's, it comes out as local training.",
+    choose="People are similar in some activities and not in others, and everybody wants a "
+    "model of their own. With the defaults, which are the paper's, its results equal local "
+    "training. For clusters that really mix people, set k-selection = dbi-capped and fusion = "
+    "overlapping-any.",
     privacy="The server sees, per class, which units matter to a person, their rows, a score "
     "(with score = samples how many samples of it the person has) and the prototype: with "
     "prototype = input the mean of the person's samples of the class, exactly (prototype-noise "

@@ -41,7 +41,10 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     """Defaults that mix people, one setting for all data."""
 
     relevance: str = choice(
-        "naive", "lrp-a1b0", "lrp-a2b1", doc="how units are judged relevant (FedSub eq. 2, 4, 5)"
+        "naive",
+        "lrp-a1b0",
+        "lrp-a2b1",
+        doc="how the relevance of units is computed (FedSub eq. 2, 4, 5)",
     )
     score: str = choice(
         "samples", "one", "accuracy", "accuracy-samples", doc="how much a client's row counts"
@@ -55,12 +58,17 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     units: str = choice(
         "all",
         "selected",
-        doc="which hidden units a person sends and counts in means of: all, or those that matter "
-        "for one of its classes",
+        doc="hidden units that a person sends, and with which it counts in means: all, or "
+        "those that matter for one of its classes",
     )
-    impute: bool = option(True, "who lacks a class belongs to a cluster of it, and gets its row")
+    impute: bool = option(
+        True,
+        "put a person who lacks a class into one of its clusters, and send them the class's row",
+    )
     anneal: float = option(
-        0.8, "share of the run in which the mean of all gives way to the clusters'", minimum=0
+        0.8,
+        "share of the run over which the mean of all is replaced by the clusters' means",
+        minimum=0,
     )
     restricted: bool = option(
         True, "train the fused model and `head` without logits of lacking classes"
@@ -80,35 +88,42 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     smooth: float = smooth(0.8)
     gate_share: float = option(
-        0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
+        0.25,
+        "share of a person's training samples on which the gate compares experts",
+        above=0,
+        maximum=0.5,
     )
     gate_until: float = option(
         0.4,
-        "share of the run after which these train, too, and are no news any more; a run with fewer "
-        "than 1 / gate-until rounds judges never",
+        "share of the run after which these samples are used for training, and no longer by "
+        "the gate; a run with fewer than 1 / gate-until rounds never uses the gate",
         maximum=1,
         above=0,
     )
     alpha: float = option(
-        50.0, "samples of one's own that would weigh as much as the people's weights", minimum=0
+        50.0,
+        "number of own samples that count as much as the weights learnt from all people",
+        minimum=0,
     )
-    calibrate: bool = option(True, "soften experts that are surer than right")
+    calibrate: bool = option(True, "soften experts that are overconfident")
     prune: float = option(
         0.01,
-        "experts but for `local` whose common weight stays below are dropped; 0 = none",
+        "drop experts, except `local`, whose common weight stays below this; 0 = none",
         minimum=0,
         below=1,
     )
     open_classes: str = choice(
         "off",
         "on",
-        doc="on: the fused model's word on classes that the person lacks counts; off: these are "
-        "answered where the mixture names one as it stands, which is rare",
+        doc="on: the fused model's predictions of classes that the person lacks count; off: "
+        "such a class is predicted only if the mixture itself does so, which is rare",
     )
     open_mass: float = option(
-        1.0, "how much the fused model's word counts for those", minimum=0, maximum=1
+        1.0, "how much the fused model's predictions count for these classes", minimum=0, maximum=1
     )
-    novelty: bool = option(True, "let it count by how far a sample is from the person's classes")
+    novelty: bool = option(
+        True, "make this depend on the sample's distance from the person's classes"
+    )
 
 
 def names(hyper: Any) -> tuple[str, ...]:
@@ -181,8 +196,8 @@ def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="fedsub-gated",
-    idea="a person's own mixture of models: one trained alone, one fused with people who are "
-    "alike, and a head of its own on the fused one's body",
+    idea="a person's own mixture of three models: one trained alone, one fused with those of "
+    "similar people, and an own head on the fused model's body",
     paper="This project's own, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
     learner="fedsub_client.methods.fedsub_gated.learner:FedSubGatedLearner",
@@ -204,9 +219,9 @@ CARD = MethodCard(
     narrow="model",
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "
-    "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
-    "and a common model; devices must afford to train several models.",
+    choose="Nobody knows in advance whether, and how much, federation helps a person. The "
+    "gate learns this on a validation part, so nobody needs to choose between local training, "
+    "Ditto and a common model. Devices must be able to train several models.",
     privacy="The server sees what FedSub shows, how much each class uses each unit, and what "
     "weights the person gives its experts. With score=samples it sees how many samples of each "
     "class a person has; score=one tells nothing. For the gate it sees sums over the samples held "

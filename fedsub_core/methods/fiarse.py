@@ -15,14 +15,14 @@ class FIARSEHyperparameters(ElementHyperparameters):
 
     factor: bool = option(True, "whether gradients are bent by how near a number is to the rest")
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
 
 
 CARD = MethodCard(
     name="fiarse",
-    idea="a weak device trains the largest numbers of one model, and training makes large what "
-    "matters; each number is the mean over those who hold it",
+    idea="a weak device trains the largest numbers of one model, and training makes important "
+    "numbers large; each number is averaged over the devices that hold it",
     paper="Wu et al., FIARSE: Model-Heterogeneous Federated Learning via Importance-Aware Submodel "
     "Extraction, NeurIPS 2024",
     learner="fedsub_client.methods.fiarse:FIARSELearner",
@@ -34,8 +34,8 @@ CARD = MethodCard(
     receives=element_model,
     narrow="elements",
     resizes=True,
-    choose="Few bytes may travel, and devices have memory for the whole model. Its paper finds it "
-    "better than heterofl and fedrolex at an equal share of the numbers.",
+    choose="Few bytes may travel, and devices have memory for the full model. Its paper finds "
+    "it better than heterofl and fedrolex at an equal share of the numbers.",
     privacy=SEES_MODELS,
     decisions=(
         *DECISIONS,

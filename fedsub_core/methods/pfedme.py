@@ -13,9 +13,13 @@ class PFedMeHyperparameters(Hyperparameters):
     """Defaults of the authors' code, whose best tables use a beta of 2; every step is plain."""
 
     lam: float = option(15.0, "weight of the pull between personal and local model", minimum=0)
-    personal_steps: int = option(5, "K, steps of the personal model on each batch", minimum=1)
-    personal_lr: float = option(0.09, "rate of the personal model's steps", above=0)
-    beta: float = option(1.0, "how far the server moves to the clients' mean", above=0)
+    personal_steps: int = option(
+        5, "K: number of steps of the personal model on each batch", minimum=1
+    )
+    personal_lr: float = option(0.09, "learning rate of the personal model", above=0)
+    beta: float = option(
+        1.0, "step of the server's model towards the clients' mean; 1 is the mean", above=0
+    )
 
 
 def cost(hyper: PFedMeHyperparameters, epochs: int) -> Cost:
@@ -25,15 +29,15 @@ def cost(hyper: PFedMeHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="pfedme",
-    idea="a personal model near the local one, which follows it slowly and is averaged",
+    idea="a personal model near a local one; the local one follows it slowly, and is averaged",
     paper="Dinh et al., Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020",
     learner="fedsub_client.methods.pfedme:PFedMeLearner",
     strategy="strategies.methods.pfedme:PFedMeStrategy",
     averages=True,
     hyperparameters=PFedMeHyperparameters,
     cost=cost,
-    choose="To compare with publications that have it. It costs five times FedAvg's work and wants "
-    "its rates tuned.",
+    choose="For comparison with publications that use it. It costs five times FedAvg's work, "
+    "and its learning rates must be tuned.",
     privacy="The server sees each person's local model after training; the personal model stays at "
     "home. Other devices see only means of local models.",
     decisions=(

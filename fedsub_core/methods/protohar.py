@@ -19,10 +19,14 @@ class ProtoHARHyperparameters(HeadHyperparameters):
     lam: float = option(1.0, "weight of the pull to the prototypes; 0 is fedrep", minimum=0)
     weights: str = weights()
     variant: str = choice(
-        "paper", "repo", doc="what a prototype is: the class's mean, or what the public code sends"
+        "paper",
+        "repo",
+        doc="what a prototype is: the class's mean (paper), or what the public code sends",
     )
     head_epochs: int = option(1, "epochs of the head, with the body frozen", minimum=0)
-    head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
+    head_lr_factor: float = option(
+        1.0, "the head's learning rate, as a multiple of the run's", above=0
+    )
 
 
 def sends(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration:
@@ -42,7 +46,7 @@ def cost(hyper: ProtoHARHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="protohar",
-    idea="FedRep, whose body is pulled to common class means of embeddings",
+    idea="FedRep, with the body's embeddings pulled to common class means",
     paper="Cheng et al., ProtoHAR: Prototype Guided Personalized Federated Learning for Human "
     "Activity Recognition, IEEE Journal of Biomedical and Health Informatics 2023",
     learner="fedsub_client.methods.protohar:ProtoHARLearner",
@@ -53,8 +57,8 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
-    choose="where fedrep fits (people label alike and move differently) and bodies drift apart "
-    "between rounds because people lack classes",
+    choose="As fedrep (people label alike and move differently), if bodies drift apart "
+    "between rounds because people lack classes.",
     privacy="The server sees each person's body after training, its mean embedding of every class "
     "and so which classes that person has; with weights = samples also how many samples of each. "
     "These are statistics of a person. Other devices see means over people: where a single person "

@@ -15,14 +15,18 @@ class ScaleFLHyperparameters(ReceivedHyperparameters):
 
     levels: str = option(
         "0.125,0.25,0.5,1",
-        "capacities, ascending: a device of the l-th holds the model to its l-th exit",
+        "capacities, ascending: a device with the l-th holds the model up to its l-th exit",
         pattern=r"[0-9.]+(,[0-9.]+)*",
         like="shares above 0, at most 1, with commas",
     )
-    kd: float = option(0.05, "weight of what the deepest exit teaches the others", minimum=0)
-    temperature: float = option(3.0, "by which logits are divided where exits teach", above=0)
+    kd: float = option(
+        0.05, "weight of the loss by which the deepest exit teaches the others", minimum=0
+    )
+    temperature: float = option(
+        3.0, "temperature: logits are divided by it when exits teach", above=0
+    )
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
 
     def shares(self) -> tuple[float, ...]:
@@ -43,8 +47,8 @@ def check(hyper: ScaleFLHyperparameters, rounds: int) -> None:
 
 CARD = MethodCard(
     name="scalefl",
-    idea="a weak device holds fewer layers, which are narrower too, and a classifier at their end; "
-    "the deepest exit teaches the earlier ones",
+    idea="a weak device holds fewer and narrower layers, with a classifier (exit) at their "
+    "end; the deepest exit teaches the earlier ones",
     paper="Ilhan et al., ScaleFL: Resource-Adaptive Federated Learning with Heterogeneous Clients, "
     "CVPR 2023",
     learner="fedsub_client.methods.scalefl:ScaleFLLearner",
@@ -56,8 +60,8 @@ CARD = MethodCard(
     holds="fedsub_core.models.exits:scaled",
     check=check,
     fixes_rounds=lambda hyper: bool(hyper.kd > 0),
-    choose="Some devices cannot hold the model, it has several hidden layers (cnn1d, or an mlp "
-    "with more: hidden = 128,128,256,512), and answers of the weakest must be quick.",
+    choose="Some devices cannot hold the model, it has several hidden layers (cnn1d, or an "
+    "mlp with more: hidden = 128,128,256,512), and the weakest devices must predict fast.",
     privacy=SEES_SUB_MODELS,
     decisions=(
         "Behind each hidden layer but the last stands an exit: channels are averaged to four "

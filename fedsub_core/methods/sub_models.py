@@ -45,10 +45,10 @@ class SubModelHyperparameters(ReceivedHyperparameters):
     """Of methods whose weak devices hold some units of each hidden layer."""
 
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
     masked_loss: bool = option(
-        True, "whether classes that a person lacks stay out of its loss, and of what it sends"
+        True, "leave classes that a person lacks out of its loss and its upload"
     )
 
 
