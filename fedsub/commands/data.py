@@ -51,9 +51,9 @@ def list_data_sets(as_json: bool) -> None:
         print_json([asdict(card) for card in cards])
         return
     result = Table(box=SIMPLE_HEAD)
-    for title, how in (("name", "left"), ("holds", "right"), ("classes", "right")):
+    for title, how in (("name", "left"), ("size", "right"), ("classes", "right")):
         result.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
-    for title in ("recognised", "access", "licence"):
+    for title in ("task", "access", "licence"):
         result.add_column(title)
     for card in cards:
         row = (card.holds, str(card.class_count), card.task)
