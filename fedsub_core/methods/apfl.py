@@ -39,18 +39,20 @@ CARD = MethodCard(
     "alpha, which says how little a person gains from the others; the own model stays at home. "
     "Other devices see only means of the copies.",
     decisions=(
-        "One's own model steps along the gradient at the mix, scaled by alpha, and alpha by the "
-        "chain rule, both as in the paper.",
-        "alpha moves on the first batch of a round, at the run's rate, and stays within 0 to 1.",
-        "Both models start from the first that the device receives: of who is drawn late from one "
-        "that others have trained.",
-        "Under Adam, whose steps do not know how long a gradient is, alpha does not scale them.",
-        "What is tested mixes one's own model with the global model just received.",
+        "The own model takes steps along the gradient at the mix, scaled by alpha. alpha "
+        "takes steps by the chain rule. Both are as in the paper.",
+        "alpha changes on the first batch of a round, with the run's learning rate, and stays "
+        "between 0 and 1.",
+        "Both models start from the first model that the device receives. If it is first "
+        "drawn late, others have already trained that model.",
+        "With Adam, whose steps do not depend on the gradient's length, alpha does not scale "
+        "the steps.",
+        "The tested model mixes the own model with the global model just received.",
     ),
     errors=(
-        "PFLlib takes the gradient at one's own model instead of the mix, adds 0.02 alpha to the "
-        "slope of alpha, overwrites one's own model by the mix and starts at alpha = 1: not "
-        "followed.",
+        "PFLlib computes the gradient at the own model instead of the mix, adds 0.02 alpha to "
+        "alpha's gradient, overwrites the own model with the mix and starts with alpha = 1. "
+        "This is not followed.",
         "Ditto's comparison keeps alpha fixed (adaptive = false).",
     ),
 )

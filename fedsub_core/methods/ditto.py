@@ -37,13 +37,13 @@ CARD = MethodCard(
     privacy="The server sees each person's copy of the global model after training; the personal "
     "model stays at home. Other devices see only means of the copies.",
     decisions=(
-        "The pull is to the global model as it was received, not to the copy that trains beside.",
-        "Both models train on the same batches. The authors' code alternates between them from "
-        "batch to batch, which gives the same numbers.",
-        "The mean is weighted by samples and people are drawn uniformly; the authors' code "
-        "averages plainly and draws by samples.",
-        "A personal model starts from the first model that its device receives: of who is drawn "
-        "late from one that others have trained.",
+        "The pull is to the global model as received, not to the copy that the device trains.",
+        "Both models train on the same batches. The authors' code alternates between the "
+        "models from batch to batch, which gives the same numbers.",
+        "The mean is weighted by samples, and people are drawn uniformly. The authors' code "
+        "uses an unweighted mean, and draws people in proportion to their samples.",
+        "A personal model starts from the first model that its device receives. If the device "
+        "is first drawn late, others have already trained that model.",
         "lam is one number for all; the authors' code can choose it for each device by validation.",
     ),
     errors=("PFLlib's default lambda is 0, which is local training.",),

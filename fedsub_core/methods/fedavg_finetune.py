@@ -42,10 +42,10 @@ CARD = MethodCard(
     "among personal methods, and often FedAvg with fine-tuning ahead. Start with finetune = "
     "head-then-all and 1 to 3 epochs.",
     decisions=(
-        "One epoch of all layers, as in FedSub's comparison. FedRep's code tunes the head alone, "
-        "for 10 epochs, in the last round: finetune = head.",
-        "head-then-all spends the epochs on the head, and as many again on all layers.",
-        "Nothing of the tuned model is kept: every evaluation and every export tunes the newest "
+        "One epoch of all layers, as in FedSub's comparison. FedRep's code tunes only the "
+        "head, for 10 epochs, in the last round: finetune = head.",
+        "head-then-all trains the head for these epochs, then all layers for as many.",
+        "The tuned model is not kept: every evaluation and every export tunes the latest "
         "global model.",
     ),
 )

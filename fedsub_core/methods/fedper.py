@@ -22,9 +22,9 @@ CARD = MethodCard(
     privacy="The server sees the body of each person's model after training; the head stays at "
     "home. Other devices see only means of bodies.",
     decisions=(
-        "The head is the last layer with weights; head-layers makes it larger, and one that is the "
-        "whole model is refused.",
+        "The head is the last layer with weights; head-layers makes it larger. A head that is "
+        "the whole model is refused.",
         "Head and body train together, with one optimiser.",
-        "The body that came is tested under the person's own head.",
+        "The received body is tested with the person's own head.",
     ),
 )

@@ -28,8 +28,8 @@ CARD = MethodCard(
     decisions=(
         "The paper tunes mu over 0.001 to 1; the default is 0.01.",
         "The pull is mu / 2 times the squared distance, summed over all weights and biases.",
-        "Every device does the run's epochs: the paper's devices that do less, each as it can, are "
-        "left out.",
+        "Every device trains for the run's epochs. The paper also has devices that train "
+        "less, each as it can; these are left out.",
     ),
     errors=("PFLlib's default mu is 0, which is FedAvg.",),
 )

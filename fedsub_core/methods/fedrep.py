@@ -47,10 +47,11 @@ CARD = MethodCard(
     decisions=(
         "One epoch of the head, one of the body, as in ProtoHAR's comparison. The authors' code "
         "does 10 and 1, at lr 0.01, momentum 0.5 and weight decay 1e-4.",
-        "Both phases have the run's rate; ProtoHAR's script trains heads at ten times that "
-        "(head-lr-factor = 10).",
-        "Bodies are averaged by samples, as in the authors' code; the paper averages plainly.",
-        "The authors' code ends with a round in which all people train heads alone: finetune = "
+        "Both phases have the run's learning rate; ProtoHAR's script trains heads with ten "
+        "times that (head-lr-factor = 10).",
+        "Bodies are averaged with weights by samples, as in the authors' code; the paper's "
+        "mean is unweighted.",
+        "The authors' code ends with a round in which all people train only heads: finetune = "
         "true.",
         "Each phase starts with momentum 0.",
     ),

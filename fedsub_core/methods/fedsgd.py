@@ -19,5 +19,5 @@ CARD = MethodCard(
     "after one plain step). With few samples, this reveals more than a model trained for "
     "epochs. Other devices see only means.",
     decisions=("It is FedAvg with one epoch, one batch of all samples and no momentum.",),
-    errors=("Ditto's code calls by that name a step on one mini-batch.",),
+    errors=("Ditto's code uses this name for a step on one mini-batch.",),
 )

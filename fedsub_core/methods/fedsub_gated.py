@@ -222,62 +222,67 @@ CARD = MethodCard(
     choose="Nobody knows in advance whether, and how much, federation helps a person. The "
     "gate learns this on a validation part, so nobody needs to choose between local training, "
     "Ditto and a common model. Devices must be able to train several models.",
-    privacy="The server sees what FedSub shows, how much each class uses each unit, and what "
-    "weights the person gives its experts. With score=samples it sees how many samples of each "
-    "class a person has; score=one tells nothing. For the gate it sees sums over the samples held "
-    "back for each expert: what it explains, and how likely their labels are. Other devices see "
-    "means over many at first, later rows fused from the people in their clusters; the output row "
-    "of a class that one person alone holds, or alone in a cluster gives, reaches them as that "
-    "person sent it.",
+    privacy="The server sees what it sees under FedSub, how much each class uses each unit, "
+    "and the weights of the person's experts. With score=samples it also sees the number of a "
+    "person's samples of each class; with score=one it does not. For the gate it sees sums "
+    "over the validation part for each expert: its share in explaining these samples, and how "
+    "likely their labels are. At first other devices see means over many people, later rows "
+    "fused from the people in their clusters. If only one person has a class, or only one in "
+    "a cluster sends its output row, others receive this row unchanged.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
         "q = max(0, 1 - (r - 1) / (0.8 R)). A class's output row is its cluster's alone, 1 - q, "
         "and q of everybody's who holds it.",
-        "All hidden units are sent, as relevance says for which classes, not whether: a unit that "
-        "a person's data do not use is as the person received it, and holds means back from "
-        "swinging with the few who trained it. With units=selected it has no say, and takes the "
-        "clusters' and everybody's mean.",
-        "The own head trains for five epochs a round, with a small pull to the common one. Both "
-        "were chosen on parts of the training data of six federations, as large as a run's; "
-        "studies/README.md has what they give on tests.",
-        "The gate's weights over all people come from one step of EM a round; a person's own are "
-        "the MAP under a Dirichlet prior around them. Its strength alpha is one number: 5, 50 and "
-        "500 differ by less than a point (studies/README.md). Experts are judged before "
-        "temperatures.",
-        "The samples that judge are each class's last, so that windows that overlap stay "
-        "together; they train after gate-until of the run, and from then on tell no more than "
-        "which expert explains them worse than it did. Where the last of a class overlaps the "
-        "first held back, that one is judged on what it nearly saw.",
-        "Who joins late, or is drawn late where few are asked in a round, starts all models from "
-        "everybody's mean, `local` too: what is said of its gain is over that model trained on "
-        "alone, which until gate-until has not seen the samples held back. Who comes after "
-        "gate-until judges nothing: it has the people's weights to the end.",
-        "Where few are asked in a round, the people's weights move by the share that was asked "
-        "(stepwise EM): drawn anew from one or two people, they would drop experts by chance.",
-        "The fused model is used as it was received, so that a round needs no message of its own "
-        "to be tested.",
-        "The head is trained without logits of classes that the person lacks, and has the fused "
-        "model's rows for them, so that a class which comes is known in its first round; it does "
-        "not answer classes that the person lacks.",
-        "What predicts is a mean of each expert's models over about five rounds; judged are the "
-        "models of the round. At constant rates they swing around where they should be: on "
-        "validation parts of four federations, at the rates chosen there, the mean had 1 to 4 % "
-        "less loss in 8 of 8 runs, macro F1 0.4 points more; at a quarter of these, 1 % more loss. "
-        "Training goes on from the last models, and gains over `local` are over its last one. "
-        "Means of who gets a class start anew: what was before knows nothing of it.",
-        "Each expert has one temperature for all people, the one under which the samples held back "
-        "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
-        "probabilities too sharp or too soft changes no expert's answer.",
-        "Open classes: that the fused model's odds count by their root, and how far from the "
-        "person's classes a sample must be, was read off the tests of UCI HAR and WISDM; "
-        "studies/README.md has federations that it was not read off.",
-        "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "
-        "export its samples.",
+        "All hidden units are sent, because relevance decides for which classes a unit "
+        "counts, not whether it does. A unit that a person's data do not use is sent back as "
+        "received, and keeps means from swinging with the few people who trained it. With "
+        "units=selected it does not count, and the person gets the clusters' and everybody's "
+        "mean.",
+        "The own head trains for five epochs a round, with a small pull to the common head. "
+        "Both values were chosen on parts of the training data of six federations, as large "
+        "as a run's; studies/README.md has the test results.",
+        "The gate's common weights come from one EM step a round over all people. A person's "
+        "own weights are the MAP estimate under a Dirichlet prior around them. The prior's "
+        "strength alpha is one number: 5, 50 and 500 differ by less than a point "
+        "(studies/README.md). Experts are compared before temperatures are applied.",
+        "The gate's validation part is each class's last samples, so that overlapping windows "
+        "stay together. After gate-until of the run, these samples are used for training. "
+        "From then on they only show which expert explains them worse than before. If a "
+        "class's last training window overlaps its first validation window, the experts have "
+        "nearly seen that window.",
+        "A person who joins late, or is first drawn late, starts all models from everybody's "
+        "mean, also `local`. The reported gain is then over that model trained further alone. "
+        "Until gate-until, that model has not seen the validation part. A person who joins "
+        "after gate-until has no validation part, and keeps the common weights to the end.",
+        "If few people are asked in a round, the common weights change only by the share of "
+        "people asked (stepwise EM). Computed again from one or two people, they would drop "
+        "experts by chance.",
+        "The fused model is used as received, so testing a round needs no further message.",
+        "The head is trained without the logits of classes that the person lacks, and has the "
+        "fused model's rows for them. So a new class is known in its first round. The head "
+        "does not predict classes that the person lacks.",
+        "Predictions use an average of each expert's models over about five rounds; the gate "
+        "compares the models of the round. At constant learning rates the models swing around "
+        "their optimum. On validation parts of four federations, at the rates chosen there, "
+        "the average had 1 to 4 % less loss in 8 of 8 runs, and 0.4 points more macro F1. At "
+        "a quarter of these rates it had 1 % more loss. Training continues from the last "
+        "models, and gains over `local` are over its last model. If a person gets a new "
+        "class, the averages start again, because earlier models do not know it.",
+        "Each expert has one temperature for all people: the one under which the validation "
+        "parts are most likely. Devices send sums of bounded numbers. A lying device can make "
+        "all probabilities too sharp or too soft, but cannot change which class an expert "
+        "predicts.",
+        "Open classes: the root of the fused model's odds is used. This, and the necessary "
+        "distance of a sample from the person's classes, were chosen on the test results of "
+        "UCI HAR and WISDM. studies/README.md has other federations, on which they were not "
+        "chosen.",
+        "Instead of kNN in the fused embedding, the nearest class mean is used, so a device "
+        "need not keep or export its samples.",
         *WEAK_DEVICES,
-        "All experts of a weak device are as small as it can hold; `local`, with which nothing is "
-        "fused, begins as a model of that size does, the others as units of the whole. "
-        "Everybody's mean of a number, too, is one over those who hold it. The gate's weights and "
-        "temperatures are one for people of all capacities.",
+        "All experts of a weak device have the size that it can hold. `local`, which is never "
+        "fused, starts like a model of that size; the others start as units of the full "
+        "model. Everybody's mean of a number is also over the people who have it. The gate's "
+        "weights and temperatures are the same for all capacities.",
     ),
 )

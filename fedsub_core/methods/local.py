@@ -21,7 +21,7 @@ CARD = MethodCard(
     privacy="No part of a model leaves a device. The server sees what it sees in every run: "
     "numbers of samples, sums for standardisation, metrics.",
     decisions=(
-        "A device of a capacity below 1 trains the model that it can hold: the first units of each "
-        "hidden layer.",
+        "A device with a capacity below 1 trains the model that it can hold: the first units "
+        "of each hidden layer.",
     ),
 )

@@ -43,14 +43,14 @@ CARD = MethodCard(
         "Second derivatives are left out by default; first-order = false is the paper's "
         "Hessian-free form, for a third more work.",
         "The inner rate alpha is 0.01; pFedMe's comparison has 0.005. The outer rate is the run's.",
-        "Batches are used in pairs (Hessian-free: in threes); what is missing at the end is filled "
-        "up from the first, and a single batch is paired with itself.",
-        "Before it is tested or exported the model takes adapt-steps plain steps on training "
-        "batches.",
+        "Batches are used in pairs (Hessian-free: in threes). The last group is filled up "
+        "with the first batches, and a single batch is paired with itself.",
+        "Before it is tested or exported, the model takes adapt-steps plain gradient steps on "
+        "training batches.",
     ),
     errors=(
-        "The code of pFedMe's comparison adapts on test batches, so that labels leak into what is "
-        "tested: not followed.",
+        "The code of pFedMe's comparison adapts on test batches, so test labels leak into the "
+        "tested model. This is not followed.",
         "PFLlib trains twice a round: not followed.",
     ),
 )

@@ -42,17 +42,17 @@ CARD = MethodCard(
     "home. Other devices see only means of local models.",
     decisions=(
         "Steps are plain, without momentum, as in the paper.",
-        "The personal model starts a round at the model received and goes on from batch to batch, "
-        "as in the authors' code.",
-        "beta is 1, though the best tables of the authors' code have 2.",
-        "lr * lam must be below 1 and personal-lr * lam below 2, or the models overshoot.",
+        "In each round the personal model starts from the received model, and continues from "
+        "batch to batch, as in the authors' code.",
+        "beta is 1, although the best tables of the authors' code use 2.",
+        "lr * lam must be below 1 and personal-lr * lam below 2; otherwise the models overshoot.",
     ),
     errors=(
         "The authors' code adds a hidden weight decay of 0.001 to the personal steps: left out.",
-        "It trains all clients in every round, whether they are drawn or not: here those that are "
-        "drawn.",
-        "What it prints as personal accuracy is the local model's, because the list of personal "
-        "parameters that it keeps is overwritten (by reading; PFLlib inherits it). The personal "
-        "model is tested here.",
+        "It trains all clients in every round, whether they are drawn or not. Here only those "
+        "that are drawn train.",
+        "The personal accuracy that it prints is that of the local model, because its list of "
+        "personal parameters is overwritten (found by reading; PFLlib has the same error). "
+        "Here the personal model is tested.",
     ),
 )

@@ -64,21 +64,24 @@ CARD = MethodCard(
     "These are statistics of a person. Other devices see means over people: where a single person "
     "has a class, its mean embedding is that person's own. Heads stay at home.",
     decisions=(
-        "Prototypes weigh alike per client, as in the authors' code; weights = samples sends each "
-        "person's sample counts by class, for people who agreed to it.",
+        "Prototypes have the same weight for each client, as in the authors' code. weights = "
+        "samples sends each person's number of samples of each class, for people who agreed.",
         "Prototypes are taken after training, in one forward pass over the training data.",
-        "Bodies are averaged by samples; classes that nobody sends keep their last mean.",
+        "Bodies are averaged with weights by samples. Classes that nobody sends keep their "
+        "last mean.",
         "The robust filters of the run are applied to bodies, and to each class's prototypes.",
-        "The authors' code clips gradients at 50; here only if the run says so (clip-norm).",
+        "The authors' code clips gradients at 50; here they are clipped only if the run says "
+        "so (clip-norm).",
     ),
     errors=(
-        "The authors' code compares the length of an embedding with a cap of 100 samples. For more "
-        "than 100 numbers (512 in the papers' model) what it sends is then the embedding of one "
-        "sample divided by the class's samples, which is nearly 0: its pull shrinks embeddings. "
-        "variant = repo sends that, for the class's first sample in the order of the body's first "
-        "epoch, embedded after training; variant = paper sends the mean.",
-        "For embeddings of up to 100 numbers that code sends the mean times the epochs, which "
-        "neither variant does.",
-        "The default of lambda in the authors' code is 0.1, its script for the paper sets 1.",
+        "The authors' code compares the length of an embedding with a cap of 100 samples. "
+        "With more than 100 numbers (512 in the papers' model), it therefore sends the "
+        "embedding of one sample divided by the number of the class's samples. This is nearly "
+        "0, so its pull shrinks embeddings. variant = repo sends it, for the class's first "
+        "sample in the order of the body's first epoch, embedded after training. variant = "
+        "paper sends the mean.",
+        "For embeddings of up to 100 numbers, that code sends the mean times the number of "
+        "epochs; neither variant does.",
+        "The authors' code has the default lambda = 0.1; its script for the paper sets 1.",
     ),
 )
