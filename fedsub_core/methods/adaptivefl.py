@@ -59,18 +59,20 @@ CARD = slice_card(
     choose="Some devices cannot hold the model, few are asked in a round (clients-per-round), "
     "and the first layers matter: they keep all units as long as a device can hold them.",
     decisions=(
-        "A model fits a device of capacity c that has c * c of the whole one's numbers at most. "
-        "Where none fits (of an mlp at c = 1/4, as the smallest has 0.18) the smallest is handed "
-        "out, as by the authors; over_budget in the metrics says how much more that is.",
-        "A device has said what it holds, so the server itself cuts the model that was drawn for "
-        "it: it is never sent what it would throw away. What is learnt is learnt from what was "
-        "drawn, and what it became.",
-        "A device keeps room for the units of all models that it may be sent, which do not all "
-        "lie in one another; it trains one of them (pool_model in the metrics, 1 is the first). It "
-        "is tested with the largest.",
-        "Models that are like another are left out of the pool: of an mlp with two hidden layers "
-        "three starts give five models, not seven.",
-        "Where all clients take part in a round, only who gets which model is chosen.",
-        "Where a model's kind was never trained by anybody who is left, all have the same chance.",
+        "A model fits a device of capacity c if it has at most c * c of the full model's "
+        "numbers. If none fits (for an mlp at c = 1/4, because the smallest has 0.18), the "
+        "device gets the smallest, as in the authors' code. The metric over_budget says how "
+        "much larger it is.",
+        "A device has stated its capacity, so the server narrows the model that was drawn for "
+        "it, and never sends units that the device would discard. The server learns from the "
+        "drawn model and from the narrowed one.",
+        "A device keeps memory for the units of all models that it may receive, which are not "
+        "all parts of each other. It trains one of them (metric pool_model, 1 is the first). "
+        "It is tested with the largest.",
+        "Models that equal another are left out of the pool: for an mlp with two hidden "
+        "layers, three starts give five models, not seven.",
+        "If all clients take part in a round, the server chooses only who gets which model.",
+        "If none of the remaining clients ever trained a kind of model, all have the same "
+        "probability.",
     ),
 )

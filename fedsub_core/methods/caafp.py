@@ -139,39 +139,45 @@ CARD = MethodCard(
     "with label-counts = true. Other devices see means over a group; of a group of two, each can "
     "work out the other's model.",
     decisions=(
-        "Likeness is the variance over members' last uploads. The report takes personal models, "
-        "each from its own random start, some never trained, and the successor never trains them: "
-        "its likeness is noise, and its pull draws a group's model to random weights.",
-        "Personal models feed nothing after that, so they are not offered, nor the pull to them.",
-        "coherence = plain is the publications'. As variances are below 0.01, it moves scores by "
-        "0.0025 at most, beside 0.5 of magnitude; relative divides by the layer's mean variance.",
-        "Fine-tuning keeps the mask. In both codes it drops it, so the models tested are dense and "
-        "the sparsity printed is another model's (finetune-masked = false).",
+        "Similarity is the variance over members' last uploads. The report uses personal "
+        "models, each with its own random start, some never trained; the successor never "
+        "trains them. So its similarity is noise, and its pull moves a group's model to "
+        "random weights.",
+        "Without that, personal models have no use, so they are not available, nor is the "
+        "pull to them.",
+        "coherence = plain is that of the publications. Variances are below 0.01, so it "
+        "changes scores by at most 0.0025, while magnitude has 0.5. relative divides by the "
+        "layer's mean variance.",
+        "Fine-tuning keeps the mask. Both authors' codes drop it, so they test dense models "
+        "and print the sparsity of another model (finetune-masked = false).",
         "All layers with weights are pruned; the report prunes two dense layers, 4.2 % of the "
         "model. Sparsity is reported over weights and over all numbers.",
-        "Label counts leave a device once, when people are divided, and only if asked for; without "
-        "them a group's entropy is taken as the largest there is, by which every group's target is "
-        "half.",
-        "A group's first move goes to 0.7 at once (fixed:S: to S), also where it is the only one.",
-        "A group of whom nobody was drawn when masks move waits for the next move.",
-        "What a move has just pruned cannot grow in it; what grows starts at 0. As many grow as "
-        "there is room for, and churn is no more than that.",
-        "Means are weighted by samples. K is given, as in both publications; silhouette is the "
-        "honest choice where it is not known.",
+        "Label counts leave a device once, when people are divided, and only if asked for. "
+        "Without them a group's entropy counts as the largest possible one, so every group's "
+        "target is one half.",
+        "A group's first change goes to 0.7 at once (fixed:S: to S), even if it is the only "
+        "change.",
+        "If nobody of a group was drawn when masks change, the group waits for the next change.",
+        "A change cannot grow weights that it has just pruned. New weights start at 0. As "
+        "many grow as there is room for, and no more are replaced.",
+        "Means are weighted by samples. K is given, as in both publications; if it is not "
+        "known, use silhouette.",
         "SGD of the run, not Adam.",
         "Phases longer than the run are refused.",
-        "Masks move first after the first round of the last phase, and then every adjust-every.",
-        "Who first uploads after the division joins the group whose mean update is nearest.",
-        "An evaluation in the last round costs the fine-tuning's epochs more.",
+        "Masks change after the first round of the last phase, and then every adjust-every rounds.",
+        "A person who first uploads after the division joins the group with the nearest mean "
+        "update.",
+        "An evaluation in the last round additionally costs the epochs of fine-tuning.",
     ),
     errors=(
         "With consistency 1, as in the report (one-shot), and equal members the score is magnitude "
         "pruning.",
         "The report's clusters are found ones, not the three true types, and its printed sparsity "
         "of 60.6 % needs a group of five.",
-        "Its 100 rounds are an argument that nothing reads: 40 rounds against FedCHAR's 50.",
-        "By the successor's rule every move of a group that is denser than 0.69 first prunes it "
-        "back to 0.7, so that a denser target is never reached; here only a dense layer does.",
+        "Its 100 rounds are an argument that the code never reads: it runs 40 rounds, FedCHAR 50.",
+        "By the successor's rule, every change of a group that is denser than 0.69 first "
+        "prunes it back to 0.7, so a denser target is never reached. Here this happens only "
+        "to a dense layer.",
         "The successor's code prunes 0.7 whatever its formula says (sparsity = fixed:0.7).",
     ),
 )

@@ -43,16 +43,18 @@ CARD = MethodCard(
     "(cnn1d, or an mlp such as hidden = 128,128,256,512).",
     privacy=SEES_SUB_MODELS,
     decisions=(
-        "Behind each hidden layer but the last stands an exit: channels are averaged to four "
-        "positions, and one linear layer follows. The model's own end is the last exit.",
-        "A device of capacity c holds the model to the deepest exit with c * c of all numbers at "
-        "most; to the first, where even that is more: over_budget in the metrics says how much.",
-        "Depth comes in few steps: of cnn1d (9 x 128, 6 classes) a device of c = 1/2 holds 5.8 % "
-        "of the numbers, for the second exit takes 30 % and it can hold 25 %. Of the mlp "
-        "128,512 the first exit takes 1.8 %, the second is the whole.",
-        "What is sent is FedDyn's mean less its drift; of a tensor that nobody holds in a round "
-        "both stay as they were. A device's own part of it lasts on the device.",
-        "ramp = 300 is the paper's, of 1000 rounds; in short runs exits hardly teach with it.",
-        "Logits of all exits that a device holds are averaged, in tests and in use.",
+        "Each hidden layer but the last has an exit: channels are averaged to four positions, "
+        "and one linear layer follows. The model's own output is the last exit.",
+        "A device of capacity c holds the model up to the deepest exit with at most c * c of "
+        "all numbers. If even the first exit needs more, it holds the model up to that; the "
+        "metric over_budget says how much more this is.",
+        "Depth has few steps. With cnn1d (9 x 128, 6 classes) a device of c = 1/2 holds 5.8 % "
+        "of the numbers, because the second exit needs 30 % and the device can hold 25 %. "
+        "With the mlp 128,512 the first exit needs 1.8 %, and the second is the full model.",
+        "The server sends FedDyn's mean minus its drift. If nobody holds a tensor in a round, "
+        "both stay as they were. A device keeps its own part of the drift.",
+        "ramp = 300 is the paper's value for 1000 rounds. With it, exits hardly teach each "
+        "other in short runs.",
+        "Predictions average the logits of all exits that the device holds.",
     ),
 )

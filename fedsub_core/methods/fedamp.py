@@ -51,25 +51,25 @@ CARD = MethodCard(
     "two people, each can compute the other's model. With more, the mean reveals much of the "
     "model that counts most.",
     decisions=(
-        "The paper does not say where local training starts: it starts from the person's mean, "
-        "which also is the anchor of the pull. Started from one's own model, one epoch hardly "
-        "mixes.",
-        "mu is the paper's lambda / alpha_k, and its pull mu / 2 times the squared distance.",
+        "The paper does not say where local training starts. Here it starts from the person's "
+        "mean, to which the pull also goes. If it started from the person's own model, one "
+        "epoch would hardly mix models.",
+        "mu is the paper's lambda / alpha_k, and the pull is mu / 2 times the squared distance.",
         "All models that the server knows take part in the means, also of people who were not "
         "asked in the round.",
-        "Whoever has not sent a model gets the plain mean of all; before the first round "
-        "everybody has the common start.",
+        "A person who has not sent a model gets the unweighted mean of all. Before the first "
+        "round everybody has the common initial model.",
         "In gauss, weights of others that sum to more than 1 are scaled to 1.",
-        "The robust filter clip is seen from every person's own model: nobody pulls it by more "
-        "than three times the median distance of the others. Other filters are refused.",
-        "Of a forgotten person the weight in others' means goes to their own models, until the "
-        "next round weighs anew.",
+        "The robust filter clip works relative to each person's own model: nobody pulls it by "
+        "more than three times the median distance of the others. Other filters are refused.",
+        "A forgotten person's weight in other people's means goes to their own models, until "
+        "the next round computes new weights.",
     ),
     errors=(
-        "The paper's gauss weights vanish between models of many numbers, unless gauss-sigma is "
-        "about their squared distance: fedamp then is local training. The sum of the weights is "
-        "reported as weight_of_others, and a warning says so.",
-        "PFLlib starts training from the person's own model, and its pull takes the distance "
-        "without the square: not followed.",
+        "The paper's gauss weights vanish between models with many numbers, unless "
+        "gauss-sigma is about their squared distance. fedamp is then local training. The sum "
+        "of the weights is reported as weight_of_others, and a warning says so.",
+        "PFLlib starts training from the person's own model, and its pull uses the distance "
+        "without the square. This is not followed.",
     ),
 )

@@ -53,14 +53,15 @@ CARD = MethodCard(
     privacy="The server sees each person's model after training, and who is like whom. Other "
     "devices see means over a group; of a group of two, each can work out the other's model.",
     decisions=(
-        "The authors' code makes an extra pass of training to find updates; here they are those of "
-        "the round that divides.",
+        "The authors' code trains once more to find updates. Here the updates of the round "
+        "after which people are divided are used.",
         "A personal model starts from the first model that its device receives.",
         "Groups start from the model that is the mean over all, as in the authors' code.",
-        "Means are weighted by samples, the people of a round are drawn uniformly: the authors' "
-        "code averages plainly and draws by samples.",
-        "Who first uploads after the division joins the group whose mean update is nearest; until "
-        "then it gets the mean of the groups' models over their members.",
+        "Means are weighted by samples, and the people of a round are drawn uniformly. The "
+        "authors' code uses an unweighted mean, and draws people in proportion to their "
+        "samples.",
+        "A person who first uploads after the division joins the group with the nearest mean "
+        "update. Until then they get the mean of the groups' models, weighted by members.",
     ),
     errors=("The authors' script trains WISDM's global model with Adam: not followed.",),
 )

@@ -59,11 +59,11 @@ CARD = MethodCard(
     privacy="The server sees each person's model after training, and who is like whom. Other "
     "devices see means over a group; of a group of two, each can work out the other's model.",
     decisions=(
-        "What is compared is not said; a threshold of 1e-4 fits whole models, on updates it would "
-        "isolate everybody (similarity = update).",
-        "The linkage is not said: average.",
-        "Who first uploads after the division joins the group whose mean model is nearest; until "
-        "then it gets the mean of the groups' models over their members.",
-        "An evaluation in the last round costs the fine-tuning's epochs more.",
+        "The paper does not say what is compared. A threshold of 1e-4 fits complete models; "
+        "with updates it would isolate everybody (similarity = update).",
+        "The paper does not name the linkage; average is used.",
+        "A person who first uploads after the division joins the group with the nearest mean "
+        "model. Until then they get the mean of the groups' models, weighted by members.",
+        "An evaluation in the last round additionally costs the epochs of fine-tuning.",
     ),
 )

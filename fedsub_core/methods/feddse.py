@@ -41,15 +41,17 @@ CARD = slice_card(
     choose="People differ, weak devices can hold the model but not train all of it, and "
     "uploads cost more than downloads.",
     decisions=(
-        "The budget holds for training alone: a weak device is sent the whole model and makes one "
-        "pass over its samples with it, about a third of an epoch of the whole model. With "
-        "every = n it is sent the whole model in one round of n, and its own units in the others.",
+        "The budget applies only to training. A weak device receives the full model, and "
+        "makes one forward pass over its samples with it, about a third of an epoch of the "
+        "full model. With every = n it receives the full model in one round of n, and its own "
+        "units in the others.",
         "The paper says highly activated: here a unit's score is its mean output after ReLU over "
         "all samples and positions (statistic = frequency: how often it is above 0); of equal "
         "ones the first are chosen.",
-        "A model of a size that is nobody's own (option sizes) has the units most often chosen.",
+        "A model of a size that no device has (option sizes) has the units that were chosen "
+        "most often.",
         "max(1, ceil(c * units)) units of each hidden layer are chosen.",
-        "A device is tested with its last choice's units of the new model; who has chosen none "
-        "chooses with its training samples.",
+        "A device is tested with the units of its last choice in the new model. A device that "
+        "has not chosen yet chooses with its training samples.",
     ),
 )

@@ -72,21 +72,23 @@ CARD = MethodCard(
     decisions=(
         "The cost is that of a round of FedAvg. A round of heads costs a forward pass of the body, "
         "0.33 epochs, and 0.02 a pass over as many samples as the balanced data have.",
-        "The last sixth of the run trains heads, as 50 of 300 rounds did; a device adopts FedAvg's "
-        "last model in the first of these rounds that asks it, and from then on keeps its own.",
-        "Who is asked for the first time in those rounds, or only tested there, gets that model "
-        "then; the server remembers who has it and sends those nothing more.",
-        "Until then the model is tested as received, afterwards as it was trained at home.",
-        "Synthetic embeddings are drawn from a stream of each person's own, which is the same in "
-        "all rounds of heads, so that computing them again gives what keeping them would.",
+        "The last sixth of the run trains heads, like 50 of 300 rounds in the comparison. A "
+        "device takes FedAvg's last model in the first of these rounds in which it is asked, "
+        "and keeps its own from then on.",
+        "A device that is first asked in those rounds, or only tested there, gets that model "
+        "then. The server remembers who has it, and sends these devices nothing more.",
+        "Until then the model is tested as received, afterwards as trained on the device.",
+        "Synthetic embeddings are drawn from a random stream of each person, the same in all "
+        "rounds of heads. So computing them again gives the same embeddings.",
         "Heads train on shuffled batches; the public code never shuffles.",
-        "smote = false trains heads on the data as they are, to tell what balancing adds.",
+        "smote = false trains heads on the data as they are, which shows what balancing adds.",
         "A person whose classes all have up to `neighbours` samples keeps them under rare = drop.",
     ),
     errors=(
-        "The paper's model is an autoencoder with a classifier; neither comparison that ran "
-        "FedHome has the autoencoder, nor is it here: embeddings are the model's own.",
-        "The public code drops classes of up to 5 samples, and so the head forgets them; here they "
-        "are balanced with fewer neighbours. rare = drop does as that code.",
+        "The paper's model is an autoencoder with a classifier. Neither comparison that ran "
+        "FedHome has the autoencoder, and FedSub does not have it either: embeddings are the "
+        "model's own.",
+        "The public code drops classes of up to 5 samples, so the head forgets them. Here "
+        "they are balanced with fewer neighbours. rare = drop follows that code.",
     ),
 )

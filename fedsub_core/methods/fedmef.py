@@ -66,11 +66,13 @@ CARD = MethodCard(
     decisions=(
         "The paper also prunes activations, which needs its own convolutions: left out.",
         "Every layer has the same sparsity, drawn at random; biases stay dense.",
-        "Weights grow only where none was before the move, and start at 0.",
-        "The mask travels both ways, one bit a weight (0.031 of a model), so that a device and the "
-        "server need not remember the same one. At the default sparsity 0.23 of a model travels "
-        "each way, and 1 more up in each of the three rounds before a move.",
-        "The last batch gradient is one of the trained model, on a batch of its own stream.",
+        "Weights grow only where there was none before the change, and start at 0.",
+        "The mask is sent both ways, with one bit for each weight (0.031 of a model), so "
+        "device and server need not remember the same one. At the default sparsity, 0.23 of a "
+        "model is sent each way, and 1 more is uploaded in each of the three rounds before a "
+        "change.",
+        "The last batch gradient is that of the trained model, on a batch from a random "
+        "stream of its own.",
     ),
     errors=(
         "CA-AFP's comparison never regrew: three prunings of its two dense layers without growth "

@@ -16,8 +16,8 @@ CARD = sub_model_card(
     decisions=(
         "A unit's score is the sum of the absolute weights into it, in the global model of the "
         "round; of equal ones the first are kept.",
-        "A number that a device does not hold counts in the mean as it was before the round (the "
-        "paper's R2SP).",
+        "A number that a device does not hold counts in the mean with its value from before "
+        "the round (the paper's R2SP).",
         "How much is pruned is the device's capacity. The paper's bandit, which finds it from "
         "times, is left out.",
     ),

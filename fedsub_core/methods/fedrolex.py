@@ -25,13 +25,15 @@ CARD = sub_model_card(
     choose="Most devices are weak, and you want the full model at the end: every unit is "
     "trained in turn.",
     decisions=(
-        "In round r, from 1, the window begins at unit (r - 1) * step of each layer and goes on at "
-        "the first behind its last; all devices of one capacity hold the same.",
-        "It takes as many rounds as a layer has units until each was in the window at all places: "
-        "in fewer rounds than that some units of wide layers are trained by whole devices alone.",
+        "In round r, counted from 1, the window begins at unit (r - 1) * step of each layer, "
+        "and continues with the first unit after the last. All devices of one capacity hold "
+        "the same units.",
+        "It takes as many rounds as a layer has units until each unit was at all places of "
+        "the window. In shorter runs, some units of wide layers are trained only by devices "
+        "that hold the full model.",
     ),
     errors=(
-        "The paper's window moves forward, its code's backward: here forward.",
+        "The paper's window moves forward, its code's backward. Here it moves forward.",
         "The code weighs some tensors by counts over earlier rounds: left out.",
     ),
 )

@@ -44,12 +44,13 @@ CARD = MethodCard(
         "others the gradient is multiplied by 1 + 2 th s / (s + th)^2.",
         "A device that holds everything drops nothing; th, the least of all scores, bends its "
         "gradients all the same. So all of capacity 1 are FedAvg with factor = false alone.",
-        "A number is the mean over those who hold it. The code leaves out whose number did not "
-        "move, which differs only where a number that is held did not move.",
-        "All clients count alike, as in the code; weights = examples counts samples.",
+        "A number is averaged over the devices that hold it. The code leaves out devices "
+        "whose number did not change; this differs only if a number that is held did not "
+        "change.",
+        "All clients have the same weight, as in the code; weights = examples weighs by samples.",
     ),
     errors=(
-        "In the authors' code the mask is made of bool, through which no gradient goes: the "
-        "paper's factor never acts there. factor = false computes that.",
+        "In the authors' code the mask is boolean, so no gradient passes through it, and the "
+        "paper's factor has no effect. factor = false computes that.",
     ),
 )

@@ -44,9 +44,9 @@ CARD = slice_card(
         "score for their cost come first. Then units are drawn, at least one a layer.",
         "The units of smallest chance are left out until the rest multiplies c * c as often as the "
         "whole model at most: units cost less where others lack.",
-        "In its first round, without scores, a client is sent ceil(c * units) of each layer, drawn "
-        "as by feddrop.",
-        "A device's state has whole shapes, as how many units of a layer come differs from round "
-        "to round; what it trains and sends is small.",
+        "In its first round, without scores, a client gets ceil(c * units) of each layer, "
+        "drawn as in feddrop.",
+        "A device's state has the full model's shapes, because the number of units that it "
+        "receives differs from round to round. What it trains and sends is small.",
     ),
 )

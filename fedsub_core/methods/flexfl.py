@@ -97,12 +97,13 @@ CARD = slice_card(
         "A device of capacity c is sent the largest model of the pool with at most c * c of the "
         "numbers; where none is so small, one of c * c of them, and nothing teaches it. The code "
         "lets models be larger by 0.05 of all numbers, which is 1.8 times the budget at c = 1/4.",
-        "The code sends three of the five models, drawn anew each round, and a device that is "
-        "short falls to a smaller one. Here a device has said what it holds, and is sent that.",
+        "The code sends three of the five models, drawn again each round, and a device with "
+        "too little memory uses a smaller one. Here a device has stated its capacity, and "
+        "gets the model that fits.",
         "Smaller models are parts of the one in training, and constants as teachers, as in the "
         "code: what they teach is KL(smaller || trained) at a temperature, its mean over samples "
         "and classes.",
-        "A device's state has whole shapes, as its layers' widths are learnt in the first round; "
-        "what it trains and sends is small.",
+        "A device's state has the full model's shapes, because the widths of its layers are "
+        "learnt in the first round. What it trains and sends is small.",
     ),
 )

@@ -113,7 +113,8 @@ CARD = MethodCard(
         "The pull is the mean squared difference of a batch's class means from the prototypes, "
         "summed over the classes in the batch: means over all samples would have no gradient. "
         "Classes without a prototype are left out, so the first round has none.",
-        "Prototypes weigh alike per client; classes that nobody sends keep their last mean.",
+        "Prototypes have the same weight for each client. Classes that nobody sends keep "
+        "their last mean.",
         "The paper's switches: lam = 0 aligns nothing; descriptor = none is one model for all; "
         "scope = layer is its layer-wise mask; descriptor-every = 10 asks for descriptors again, "
         "of which the first round's go on to say what is usual. descriptor = one-hot gives who "
@@ -123,10 +124,11 @@ CARD = MethodCard(
         "are learnt are left out.",
         "descriptor-noise and descriptor-rotation disturb what the network is given of a person, "
         "centred and scaled, once for the run: how much of it a model of one's own needs.",
-        "A model of a size that is nobody's own (option sizes) is the mean descriptor's.",
-        "A person who joins late moves the network as all others do; the paper freezes it then.",
-        "Running statistics of norms are everybody's mean, though models differ: norm = local or "
-        "static fits better.",
+        "A model of a size that no device has (option sizes) is generated from the mean "
+        "descriptor.",
+        "A person who joins late changes the network like all others; the paper freezes it then.",
+        "Running statistics of norms are everybody's mean, although models differ; norm = "
+        "local or static fits better.",
     ),
     errors=(
         "The paper's network goes against what clients moved by (phi - beta J^T delta, delta being "

@@ -13,5 +13,7 @@ CARD = sub_model_card(
     strategy="strategies.methods.heterofl:HeteroFLStrategy",
     choose="Some devices cannot hold the model. It is the simplest such method: a weak device "
     "holds the same units in every round, and every smaller model is part of the larger ones.",
-    decisions=("All clients count alike, as in the code; weights = examples counts samples.",),
+    decisions=(
+        "All clients have the same weight, as in the code; weights = examples weighs by samples.",
+    ),
 )

@@ -64,22 +64,22 @@ CARD = MethodCard(
     "mlp with more: hidden = 128,128,256,512), and the weakest devices must predict fast.",
     privacy=SEES_SUB_MODELS,
     decisions=(
-        "Behind each hidden layer but the last stands an exit: channels are averaged to four "
-        "positions, and one linear layer follows. The model's own end is the last exit.",
+        "Each hidden layer but the last has an exit: channels are averaged to four positions, "
+        "and one linear layer follows. The model's own output is the last exit.",
         "A device of the l-th of levels holds the model to its l-th exit. Of each hidden layer it "
         "has the largest multiple of 1/32 of the units with c * c of all numbers at most. One of "
         "capacity 1 holds everything. Capacities between two levels count as the lower.",
         "The loss is the mean of all exits' held, weighted by their place; the divergence is a "
         "mean over samples and classes, and is weighted with its exit. It begins after the first "
         "quarter of the rounds.",
-        "kd is 0 in the code for images and 0.05 for texts. Without it the paper's second idea "
-        "does nothing: here it is 0.05.",
-        "A number is the mean over those who hold it, an exit's over those who trained it.",
-        "The model that is tested and used is the one to the deepest exit that the device holds, "
-        "without the others.",
+        "kd is 0 in the code for images and 0.05 for texts. With 0 the paper's second idea "
+        "has no effect, so here it is 0.05.",
+        "A number is averaged over the devices that hold it, an exit's over those that trained it.",
+        "The tested and used model ends at the deepest exit that the device holds, without "
+        "the other exits.",
     ),
     errors=(
-        "In the code the deepest exit is moved by what it teaches, too. A teacher is a constant: "
-        "so it is here.",
+        "In the code the deepest exit is also changed by what it teaches. Here the teacher is "
+        "a constant.",
     ),
 )

@@ -12,10 +12,10 @@ from fedsub_core.wire.bundles import Declaration, sliced
 
 #: What the cards of all of these decide alike.
 DECISIONS = (
-    "What a device holds and was not sent is 0: its model computes what the part does that it was "
-    "sent last.",
+    "Units that a device holds and did not receive are 0, so its model computes the same as "
+    "the part that it received last.",
     "Inputs and classes are never left out.",
-    "The model is tested as it comes: the part that the device is sent for the next round.",
+    "The model is tested as received: the part that the device gets for the next round.",
     UNITS_STAY,
 )
 

@@ -63,17 +63,17 @@ CARD = sub_model_card(
     "partly made of its own last model. The server needs time for the transport plans, and "
     "keeps everybody's last model.",
     decisions=(
-        "alpha weighs the global model; the paper says both sides in different sections, at one "
-        "half it is the same.",
+        "alpha is the weight of the global model. The paper gives it to either side in "
+        "different sections; at one half this is the same.",
         "Plans have columns scaled to sum 1, as in OTFusion's code: the printed formulas would "
         "shrink every unit by their number.",
-        "A unit of a layer is compared by its weights and bias side by side, in Euclid's distance.",
-        "Who has sent nothing yet, or had another capacity then, is sent the first units of each "
-        "layer (as heterofl).",
-        "What is pulled to is the model as received. At capacity 1 nothing is.",
-        "Without ota uploads count in the places of the first units; without otp these are sent.",
+        "Units of a layer are compared by the Euclidean distance of their weights and biases.",
+        "A device that has sent nothing yet, or had another capacity then, gets the first "
+        "units of each layer (as in heterofl).",
+        "Training is pulled to the model as received. At capacity 1 there is no pull.",
+        "Without ota, uploads count as the first units. Without otp, the first units are sent.",
         "Means are weighted by samples.",
         "proxy = prefix, magnitude and random are the paper's ablation: the global model is "
-        "brought to a part of itself. random is drawn anew for each person and round.",
+        "aligned with a part of itself. random is drawn again for each person and round.",
     ),
 )
