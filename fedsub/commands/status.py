@@ -25,19 +25,21 @@ WIDE = 220
 @click.command(short_help="Show how a run, a deployment or a study is doing.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object, for scripts")
-@click.option("--watch", is_flag=True, help="show it anew until it is finished or has stopped")
+@click.option(
+    "--watch", is_flag=True, help="renew the view until the run is finished or has stopped"
+)
 @click.option(
     "--certificate",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="the server's certificate, where it does not lie in the deployment's folder",
+    help="the server's certificate, if it is not in the deployment's folder",
 )
 @click.option(
     "--serve",
     metavar="[HOST:]PORT",
-    help="answer with a page that follows the run, /metrics (OpenMetrics), /health and /ready, on "
+    help="serve a page that follows the run, /metrics (OpenMetrics), /health and /ready, on "
     "loopback unless HOST is given",
 )
-@click.option("--names", is_flag=True, help="with --serve: name people")
+@click.option("--names", is_flag=True, help="with --serve: show client ids")
 def status(
     folder: Path,
     as_json: bool,
@@ -46,23 +48,25 @@ def status(
     serve: str | None,
     names: bool,
 ) -> None:
-    """Show how what lies in FOLDER is doing: a run's folder, a deployment's, or a study's.
+    """Show the state of what is in FOLDER: a run, a deployment or a study.
 
-    Which round, how long it still takes, who takes part and who is waited for, what was refused and
-    why, bytes, disk, and what somebody should look at. It reads and writes nothing there: the run
-    is not disturbed.
+    It shows the round, the time left, who takes part, who is waited for, what was refused and why,
+    bytes, disk space, and what needs attention. It only reads the folder, so it does not disturb
+    the run.
 
     \b
-    The exit code says whether it is well:
-      0  going on or finished, and nothing to look at
-      1  going on or finished, and something to look at, which is said
-      2  it cannot be told: no such folder, none of a run's, damaged
-      3  stopped before its end, or not begun
+    The exit code says whether all is well:
+      0  going on or finished, and nothing needs attention
+      1  going on or finished, and something needs attention, which is shown
+      2  unknown: no such folder, not a run's folder, or damaged
+      3  stopped before its end, or not started
     """  # noqa: D301  # click reads the backspace
     if names and serve is None:
-        raise click.UsageError("--names: got no --serve, expected it too: all else names people")
+        raise click.UsageError(
+            "--names: got no --serve, expected it too; all other views show names anyway"
+        )
     if serve is not None and (as_json or watch):
-        raise click.UsageError("--serve: got --json or --watch too, expected one of them at a time")
+        raise click.UsageError("--serve: got --json or --watch too, expected only one of the three")
     from rich.live import Live
 
     from fedsub.status.reading import read_status

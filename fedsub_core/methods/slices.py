@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 #: What the cards of all of these decide alike.
 DECISIONS = (
-    "What a device holds and was not sent is 0: its model computes what the part does that it was "
-    "sent last.",
+    "Units that a device holds and did not receive are 0, so its model computes the same as "
+    "the part that it received last.",
     "Inputs and classes are never left out.",
-    "The model is tested as it comes: the part that the device is sent for the next round.",
+    "The model is tested as received: the part that the device gets for the next round.",
     UNITS_STAY,
     "Of a module a hidden layer is a group of units (docs/models.md). Units that a norm is over, "
     "as LayerNorm, are refused: those that a device was not sent are 0 to it, and a norm counts "
