@@ -1,9 +1,10 @@
 """Build the documents as a site: `make site`, or `python docs/site.py --out site`.
 
 Its pages are the Markdown files of the project, as they are read in a checkout, and pages on
-commands, options and Python names that are written from the code. A page that another one names in
-backticks becomes a link, and a paragraph such as ``Table: [...](results/base.csv)`` the table that
-the file holds. Nothing is asked of another host, neither here nor by a reader's browser.
+methods, commands, options and Python names that are written from the code. The name of a page in
+backticks becomes a link to it, and so does `fedsub methods`. A paragraph such as
+``Table: [...](results/base.csv)`` becomes the table in that file. Neither the build nor a reader's
+browser asks another host for anything.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ import tomli_w
 
 import fedsub
 from fedsub.cli import cli
-from fedsub.report.methods import default, markdown_table, meaning
+from fedsub.report.methods import default, markdown, markdown_table, meaning
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.extras import require
+from fedsub_core.methods.table import METHODS
 from fedsub_core.options import describe
 from fedsub_core.version import VERSION
 
@@ -50,7 +52,7 @@ PAGES = (
     ("Deploy", "Events", "docs/events.md"),
     ("Deploy", "Privacy", "docs/privacy.md"),
     ("Deploy", "Security", "SECURITY.md"),
-    ("Reference", "Methods", "docs/methods.md"),
+    ("Reference", "Methods", "methods"),
     ("Reference", "Commands", "commands"),
     ("Reference", "Options of a run", "options"),
     ("Reference", "Python", "python"),
@@ -107,10 +109,14 @@ def linked(text: str, source: str) -> str:
         name = names.get(found[1]) or names.get((here / found[1]).as_posix())
         return f"[`{found[1]}`]({name})" if name and name != page_name(source) else found[0]
 
+    def of_command(found: re.Match[str]) -> str:
+        return found[0] if source == "methods" else f"[{found[0]}](methods.md)"
+
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     for place in range(0, len(parts), 2):
         part = re.sub(r"(?<!!)\[([^\]]+)\]\(([\w./-]+)(#[\w-]*)?\)", of_link, parts[place])
-        parts[place] = re.sub(r"(?<!\[)`([\w./-]+\.(?:md|ipynb))`(?!\])", of_code, part)
+        part = re.sub(r"(?<!\[)`([\w./-]+\.(?:md|ipynb))`(?!\])", of_code, part)
+        parts[place] = re.sub(r"(?<!\[)`fedsub methods(?: NAME)?`(?!\])", of_command, part)
     # In the site images lie beside the pages.
     return "".join(parts).replace("](docs/images/", "](images/")
 
@@ -140,6 +146,11 @@ def with_tables(text: str, folder: Path) -> str:
         return "\n".join([*table, "", f"[CSV]({found[1]}), written {written}"])
 
     return TABLE.sub(of_file, text)
+
+
+def methods() -> str:
+    """Return the page of all methods, as `fedsub methods --markdown` prints it."""
+    return linked(markdown(METHODS.values()), "methods")
 
 
 def commands() -> str:
@@ -194,7 +205,7 @@ def write_sources(folder: Path) -> None:
     """Write what Zensical builds: its settings, and all pages as Markdown."""
     pages = folder / "pages"
     pages.mkdir()
-    written = {"commands": commands, "options": options, "python": python}
+    written = {"methods": methods, "commands": commands, "options": options, "python": python}
     nav: dict[str, list[dict[str, str]]] = {}
     for part, title, source in PAGES:
         if source in written:

@@ -35,7 +35,7 @@ from fedsub_core.version import VERSION
 )
 @click.version_option(VERSION, prog_name="fedsub")
 def cli() -> None:
-    """Personalised federated learning: every person ends with a model of their own.
+    """Personalised federated learning: every person gets a model of their own.
 
     Start with `fedsub run`: it trains FedSub, local training and FedAvg on real smartwatch data
     that comes with the installation, and prints how they compare.
@@ -76,6 +76,6 @@ def _in_words(error: Exception) -> str:
     with tempfile.NamedTemporaryFile("w", prefix="fedsub-", suffix=".log", delete=False) as file:
         traceback.print_exception(error, file=file)
     return (
-        f"stopped by a fault ({type(error).__name__}: {cut(error)}). Either a file that it reads "
-        f"was changed, or the fault is its own: please report it, with {file.name}"
+        f"stopped by an error ({type(error).__name__}: {cut(error)}). If no file that it reads was "
+        f"changed, this is an error in FedSub: please report it, with {file.name}"
     )

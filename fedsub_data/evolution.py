@@ -30,8 +30,10 @@ class EvolutionOptions:
     """Who loses how much, and how fast it comes back; the paper's values for activities."""
 
     clients: float = option(0.6, "share of clients that lose classes", minimum=0, maximum=1)
-    classes: float = option(0.8, "most of its classes that a client loses", minimum=0, maximum=1)
-    every: int = option(50, "rounds until each gets the next class back", minimum=1)
+    classes: float = option(
+        0.8, "largest share of its classes that a client loses", minimum=0, maximum=1
+    )
+    every: int = option(50, "number of rounds until a client gets its next class back", minimum=1)
 
 
 def evolve(federation: Federation, options: EvolutionOptions, seed: int) -> Federation:

@@ -17,7 +17,7 @@ AS_JSON = click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="print one JSON document, and all else on standard error",
+    help="print the result as one JSON document; everything else goes to standard error",
 )
 
 

@@ -23,19 +23,18 @@ from fedsub.commands.going_on import told_how_to_go_on
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="folder in which the federations lie that the study names "
-    "[default: the file's, then this one]",
+    help="folder with the federations that the study names [default: the file's, then this one]",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="runs at a time, one thread each [default: as many as there are cores]",
+    help="how many runs at a time, one thread each [default: as many as there are cores]",
 )
 @engine_options("runs")
-@click.option("--seeds", help="instead of the file's, such as 0,1,2")
-@click.option("--rounds", type=click.IntRange(min=1), help="instead of the file's")
-@click.option("--only", multiple=True, metavar="KEY=VALUE", help="only tables with this value")
-@click.option("--row", multiple=True, metavar="NAME", help="only this row of the tables")
+@click.option("--seeds", help="seeds to use instead of the file's, such as 0,1,2")
+@click.option("--rounds", type=click.IntRange(min=1), help="rounds instead of the file's")
+@click.option("--only", multiple=True, metavar="KEY=VALUE", help="make only tables with this value")
+@click.option("--row", multiple=True, metavar="NAME", help="make only this row of the tables")
 @AS_JSON
 def compare(
     study: Path,
@@ -52,8 +51,8 @@ def compare(
 ) -> None:
     """Train all runs of the file STUDY and print how the methods compare.
 
-    Every finished run is kept in the study's folder: a study that was interrupted goes on, and one
-    whose file was changed makes only the runs that changed.
+    Every finished run is kept in the study's folder. So an interrupted study can be resumed with
+    the same command. If the file was changed, only the runs that changed are trained again.
     """
     from fedsub.commands.study_progress import study_progress
     from fedsub.studies.absent_data import check_some_data

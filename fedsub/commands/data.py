@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def data() -> None:
-    """Get data sets, turn them into federations, and look at what came out."""
+    """Get data sets, turn them into federations, and inspect the result."""
 
 
 @data.command("list")
 @AS_JSON
 def list_data_sets(as_json: bool) -> None:
-    """List the data sets that FedSub knows."""
+    """List the data sets that FedSub can prepare."""
     from fedsub_data.catalogue.catalogue import names, read_dataset_card
 
     cards = [read_dataset_card(name) for name in names()]
@@ -51,9 +51,9 @@ def list_data_sets(as_json: bool) -> None:
         print_json([asdict(card) for card in cards])
         return
     result = Table(box=SIMPLE_HEAD)
-    for title, how in (("name", "left"), ("holds", "right"), ("classes", "right")):
+    for title, how in (("name", "left"), ("size", "right"), ("classes", "right")):
         result.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
-    for title in ("recognised", "access", "licence"):
+    for title in ("task", "access", "licence"):
         result.add_column(title)
     for card in cards:
         row = (card.holds, str(card.class_count), card.task)
@@ -65,7 +65,7 @@ def list_data_sets(as_json: bool) -> None:
 @click.argument("name")
 @AS_JSON
 def show(name: str, as_json: bool) -> None:
-    """Say where data set NAME comes from, on which terms, and how it is prepared."""
+    """Show the source of data set NAME, its terms, and how it is prepared."""
     from fedsub_data.catalogue.catalogue import read_dataset_card
     from fedsub_data.preparing.options import OPTIONS
 
@@ -115,9 +115,11 @@ def _of_samples(card: DatasetCard) -> list[tuple[str, str]]:
 @data.command()
 @click.argument("name")
 @click.option(
-    "--to", type=FOLDER, help="folder for the files [default: downloads/NAME, made if missing]"
+    "--to", type=FOLDER, help="folder for the files [default: downloads/NAME, created if missing]"
 )
-@click.option("--accept-terms", is_flag=True, help="you have read the terms and accept them")
+@click.option(
+    "--accept-terms", is_flag=True, help="confirm that you have read and accept the terms"
+)
 def fetch(name: str, to: Path | None, accept_terms: bool) -> None:
     """Download the official files of data set NAME, after showing their terms."""
     from fedsub_data.catalogue.catalogue import read_dataset_card
@@ -138,17 +140,19 @@ def fetch(name: str, to: Path | None, accept_terms: bool) -> None:
 @OUT
 @SETTINGS
 @click.option(
-    "--workers", type=click.IntRange(min=1), help="people prepared at once [default: all cores]"
+    "--workers",
+    type=click.IntRange(min=1),
+    help="how many people to prepare at once [default: all cores]",
 )
 def prepare(
     name: str, source: Path | None, out: Path, settings: tuple[str, ...], workers: int | None
 ) -> None:
-    """Turn the official files of data set NAME into a federation: a folder, one file a person.
+    """Turn the official files of data set NAME into a federation: a folder, one file per person.
 
-    Of pictures and texts a file is an official part, of a graph all of it: `fedsub data partition`
-    deals them to people.
+    Image and text data sets have one file for each official part, graphs one file in all. Then
+    `fedsub data partition` distributes their samples to clients.
 
-    `fedsub data show NAME` lists its options and says what to give as --source.
+    `fedsub data show NAME` lists the data set's options, and what to give as --source.
     """
     from fedsub_core.config.run_config import RunConfig
     from fedsub_data.catalogue.catalogue import read_dataset_card
@@ -184,7 +188,7 @@ def prepare(
 @SEED
 @AS_JSON
 def inspect(folder: str, out: Path | None, seed: int, as_json: bool) -> None:
-    """Draw the federation in FOLDER: who has what, how alike people are, whether classes cluster.
+    """Describe the federation in FOLDER: who has what, how similar people are, how classes cluster.
 
     Writes PNGs, the numbers as JSON, and report.html with all of it. Ends with an error where
     `fedsub run` could not train on it.

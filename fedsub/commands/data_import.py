@@ -44,14 +44,16 @@ def _metavar(option: Option) -> str:
 @click.command("import", short_help="Turn your own tables into a federation.")
 @click.argument("files", nargs=-1, required=True)
 @OUT
-@click.option("--inspect/--no-inspect", default=True, help="end with the page of `inspect`")
+@click.option(
+    "--inspect/--no-inspect", default=True, help="also run `fedsub data inspect` at the end"
+)
 @_options
 def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | None) -> None:
     """Turn FILES (CSV, TSV, Parquet, .ts, .npz; also folders and patterns) into a federation.
 
-    Raw signals are cut into windows where there is a column of time or --rate; other rows are
-    samples. Columns are guessed by their names, and it is said which. What is dropped is counted by
-    person, with the first place, and the option that decides it.
+    If there is a time column or --rate, rows are raw signals and are cut into windows. Otherwise
+    each row is a sample. Columns are guessed by their names, and the guesses are printed. For what
+    is dropped, the counts by person, the first place and the option that decides it are printed.
 
     \b
     fedsub data import walks.csv --out walks

@@ -18,25 +18,25 @@ from fedsub_core.options import key_values
 def deploy() -> None:
     """Run on real devices: SuperLink, SuperNodes, TLS and keys.
 
-    Start with `fedsub deploy local`: it rehearses a whole deployment on this machine.
+    Start with `fedsub deploy local`: it rehearses a complete deployment on this machine.
     """
 
 
-@deploy.command(short_help="Rehearse a whole deployment on this machine.")
+@deploy.command(short_help="Rehearse a complete deployment on this machine.")
 @click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--clients",
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="SuperNodes to start, one for each of the first clients of the data",
+    help="number of SuperNodes, one for each of the first clients in the data",
 )
-@click.option("--data", help="a federation's folder, or 'watch' for the one built in")
-@click.option("--out", help="folder in which the rehearsal's folder is made [default: runs]")
+@click.option("--data", help="a federation's folder, or 'watch' for the built-in one")
+@click.option("--out", help="folder in which the rehearsal's folder is created [default: runs]")
 @click.option(
     "--capacities",
-    help="share of the model that the SuperNodes hold, such as 1,1/4,1/16 or 01=1/4; each says its "
-    "own [default: 1]",
+    help="share of the model that each SuperNode holds, such as 1,1/4,1/16 or 01=1/4; it tells the "
+    "server its share [default: 1]",
 )
 @click.option(
     "--set",
@@ -55,9 +55,9 @@ def local(
 ) -> None:
     """Rehearse a deployment on this machine, with TLS and a key for each SuperNode.
 
-    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out where --set does
-    not give it. Makes certificates and keys, starts SuperLink, SuperNodes and SuperExecs on
-    loopback, runs all rounds, prints the results, and leaves no process behind, also after Ctrl-C.
+    CONFIG is a TOML file with the keys of `fedsub run`. Its `beside` is ignored: use --set for it.
+    The command creates certificates and keys, and starts SuperLink, SuperNodes and SuperExecs on
+    loopback. It runs all rounds, prints the results, and stops every process, also after Ctrl-C.
     """
     from fedsub.commands.progress import progress
     from fedsub.deploy.signals import Interrupted
@@ -97,7 +97,7 @@ _FOLDER = click.option(
     "folder",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="where certificates and keys are; no key there is ever overwritten",
+    help="folder of certificates and keys; existing keys are never overwritten",
 )
 
 
@@ -107,25 +107,27 @@ _FOLDER = click.option(
     "--name",
     "names",
     multiple=True,
-    help="a DNS name or IP address that devices reach the server by; may be given again",
+    help="a DNS name or IP address by which devices reach the server; may be repeated",
 )
-@click.option("--nodes", type=click.IntRange(min=0), default=0, help="keys of devices to make")
-@click.option("--renew", is_flag=True, help="replace the server's certificate and key alone")
+@click.option(
+    "--nodes", type=click.IntRange(min=0), default=0, help="number of device keys to create"
+)
+@click.option("--renew", is_flag=True, help="replace only the server's certificate and key")
 def certificates(folder: Path, names: tuple[str, ...], nodes: int, renew: bool) -> None:
     """Make a certificate authority, the server's certificate and secret, and keys for devices.
 
-    Give each device its own key and `ca.crt`, nothing else. `ca.key` can make further servers
-    that devices trust: keep it off the server.
+    Give each device only its own key and `ca.crt`. Keep `ca.key` off the server: whoever has it can
+    set up servers that devices trust.
 
-    With --renew the same authority signs a new certificate for the server, so devices stay as they
-    are. The names stay too unless others are given. The one before is kept as `.old`.
+    With --renew the same authority signs a new certificate for the server, so devices need no
+    change. The names stay the same, unless you give others. The old certificate is kept as `.old`.
     """
     from fedsub.deploy.certificates import make_certificates, renew_server
     from fedsub.deploy.keys import make_secret, node_key_files, refuse_existing
 
     if renew:
         if nodes:
-            raise ConfigError("--renew makes no keys of devices: use `fedsub deploy key`")
+            raise ConfigError("--renew creates no device keys: use `fedsub deploy key`")
         until = renew_server(folder, names).not_valid_after_utc
         click.echo(f"{folder}: new server.pem and server.key, valid until {until:%Y-%m-%d}")
         click.echo("Put both on the server and restart its SuperLink")
@@ -141,7 +143,7 @@ def certificates(folder: Path, names: tuple[str, ...], nodes: int, renew: bool) 
         _make_keys(folder, keys)
 
 
-@deploy.command(short_help="Make the keys of further devices.")
+@deploy.command(short_help="Make keys for more devices.")
 @_FOLDER
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def key(folder: Path, names: tuple[str, ...]) -> None:
@@ -167,7 +169,7 @@ def _make_keys(folder: Path, names: list[str]) -> None:
     "--out",
     required=True,
     type=click.Path(path_type=Path),
-    help="folder to make, with one pyproject.toml in it",
+    help="folder to create, for one pyproject.toml",
 )
 @click.option(
     "--set",
@@ -179,9 +181,9 @@ def _make_keys(folder: Path, names: list[str]) -> None:
 def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     """Write the Flower app that `flwr run OUT` starts on a SuperLink.
 
-    CONFIG is a TOML file with the keys of `fedsub run`; its `beside` is left out where --set does
-    not give it. The app names the packages of FedSub that are installed on the server and on the
-    devices, and holds no code.
+    CONFIG is a TOML file with the keys of `fedsub run`. Its `beside` is ignored: use --set for it.
+    The app names FedSub's packages, which are installed on the server and on the devices. It
+    contains no code.
     """
     from fedsub.deploy.flower_app import write_app
 
@@ -195,7 +197,9 @@ def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     click.echo(f"{out}: start it with")
     click.echo(f"  flwr run {out} --stream")
     if not resolved.folder:
-        click.echo("A run that fails can go on only in a folder of its own: --set folder=/a/path")
+        click.echo(
+            "A failed run can be resumed only if it has a folder of its own: --set folder=/a/path"
+        )
 
 
 @deploy.command(short_help="Write the keys of a run into an app's pyproject.toml.")
@@ -203,8 +207,8 @@ def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
 def defaults(path: Path) -> None:
     """Write all keys of a run, with their defaults, into the pyproject.toml of a Flower app.
 
-    Flower lets only keys that stand there be given another value for a run. What else the file
-    holds stays as it is. For FedSub's own after a key was added.
+    Flower lets a run change only keys that are in this file. The rest of the file is not changed.
+    Use it on FedSub's own pyproject.toml after you add a key.
     """
     from fedsub.deploy.flower_app import TABLE, write_defaults
 

@@ -43,9 +43,9 @@ def add_derived(group: click.Group) -> None:
 @SETTINGS
 @SEED
 def partition(folder: str, kind: str, out: Path, settings: tuple[str, ...], seed: int) -> None:
-    """Deal the samples of the federation in FOLDER out to other clients, for experiments.
+    """Distribute the samples of the federation in FOLDER to new clients, for experiments.
 
-    An unknown --set key is answered with the kind's options.
+    The error for an unknown --set key lists the options of the kind.
     """
     from fedsub_core.data.sources import load_federation
     from fedsub_data.partitions.label_skew import label_divergence
@@ -65,10 +65,10 @@ def partition(folder: str, kind: str, out: Path, settings: tuple[str, ...], seed
 @SETTINGS
 @SEED
 def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None:
-    """Make the dynamic scenario of FOLDER: people lack classes at first and get them back.
+    """Make a dynamic scenario from FOLDER: people lack classes at first and get them back.
 
-    Keys of --set: clients=0.6 (share of clients that lose classes), classes=0.8 (most of its
-    classes that a client loses), every=50 (rounds until each gets the next class back).
+    Keys of --set: clients=0.6 (share of clients that lose classes), classes=0.8 (largest share of
+    its classes that a client loses), every=50 (rounds until it gets the next class back).
     """
     from fedsub_core.data.sources import load_federation
     from fedsub_data.evolution import EvolutionOptions, arrivals
@@ -88,9 +88,10 @@ def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None
 @click.argument("folder")
 @OUT
 def statistics(folder: str, out: Path) -> None:
-    """Make features of the windows in FOLDER: five statistics of each channel.
+    """Compute features of the windows in FOLDER: five statistics of each channel.
 
-    Mean, standard deviation, minimum, maximum, energy: 45 features of UCI-HAR's 9 signals.
+    They are mean, standard deviation, minimum, maximum and energy: 45 features for UCI-HAR's 9
+    signals.
     """
     from fedsub_core.data.sources import load_federation
     from fedsub_data.preparing.preparation import Counts, Prepared

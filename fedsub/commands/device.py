@@ -16,26 +16,28 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_CLIENT = click.option("--client", metavar="ID", help="whose model, of a run on this machine")
+_CLIENT = click.option(
+    "--client", metavar="ID", help="the person whose model to use, from a run on this machine"
+)
 _RUN = click.option(
     "--run",
     type=click.Path(path_type=Path),
-    help="that run's folder [default: the newest in runs/ that left models]",
+    help="that run's folder [default: the newest in runs/ with saved models]",
 )
 _STATE = click.option(
     "--state",
     type=click.Path(path_type=Path),
-    help="instead of both, a device's state (<state-dir>/<client-id>, or <state-dir> of a single "
-    "client) or a model's file (<run>/<method>/models/<client>.safetensors)",
+    help="instead of --client and --run: a device's state (<state-dir>/<client-id>, or <state-dir> "
+    "with a single client) or a model's file (<run>/<method>/models/<client>.safetensors)",
 )
 _MODEL = click.option(
     "--model",
     metavar="PLACE",
     default="",
-    help="package.module:builder or file.py:builder that made the model, where one did: a model's "
-    "file names code and does not run it",
+    help="package.module:builder or file.py:builder, if one made the model: a model's file names "
+    "its code, but does not contain it",
 )
-_FORCE = click.option("--force", is_flag=True, help="replace the file that is there")
+_FORCE = click.option("--force", is_flag=True, help="replace an existing file")
 _ENDINGS = (".csv", ".npz")
 
 
@@ -49,8 +51,8 @@ _ENDINGS = (".csv", ".npz")
     "samples",
     type=click.Path(path_type=Path),
     required=True,
-    help="npz with x [n, *features], in the units of the training data and not standardised; of "
-    "images and token ids as they are in the data",
+    help="npz with x [n, *features], in the units of the training data and not standardised; "
+    "images and token ids as in the training data",
 )
 @click.option(
     "--output",
@@ -69,7 +71,7 @@ def predict(
     as_json: bool,
     force: bool,
 ) -> None:
-    """Say for each sample which class it is, with every class's probability.
+    """Predict the class of each sample, with the probability of every class.
 
     Takes a person's model where a simulation left it, or a device's state: then it needs no server,
     and leaves the state as it is. Samples far from all that the model was trained on are said.
@@ -80,7 +82,9 @@ def predict(
 
     if output is not None:
         if as_json:
-            raise ConfigError("got --json and --output, expected one of them: JSON is printed")
+            raise ConfigError(
+                "got --json and --output, expected only one: --json prints to standard output"
+            )
         if output.suffix not in _ENDINGS:
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
@@ -121,16 +125,14 @@ def predict(
     "--format",
     type=click.Choice(("onnx", "torchscript", "safetensors")),
     required=True,
-    help="onnx takes: pip install 'fedsub[export]'",
+    help="onnx needs: pip install 'fedsub[export]'",
 )
-@click.option(
-    "--output", type=click.Path(path_type=Path), required=True, help="the file to be written"
-)
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="the file to write")
 @click.option(
     "--capacity",
     metavar="SHARE",
-    help="the model that a device of this capacity, such as 1/4, would get of the run, by the "
-    "method's own rule where it has one; else the first units of the person's own",
+    help="the model that a device of this capacity, such as 1/4, would get from the run, by the "
+    "method's own rule if it has one; else the first units of the person's model",
 )
 @_FORCE
 def export(
@@ -143,12 +145,12 @@ def export(
     capacity: str | None,
     force: bool,
 ) -> None:
-    """Write a person's model as one file that needs nothing of FedSub.
+    """Write a person's model as one file that can be used without FedSub.
 
-    ONNX and TorchScript take x [batch, *features] in the units of the training data, float32,
-    images of bytes as uint8, token ids as int64, and give probabilities [batch, classes].
-    Safetensors holds the parameters, with classes, features, standardisation and architecture
-    beside them.
+    ONNX and TorchScript files take x [batch, *features] in the units of the training data, and give
+    probabilities [batch, classes]. x is float32; images of bytes are uint8, token ids int64. A
+    safetensors file has the parameters, and the classes, features, standardisation and architecture
+    as metadata.
     """
     from fedsub.commands.whose_model import run_of
     from fedsub.export.formats import export as write_model
@@ -184,7 +186,7 @@ def _where(client: str | None, run: Path | None, state: Path | None) -> Path:
     if (client is None) == (state is None) or (state is not None and run is not None):
         raise ConfigError(
             "got " + ("--state with --client or --run" if state else "no --client") + ", expected "
-            "either --client ID, with --run FOLDER or the newest run, or --state PATH"
+            "--client ID (from --run FOLDER, or from the newest run) or --state PATH"
         )
     if state is not None:
         return state

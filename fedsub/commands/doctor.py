@@ -118,13 +118,13 @@ def _port(port: int, use: str) -> Finding:
     return Finding(f"port {port}", OK, f"free ({use})")
 
 
-@click.command(short_help="Look whether all is there that FedSub needs.")
+@click.command(short_help="Check the installation.")
 @AS_JSON
 def doctor(as_json: bool) -> None:
-    """Look whether all is there that FedSub needs: packages, kernels, disk, ports, clock.
+    """Check what FedSub needs: packages, kernels, disk, ports, clock.
 
-    Asks nothing of the network. Ends with 1 where something is wrong, with 0 otherwise; notes are
-    of what is not needed.
+    It does not use the network. The exit code is 1 if something is wrong, else 0. A note is about
+    something optional.
     """
     found = list(findings(Path("runs").absolute()))
     if as_json:

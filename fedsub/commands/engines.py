@@ -21,7 +21,7 @@ def engine_options(what: str) -> Callable[[Callable[..., None]], Callable[..., N
     address = click.option(
         "--ray-address",
         metavar="HOST:PORT",
-        help="the cluster of --engine ray [default: RAY_ADDRESS, or the one that this machine is "
+        help="the cluster for --engine ray [default: RAY_ADDRESS, or the one that this machine is "
         "in]",
     )
 
@@ -34,4 +34,4 @@ def engine_options(what: str) -> Callable[[Callable[..., None]], Callable[..., N
 def check_engine(engine: str, ray_address: str | None) -> None:
     """Raise a ConfigError where an address is given to an engine that has none."""
     if ray_address is not None and engine != "ray":
-        raise ConfigError("--ray-address is for --engine ray: leave it out, or add that")
+        raise ConfigError("--ray-address needs --engine ray: leave it out, or add --engine ray")

@@ -8,10 +8,10 @@ import click
 
 #: What no file of the run can take back.
 REMAINS = """\
-What stays: what others learnt of {client}: the global model and other people's models, the
-standardisation all share, clusters that it helped to form. To be rid of that, train anew without
-it. Copies of the run's folder are not touched, nor what the device keeps. So that it does not come
-back, unregister its key: flwr supernode unregister NODE-ID."""
+What others learnt from {client} stays: in the global model, other people's models, the shared
+standardisation and the clusters that it helped to form. To remove that, train again without it.
+Copies of the run's folder and the device's own files are not changed. To keep the device from
+coming back, unregister its key: flwr supernode unregister NODE-ID."""
 
 
 @click.command(short_help="Remove a person from a run.")
@@ -21,8 +21,8 @@ back, unregister its key: flwr supernode unregister NODE-ID."""
 def forget(run: Path, client: str, yes: bool) -> None:
     """Remove CLIENT from the folder RUN: its rows, prototypes, scores, key, model and name.
 
-    Its metrics stay without its name; a report is written anew. A run that is going on ends at
-    its next round; started again, it goes on without CLIENT.
+    The metrics stay, without the name. A report is written again. A run that is going on ends at
+    its next round. If you start it again, it resumes without CLIENT.
     """
     from fedsub.report.report import remove_report, write_report
     from fedsub_server.forgetting import forget as forget_client

@@ -19,7 +19,7 @@ from fedsub_core.options import describe
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--markdown", "page", is_flag=True, help="print docs/methods.md, which says it all")
+@click.option("--markdown", "page", is_flag=True, help="print the page of all methods, as Markdown")
 @click.option(
     "--wire",
     metavar="PAGE",
@@ -30,9 +30,10 @@ from fedsub_core.options import describe
 def methods(name: str | None, page: bool, wire: Path | None, as_json: bool) -> None:
     """List the methods: paper, what is sent, cost, which model is tested, hyperparameters.
 
-    With NAME that one alone, and at length: what it shows of people, what was decided where its
-    paper leaves it open. Shares of a model are those of the papers' 3-128-512-6; costs are in
-    epochs of plain training on a device's own data, at one epoch a round and the defaults.
+    With NAME, describe only that method, in detail: what it reveals about people, and what was
+    decided where its paper leaves something open. Shares of a model are those of the papers'
+    3-128-512-6 network. Costs are in epochs of plain training on a device's own data, with one
+    epoch a round and the default hyperparameters.
     """
     cards = [method(name)] if name else list(METHODS.values())
     if wire is not None:

@@ -38,12 +38,14 @@ WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
 @click.option(
     "--vocabulary",
     type=int,
-    help="samples are token ids below it, --input is the length of a text, by default 64",
+    help="samples are token ids below this number; --input is a text's length, by default 64",
 )
 @click.option(
-    "--nodes", is_flag=True, help="samples are nodes of a graph, by default of 128 features"
+    "--nodes", is_flag=True, help="samples are nodes of a graph, by default with 128 features"
 )
-@click.option("--hidden", default=HIDDEN, show_default=True, help="hidden layers of mlp")
+@click.option(
+    "--hidden", default=HIDDEN, show_default=True, help="units of each hidden layer of mlp"
+)
 @AS_JSON
 def models(
     name: str | None,
@@ -54,11 +56,11 @@ def models(
     hidden: str,
     as_json: bool,
 ) -> None:
-    """List the kinds of models: trained numbers, multiplications of a sample, input.
+    """List the kinds of models: trained parameters, multiplications for a sample, input shape.
 
-    NAME is one of them, package.module:builder or file.py:builder; then its tensors are listed,
-    too. Sizes are for samples of --input, and of kinds that take such samples; by default each
-    kind's has the shape of its publication.
+    NAME is one kind, package.module:builder or file.py:builder. Then its tensors are listed, too.
+    Sizes are for samples of shape --input, for the kinds that can take them. By default, each kind
+    has the input shape of its publication.
     """
     parse_hidden(hidden)
     wanted = _shape(shape) if shape else None

@@ -19,7 +19,7 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupted:
-            say_interrupted(interrupted, "Files that were not finished are not there. Again:")
+            say_interrupted(interrupted, "Unfinished files were not written. To start again:")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -13,7 +13,7 @@ NEXT = """\
 {folder}: a package with a method that works. Next:
   pip install -e {folder}
   fedsub run --method {name} --beside local,fedavg
-{folder}/README.md says which file is what, and how to test it."""
+{folder}/README.md explains each file, and how to test the package."""
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,13 +26,13 @@ def new() -> None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="folder to make [default: fedsub-NAME]",
+    help="folder to create [default: fedsub-NAME]",
 )
 def method(name: str, out: Path | None) -> None:
     """Write a package with a method NAME: card, device half, server half, tests.
 
-    It installs with pip and runs at once; it is Ditto, to be changed into something else. Nothing
-    of FedSub is edited.
+    The package can be installed with pip and runs at once. It contains Ditto, for you to change
+    into your own method. No file of FedSub is edited.
     """
     from fedsub.new_method import write_package
 

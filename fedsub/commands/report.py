@@ -11,16 +11,16 @@ from fedsub.commands.tracking import tracking
 
 @click.command(short_help="Write a page on what a run reached.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--watch", is_flag=True, help="write it anew while the run goes on, until it is done")
+@click.option("--watch", is_flag=True, help="renew the report while the run goes on, until it ends")
 @tracking
 def report(folder: Path, watch: bool, tensorboard: bool, mlflow: str | None) -> None:
     """Write report.html into the run's folder FOLDER: curves, tables, who gains and who does not.
 
-    One file to read offline; figures/ has its figures as PNG, tables/ its numbers as CSV. The run
-    may still be going on, or have been interrupted. Of a study's folder it writes the study's.
+    The report is one file, to read offline. figures/ has its figures as PNG, tables/ its numbers as
+    CSV. The run may still be going on, or have been interrupted. FOLDER may also be a study's.
 
-    TensorBoard and MLflow get the means over people of every round, and no names. Once more
-    changes nothing there; with --watch they keep up with the run.
+    TensorBoard and MLflow get each round's means over people, without names. Logging a run again
+    adds nothing there. With --watch they follow the run.
     """
     from fedsub.report.report import write_report
     from fedsub.report.watching import watch_report

@@ -41,17 +41,17 @@ def _config_options(command: Callable[..., None]) -> Callable[..., None]:
 
 #: In which order the help lists options, and those that no class of settings declares.
 SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
-    "What is run": (RunAsked, ("set", "resume")),
+    "What to run": (RunAsked, ("set", "resume")),
     "The model": (ModelSettings, ()),
     "Weak devices": (CapacitySettings, ("sizes",)),
     "Training on a device": (TrainingSettings, ()),
-    "Tested samples": (SplitSettings, ("class-counts",)),
+    "Test samples": (SplitSettings, ("class-counts",)),
     "Rounds": (RoundSettings, ()),
     "Devices that lie": (None, ("robust", "robust-share", "most-examples")),
     "What the server sees": (SecureSettings, ()),
     "What travels": (None, ("upload-encoding", "download-encoding", "message-limit",
                             "largest-number")),
-    "Where it computes, and what it writes": (None, (
+    "Where to compute, and what to write": (None, (
         "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
         "report", "json", "tensorboard", "mlflow")),
 }  # fmt: skip
@@ -84,7 +84,7 @@ def _metavar(option: Option) -> str:
 @click.option(
     "--resume",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="continue the run in this folder; --rounds may be raised, --data be where data were moved",
+    help="resume the run in this folder; --rounds may be higher, --data may be a new place",
 )
 @click.option(
     "--set",
@@ -115,10 +115,10 @@ def run(
     mlflow: str | None,
     **options: str | None,
 ) -> None:
-    """Train a method, and others beside it, on a federation.
+    """Train a method, and others to compare with, on a federation.
 
-    CONFIG is a TOML file with the same keys; options on the command line come on top. Prints
-    how the methods compare and where the run's folder and its report lie.
+    CONFIG is a TOML file with the same keys; options on the command line override it. The command
+    prints a comparison of the methods, and the paths of the run's folder and report.
     """
     from fedsub.engines.simulation import build_grid, ray_grids
     from fedsub.report.tables import print_results
@@ -140,12 +140,12 @@ def run(
     overrides |= key_values(settings, "--set", "fedsub.fusion=avg")
     if resume is not None:
         if config is not None:
-            raise ConfigError("--resume takes the run's own configuration: leave the file out")
+            raise ConfigError("--resume uses the run's own configuration: leave the file out")
         resolved = resumed_config(resume, overrides)
         if resolved.data != WATCH and not Path(resolved.data).exists():
             raise DataError(
-                f"{resolved.data}: the run's data are not there. Where they were moved, say where "
-                "with --data"
+                f"{resolved.data}: the run's data are not there. If they were moved, give the new "
+                "place with --data"
             )
     else:
         resolved = read_config(config, overrides)
@@ -171,7 +171,7 @@ def run(
                 )
             print_results(console, method_summaries(folder))
             said = split_warning([one.split for one in notes.splits.values()])
-            said = said or "Split in time, for everybody."
+            said = said or "Everybody's samples were split in time."
             console.print(said, soft_wrap=True, highlight=False)
             console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
             person = next(iter(federation.clients))

@@ -29,27 +29,31 @@ WIDE = 220
 @click.option(
     "--superlink",
     metavar="HOST:PORT",
-    help="ask a running SuperLink, where it takes runs: which nodes it hears of, which runs",
+    help="instead of FOLDER: ask a SuperLink, at the address that accepts runs, about its nodes "
+    "and runs",
 )
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="with --superlink: ca.crt, which signed its certificate",
+    help="with --superlink: the ca.crt that signed its certificate (without it: the authorities "
+    "that this machine trusts)",
 )
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object, for scripts")
-@click.option("--watch", is_flag=True, help="show it anew until it is finished or has stopped")
+@click.option(
+    "--watch", is_flag=True, help="renew the view until the run is finished or has stopped"
+)
 @click.option(
     "--certificate",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="the server's certificate, where it does not lie in the deployment's folder",
+    help="the server's certificate, if it is not in the deployment's folder",
 )
 @click.option(
     "--serve",
     metavar="[HOST:]PORT",
-    help="answer with a page that follows the run, /metrics (OpenMetrics), /health and /ready, on "
+    help="serve a page that follows the run, /metrics (OpenMetrics), /health and /ready, on "
     "loopback unless HOST is given",
 )
-@click.option("--names", is_flag=True, help="with --serve: name people")
+@click.option("--names", is_flag=True, help="with --serve: show client ids")
 def status(
     folder: Path | None,
     superlink: str | None,
@@ -60,23 +64,26 @@ def status(
     serve: str | None,
     names: bool,
 ) -> None:
-    """Show how what lies in FOLDER is doing: a run's folder, a deployment's, or a study's.
+    """Show the state of what is in FOLDER: a run, a deployment or a study.
 
-    Which round, how long it still takes, who takes part and who is waited for, what was refused and
-    why, bytes, disk, and what somebody should look at. It reads and writes nothing there: the run
-    is not disturbed. With --superlink it tells what a SuperLink says from afar: nodes and runs.
+    It shows the round, the time left, who takes part, who is waited for, what was refused and why,
+    bytes, disk space, and what needs attention. It only reads the folder, so it does not disturb
+    the run. With --superlink it shows what a SuperLink on another machine knows: its nodes and its
+    runs.
 
     \b
-    The exit code says whether it is well:
-      0  going on or finished, and nothing to look at
-      1  going on or finished, and something to look at, which is said
-      2  it cannot be told: no such folder, none of a run's, damaged; no SuperLink answers
-      3  stopped before its end, or not begun
+    The exit code says whether all is well:
+      0  going on or finished, and nothing needs attention
+      1  going on or finished, and something needs attention, which is shown
+      2  unknown: no such folder, not a run's folder, damaged, or no SuperLink answers
+      3  stopped before its end, or not started
     """  # noqa: D301  # click reads the backspace
     if names and serve is None:
-        raise click.UsageError("--names: got no --serve, expected it too: all else names people")
+        raise click.UsageError(
+            "--names: got no --serve, expected it too; all other views show names anyway"
+        )
     if serve is not None and (as_json or watch):
-        raise click.UsageError("--serve: got --json or --watch too, expected one of them at a time")
+        raise click.UsageError("--serve: got --json or --watch too, expected only one of the three")
     _check_one_is_asked(folder, superlink, ca, certificate or serve)
     console = Console()
     if not console.is_terminal:  # a pipe has no width
@@ -102,11 +109,11 @@ def status(
 
 
 class Told(Protocol):
-    """What is told of how something is doing."""
+    """The state of a run or of a SuperLink."""
 
     @property
     def state(self) -> str:
-        """Whether it goes on."""
+        """Whether it is going on."""
 
     @property
     def verdict(self) -> Verdict:
@@ -118,7 +125,7 @@ T = TypeVar("T", bound=Told)
 
 @dataclass(frozen=True)
 class View(Generic[T]):
-    """How something is looked at and shown: printed, as JSON, as a page of a terminal."""
+    """How a state is read, and shown: printed, as JSON, as a page of a terminal."""
 
     look: Callable[[], T]
     show: Callable[[Console, T], None]

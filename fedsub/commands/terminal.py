@@ -27,7 +27,7 @@ SETTINGS = click.option(
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="an option; the text above says which there are",
+    help="an option of this command; see above",
 )
 SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 

@@ -11,14 +11,14 @@ _TENSORBOARD = click.option(
     "--tensorboard",
     is_flag=True,
     help="write TensorBoard's event files into the run's folder, under tensorboard/ "
-    "(takes: pip install 'fedsub[tensorboard]')",
+    "(needs: pip install 'fedsub[tensorboard]')",
 )
 _MLFLOW = click.option(
     "--mlflow",
     metavar="URI",
-    help="log each method as a run of MLflow's, such as sqlite:///mlflow.db or http://host:5000, "
-    "in an experiment named as the folder or MLFLOW_EXPERIMENT_NAME (takes: pip install "
-    "'fedsub[mlflow]')",
+    help="log each method as a run in MLflow, at an address such as sqlite:///mlflow.db or "
+    "http://host:5000. The experiment is named after the folder, or MLFLOW_EXPERIMENT_NAME (needs: "
+    "pip install 'fedsub[mlflow]')",
 )
 
 

@@ -36,7 +36,7 @@ def find_model(client: str, folder: Path | None = None) -> Path:
         models = folder / method / MODELS
         found = models / f"{client}.safetensors"
     else:
-        raise RunError(f"{folder}: no {RUN_FILE} there; expected a run's folder. Check --run")
+        raise RunError(f"{folder}: got no {RUN_FILE}, expected a run's folder. Check --run")
     if not found.exists():
         there = ", ".join(sorted(path.stem for path in models.glob("*"))) or "nobody"
         raise RunError(
@@ -58,7 +58,7 @@ def _newest(runs: Path, models: str) -> Path:
     left |= {path: path.parent for path in runs.glob(f"*/{STATES}")}
     if not left:
         raise RunError(
-            f"{runs.resolve()}: got no run that left models. Run `fedsub run` here, or say where "
-            "the model is with --run or --state"
+            f"{runs.resolve()}: got no run with saved models. Run `fedsub run` here, or give the "
+            "model's place with --run or --state"
         )
     return left[max(left, key=lambda path: path.stat().st_mtime_ns)]

@@ -55,8 +55,8 @@ def make_certificates(
     alternatives = [_alternative(name) for name in names]
     if not alternatives or days < 1 or ca_days < 1:
         raise RunError(
-            f"certificates: got {len(names)} names, {days} and {ca_days} days, expected one of "
-            "each at least; give the DNS names or IP addresses that devices reach the server by"
+            f"certificates: got {len(names)} names, valid for {days} and {ca_days} days, expected "
+            "at least one of each; give the server's DNS name or IP address with --name"
         )
     refuse_existing([folder / n for n in ("ca.crt", "ca.key", "server.pem", "server.key")])
     ca_key, ca_name = ec.generate_private_key(ec.SECP256R1()), _name("FedSub deployment CA")

@@ -18,6 +18,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.models.exits import Exits, path_of
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Model
+from fedsub_core.models.slicing import units_in
 from fedsub_core.models.unbuilt import Unbuilt
 from fedsub_core.models.units import first_units
 from fedsub_core.wire.bundles import Floats
@@ -95,12 +96,7 @@ def _sent(own: PersonalModel, capacity: float, run: Path) -> PersonalModel:
         part.at.put(params[name], torch.from_numpy(np.array(part.values)))
     if strategy.card.has_rule:
         # A device may have room for more units than it is sent: the others are 0, and left out.
-        units = {
-            group.name: np.arange(group.size) if rows is None else rows
-            for group in model.unit_groups
-            for rows in [sent.part(f"{group.name}.weight").at.rows]
-        }
-        model, places = model.narrow(units)
+        model, places = model.narrow(units_in(model, sent.tensors))
         params = {name: places[name].take(params[name]) for name in model.tensor_shapes}
     return replace(own, round=round, params=params, architecture=model)
 

@@ -55,7 +55,7 @@ def _check(name: str, package: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise ConfigError(
             f"new method: got {name!r}, expected a name of small letters, digits and _ that begins "
-            "with a letter and is no word of Python"
+            "with a letter and is not a Python keyword"
         )
     if name in METHODS or name in BROKEN or name in NOT_OFFERED:
         raise ConfigError(f"new method: got {name!r}, which is the name of another method")

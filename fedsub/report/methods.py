@@ -30,27 +30,29 @@ WIDTH = 118
 
 _OPENING = (
     "# Methods",
-    "<!-- Written by `fedsub methods --markdown > docs/methods.md` from the methods' cards. -->",
-    "`fedsub run --method NAME` trains one, `--set NAME.KEY=VALUE` sets a hyperparameter, `fedsub "
-    "methods NAME` says what stands here. Unless a method says otherwise, devices train from one "
-    "common start with the run's optimiser (SGD, lr 0.005, momentum 0.9 that begins anew in every "
-    "phase of every round, batches of 32, one epoch a round), means are weighted by training "
-    "samples and clipped (`robust`), and everybody takes part in every round. What the methods "
-    "reached: `studies/README.md`. How to add one: `CONTRIBUTING.md`.",
-    "**up, down**: what a device sends and receives in a round, at most, in full models of the "
-    "papers' 3-128-512-6 (69,638 numbers, 272 KiB in float32), masks included, encodings not; two "
-    "numbers where some of it travels only at times. Less may travel: under `fedsub` devices "
-    "send about three quarters of a model and receive little. **epochs**: what a device computes "
-    "in a round, in epochs of plain training on its own data, and after the + what an evaluation "
-    "adds. **tested**: the model as last received, or as last trained at home. All of it with "
-    "default hyperparameters.",
-    "Any method can predict with means of each person's models over its rounds: `--set "
-    "NAME.smooth=0.8` leaves four fifths of the past in each, so that about five rounds count. "
-    "Means are of the models that are tested: as received at the start of each round that a "
-    "device takes part in, or as trained in it. Methods that adapt a model to a person adapt the "
-    "mean. What trains and what travels is as without; who gets a class begins anew. Of a sparse "
-    "model a mean has all weights that some of its rounds had. By default it is off, as no paper "
-    "has it; a method of this project's own says otherwise in its table.",
+    "`fedsub run --method NAME` trains a method. `--set NAME.KEY=VALUE` sets a hyperparameter. "
+    "`fedsub methods NAME` prints the method's section of this page. Results of the methods: "
+    "`studies/README.md`. How to add one: `CONTRIBUTING.md`.",
+    "Unless a method says otherwise, all devices start from the same model. They train with the "
+    "run's optimiser: SGD, lr 0.005, momentum 0.9 that is reset in every phase of every round, "
+    "batches of 32, one epoch a round. Means are weighted by training samples and clipped "
+    "(`robust`), and everybody takes part in every round.",
+    "**up, down**: what a device sends and receives in a round at most, with default "
+    "hyperparameters. The unit is one full model of the papers' 3-128-512-6 network (69,638 "
+    "numbers, 272 KiB in float32). Masks are included, encodings are not. There are two numbers "
+    "where part of it travels only at times. Less may travel: with `fedsub`, devices send about "
+    "three quarters of a model and receive little.",
+    "**epochs**: what a device computes in a round, in epochs of plain training on its own data; "
+    "after the +, what an evaluation adds. **tested**: the model as last received, or as last "
+    "trained on the device.",
+    "Any method can predict with averages of each person's models over rounds. With "
+    "`--set NAME.smooth=0.8`, each average keeps four fifths of its past, so about five rounds "
+    "count. It averages the models that are tested: as received at the start of each round in "
+    "which the device takes part, or as trained in it. Methods that adapt a model to a person "
+    "adapt the average. Training and messages do not change. A person who gets a new class starts "
+    "a new average. The average of sparse models has all weights that one of its rounds had. By "
+    "default averages are off, because no paper has them; where a method of this project turns "
+    "them on, its table says so.",
 )
 
 
@@ -96,25 +98,27 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
         ("when to choose it", _capital(card.choose)),
     ]
     if card.encodes:
-        found.append(("encoder", f"auto is {OF_WINDOWS} of windows, {OF_VECTORS} of vectors"))
+        said = f"auto is {OF_WINDOWS} for windows, {OF_VECTORS} for feature vectors"
+        found.append(("encoder", said))
     if card.fixes_rounds(hyper):
-        found.append(("rounds", "what one does depends on how many there are: fixed for a run"))
+        said = "what a round does depends on their number, which is fixed for a run"
+        found.append(("rounds", said))
     if card.averages and card.sends(example(card), hyper):
-        found.append(("secure aggregation", "offered: the server then sees means of people alone"))
+        found.append(("secure aggregation", "available: the server then sees only means"))
     elif card.sums and card.sends(example(card), hyper):
-        found.append(("secure aggregation", "offered: the server then sees sums of people alone"))
+        found.append(("secure aggregation", "available: the server then sees only sums"))
     if card.needs:
         keys = " and ".join(f"{card.name}.{key.replace('_', '-')}=true" for key in card.needs)
-        found.append(("needs consent", f"refused without {keys}, by which people agreed to it"))
+        found.append(("needs consent", f"refused without {keys}, which states that people agreed"))
     return [(title, text) for title, text in found if text]
 
 
 def longer_facts(card: MethodCard) -> list[tuple[str, Sequence[str]]]:
     """Return title and texts of what is said of a method at length."""
     found = [
-        ("What it shows of people", (card.privacy,)),
-        ("What the paper leaves open, and is decided here", card.decisions),
-        ("Errors of the paper or of public code", card.errors),
+        ("What it reveals about people", (card.privacy,)),
+        ("What the paper leaves open, and what is decided here", card.decisions),
+        ("Errors in the paper or in public code", card.errors),
     ]
     return [(title, texts) for title, texts in found if any(texts)]
 

@@ -1,4 +1,4 @@
-"""How a SuperLink is doing, asked over its port for runs: which nodes it hears of, which runs."""
+"""How a SuperLink is doing, asked at its port for runs: its nodes and its runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LinkStatus:
             run = self.runs[0]
             why = f": {run.details}" if run.details else ""
             found.append(f"run {run.run} ended as {run.status}{why}")
-        said = {"late": "its heartbeat is overdue", "away": "not connected", "never": "never came"}
+        said = {"late": "heartbeat is overdue", "away": "not connected", "never": "never connected"}
         for state, what in said.items():
             if names := [_name(node) for node in self.nodes if state_of(node) == state]:
                 found.append(f"{', '.join(names)}: {what}")
@@ -67,12 +67,12 @@ class LinkStatus:
 
 
 def state_of(node: LinkNode) -> str:
-    """Return ``heard of``, ``late`` (a heartbeat is overdue), ``away``, ``never``, or ``gone``.
+    """Return ``connected``, ``late`` (a heartbeat is overdue), ``away``, ``never``, or ``gone``.
 
-    Gone is whose key was unregistered.
+    ``gone``: its key was unregistered.
     """
     if node.status == "online":
-        return "heard of" if node.heard is not None and node.heard <= node.every else "late"
+        return "connected" if node.heard is not None and node.heard <= node.every else "late"
     return {"registered": "never", "unregistered": "gone"}.get(node.status, "away")
 
 
@@ -100,12 +100,12 @@ def show(console: Console, status: LinkStatus) -> None:
 
 
 def _parts(status: LinkStatus) -> Iterator[RenderableType]:
-    heard = sum(state_of(node) == "heard of" for node in status.nodes)
+    heard = sum(state_of(node) == "connected" for node in status.nodes)
     there = sum(state_of(node) != "gone" for node in status.nodes)
     yield Text(plain(f"superlink {status.address}: {status.state}"))
-    yield Text(f"hears of {heard} of {there} registered nodes")
+    yield Text(f"{heard} of {there} registered nodes are connected")
     if status.nodes:
-        yield _table(("name", "is", "heard", "since", "node"), map(_node_row, status.nodes))
+        yield _table(("name", "is", "last heard", "since", "node"), map(_node_row, status.nodes))
     if status.runs:
         yield _table(("run", "is", "submitted", "ended", "up", "down"), map(_run_row, status.runs))
     for said in status.troubles:

@@ -69,8 +69,8 @@ def check_data(config: RunConfig, federation: Federation) -> None:
     people = split_clients(config.split_settings, federation, config.capacity_settings)
     if config.best_by == "validation" and not any(one.holds_back for one in people):
         raise ConfigError(
-            "best-by = validation: got nobody with training samples enough for a validation part, "
-            "expected one person at least. Set best-by = last, or give people more samples"
+            "best-by = validation: got nobody with enough training samples for a validation part, "
+            "expected at least one person. Set best-by = last, or give people more samples"
         )
     for name in config.methods:
         settings = config.device_settings(name)
@@ -113,7 +113,7 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
     if missing := sorted({"data", "method", "rounds", "seed"} - keys):
         raise RunError(
             f"{folder / RUN_FILE}: got no {', '.join(missing)}, expected all keys of the run's "
-            "start: without them it would go on as another. Restore the file"
+            "start: without them it would resume as a different run. Restore the file"
         )
     config = read_config(folder / RUN_FILE)
     wanted = read_config(folder / RUN_FILE, overrides)
@@ -127,8 +127,8 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
         )
     if wanted.rounds < config.rounds:
         raise RunError(
-            f"{folder}: rounds: got {wanted.rounds}, expected {config.rounds} or more: rounds that "
-            "a run has can be added to, not taken away. Leave rounds out, or start a new run."
+            f"{folder}: rounds: got {wanted.rounds}, expected {config.rounds} or more: a "
+            "run can get more rounds, not fewer. Leave rounds out, or start a new run."
         )
     return wanted
 

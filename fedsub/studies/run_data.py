@@ -30,7 +30,7 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
         found.append(lacking)
     if untested := [card.classes[label] for label in sorted(trained - seen)]:
         found.append(
-            f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score tells "
-            "how well it is recognised: it needs two samples that can be told apart in time."
+            f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score shows "
+            "how well it is recognised. A class needs two samples that can be split in time."
         )
     return DataNotes(splits, tuple(found))

@@ -8,7 +8,7 @@ from fedsub_client.learner import Fitted, Received, State
 from fedsub_client.parts.activity import activity
 from fedsub_client.parts.slices import SliceLearner
 from fedsub_core.data.stacks import Stack, select_params
-from fedsub_core.models.chain import require_chain
+from fedsub_core.models.slicing import slice_groups
 from fedsub_core.models.units import units_at
 from fedsub_core.training import Turn
 
@@ -27,15 +27,17 @@ class FedDSELearner(SliceLearner):
     def chosen(self, state: State, data: Stack) -> State:
         """Return the state in which nobody holds more units than it can train."""
         share = data.capacities[0] if data.capacities else 1.0
-        counts = {g.name: units_at(share, g.size) for g in self.model.unit_groups}
+        counts = {g.name: units_at(share, g.size) for g in slice_groups(self.model)}
         held = {name: state[f"units.{name}"] for name in counts}
+        if not held:
+            return state
         many = torch.stack([own.sum(1) > counts[name] for name, own in held.items()]).any(0)
         rows = many.nonzero().flatten().tolist()
         if not rows:
             return state
         some, size = select_params(self.get(state, "model"), rows), self.settings.batch_size
         often = self.hyper.statistic == "frequency"
-        said = activity(require_chain(self.model), some, data.select(rows), size, often)
+        said = activity(self.model, some, data.select(rows), size, often)
         for name, scores in said.items():
             best = scores.argsort(dim=1, descending=True, stable=True)[:, : counts[name]]
             mask = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, best, True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,13 +15,15 @@ from fedsub_client.parts.activity import activity
 from fedsub_client.parts.slices import SliceLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.flexfl import APOZ
-from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.model import Model, Params
-from fedsub_core.models.pools import numbers, widths_for, with_counts
+from fedsub_core.models.pools import numbers, numbers_at, widths_for
 from fedsub_core.placement import Placement
 from fedsub_core.training import Trained, Turn, train
 from fedsub_core.training.objectives import Forward, Term
 from fedsub_core.wire.bundles import Bundle, Floats
+
+#: A smaller model, and where its numbers stand in the one that it is a part of.
+Part = tuple[Model, Mapping[str, Placement]]
 
 
 class FlexFLLearner(SliceLearner):
@@ -30,8 +34,8 @@ class FlexFLLearner(SliceLearner):
         state, uploads, reports = super().trained(state, received, data, turn)
         if all(APOZ in bundle.tensors for bundle in received):
             return state, uploads, reports
-        model, block = require_chain(self.model), self.settings.batch_size
-        often = activity(model, self.get(state, "model"), data, block, often=True)
+        params, block = self.get(state, "model"), self.settings.batch_size
+        often = activity(self.model, params, data, block, often=True)
         said = [share.mean(1) for share in often.values()] or [torch.ones(len(uploads))]
         zeros = 1 - torch.stack(said, 1).float()
         for i, upload in enumerate(uploads):
@@ -48,38 +52,31 @@ class FlexFLLearner(SliceLearner):
         self, model: Model, params: Params, received: Bundle, data: Stack, turn: Turn
     ) -> Trained:
         """Train a part of the model, taught by the smaller models of the pool."""
-        taught = Taught(
-            tuple(self._smaller(require_chain(model), received)),
-            self.hyper.gamma,
-            self.hyper.temperature,
-        )
+        smaller = tuple(self._smaller(model, received))
+        taught = Taught(smaller, self.hyper.gamma, self.hyper.temperature)
         return train(model, params, data, turn, self.settings, objective=self.loss + taught)
 
-    def _smaller(self, model: Chain, received: Bundle) -> list[Chain]:
-        """Return the pool's models that have fewer numbers than the one in training."""
+    def _smaller(self, model: Model, received: Bundle) -> Iterator[Part]:
+        """Yield the pool's models that have fewer numbers than the one in training."""
         if APOZ not in received.tensors:
-            return []
-        whole, zeros = require_chain(self.model), received.floats(APOZ).tolist()
-        pool = (widths_for(whole, zeros, share) for share in self.hyper.shares())
-        smaller = [with_counts(whole, counts) for counts in pool]
-        return [one for one in smaller if numbers(one) < numbers(model) and inside(one, model)]
-
-
-def inside(small: Chain, large: Chain) -> bool:
-    """Return whether a model's tensors are no larger than another one's."""
-    pairs = zip(small.parameter_shapes.values(), large.parameter_shapes.values(), strict=True)
-    return all(a <= b for one, other in pairs for a, b in zip(one, other, strict=True))
+            return
+        zeros, sizes = received.floats(APOZ).tolist(), {g.name: g.size for g in model.unit_groups}
+        for share in self.hyper.shares():
+            counts = widths_for(self.model, zeros, share)
+            inside = all(count <= sizes[name] for name, count in counts.items())
+            if inside and numbers_at(self.model, counts) < numbers(model):
+                yield model.narrow({name: np.arange(count) for name, count in counts.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class Taught(Term):
-    """What smaller models say, who are the trained one's first units, and constants.
+    """What smaller models say, who are parts of the trained one, and constants.
 
     ``weight / n * sum_j T**2 KL(softmax(z_j / T) || softmax(z / T))`` over n smaller models, the
     mean over the batch and the classes.
     """
 
-    smaller: tuple[Chain, ...]
+    smaller: tuple[Part, ...]
     weight: float
     temperature: float
 
@@ -92,20 +89,11 @@ class Taught(Term):
         """See :class:`Term`."""
         said = (forward.outputs[-1] / self.temperature).log_softmax(-1)
         total = said.new_zeros(())
-        for model in self.smaller:
+        for model, places in self.smaller:
             with torch.no_grad():
-                teacher = model.forward(first_of(forward.params, model), forward.batch.x)
+                part = {n: at.take(forward.params[n], 1).contiguous() for n, at in places.items()}
+                teacher = model.forward(part, forward.batch.x)
                 target = (teacher / self.temperature).log_softmax(-1)
             apart = (target.exp() * (target - said)).mean(-1)
             total = total + (apart * forward.batch.weight).sum()
         return self.weight * self.temperature**2 / len(self.smaller) * total
-
-
-def first_of(params: Params, model: Chain) -> Params:
-    """Return the first entries of stacked tensors, as many as a smaller model has."""
-    found = {}
-    for name, shape in model.parameter_shapes.items():
-        tensor = params[name].detach()
-        at = Placement.leading(shape, tensor.shape[1:])
-        found[name] = at.take(tensor, stacked=1).contiguous()
-    return found

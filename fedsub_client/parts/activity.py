@@ -1,24 +1,31 @@
-"""How much the units of a chain's hidden layers say on a person's own samples."""
+"""How much the units of a model's hidden layers say on a person's own samples."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from fedsub_client.parts.module_activity import module_activity
 from fedsub_core.data.stacks import Stack, inputs
-from fedsub_core.models.chain import Chain, Step
+from fedsub_core.models.chain import Step, require_chain
 from fedsub_core.models.layers import Affine
-from fedsub_core.models.model import Params
+from fedsub_core.models.model import Model, Params
+from fedsub_core.models.torch_model import TorchModel
 
 
 def activity(
-    model: Chain, params: Params, data: Stack, block: int, often: bool = False
+    model: Model, params: Params, data: Stack, block: int, often: bool = False
 ) -> dict[str, Tensor]:
     """Return the mean output after ReLU of each unit, float64 [clients, units], by hidden layer.
 
     The mean is over a client's real samples and all positions. `often`: the share of outputs above
     0 instead. Samples are seen in blocks of `block`, which hold the same whoever shares the stack.
+    A module's hidden layers are its groups of units: what counts is what the layers behind them
+    read of them, below 0 as 0, in the mean over these layers.
     """
+    if isinstance(model, TorchModel):
+        return module_activity(model, params, data, block, often)
+    model = require_chain(model)
     sums: dict[str, Tensor] = {}
     real = data.valid.double()
     with torch.no_grad():

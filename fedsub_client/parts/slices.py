@@ -15,10 +15,11 @@ import torch
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.model import Model, Params
+from fedsub_core.models.slicing import slice_groups, sliced_part, units_in
 from fedsub_core.models.units import Units, placements
 from fedsub_core.placement import Placement
 from fedsub_core.training import Trained, Turn, train
-from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_core.wire.bundles import Bundle, Part
 
 _UNITS = "units."
 
@@ -30,7 +31,7 @@ class SliceLearner(Learner):
         """Return the shared start, of which all units are held."""
         each = {
             _UNITS + group.name: torch.ones(clients, group.size, dtype=torch.bool)
-            for group in self.model.unit_groups
+            for group in slice_groups(self.model)
         }
         return super().init(clients, seed) | each
 
@@ -39,22 +40,24 @@ class SliceLearner(Learner):
         state = super().receive(state, received)
         held = {name: t.clone() for name, t in state.items() if name.startswith(_UNITS)}
         for i, bundle in enumerate(received):
-            for name, units in held.items():
-                if (part := bundle.tensors.get(f"{name.removeprefix(_UNITS)}.weight")) is not None:
-                    assert isinstance(part, Floats)
-                    mask = Placement(part.at.rows).held(units.shape[1:])
-                    units[i] = torch.from_numpy(mask).to(units.device)
+            for name, units in units_in(self.model, bundle.tensors).items():
+                mine = held[_UNITS + name]
+                mask = Placement(units).held(mine.shape[1:])
+                mine[i] = torch.from_numpy(mask).to(mine.device)
         return self.holding(state, held)
 
     def holding(self, state: State, held: Mapping[str, torch.Tensor]) -> State:
         """Return the state in which clients hold these units alone, bool by ``units.<group>``."""
         params = self.get(state, "model")
-        for group in self.model.unit_groups:
+        for group in slice_groups(self.model):
             mask = held[_UNITS + group.name]
             if mask.all():
                 continue
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)  # its last is of no unit
             for member in group.members:
                 name, axis = member.tensor, member.axis + 1
+                if name not in self.model.parameter_shapes:
+                    continue  # what stays at home, nobody else keeps
                 own = mask[:, torch.from_numpy(member.owners)]
                 shape = [1] * params[name].dim()
                 shape[0], shape[axis] = len(own), own.shape[1]
@@ -65,7 +68,7 @@ class SliceLearner(Learner):
         """Return which units the `i`-th client holds, ascending, by group."""
         return {
             group.name: state[_UNITS + group.name][i].cpu().numpy().nonzero()[0]
-            for group in self.model.unit_groups
+            for group in slice_groups(self.model)
         }
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
@@ -73,16 +76,16 @@ class SliceLearner(Learner):
         return self.trained(self.receive(state, received), received, data, turn)
 
     def trained(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
-        """Train the units that are held and send them; clients of as many units share a stack."""
+        """Train the units that are held and send them; clients of equal parts share a stack."""
         params = {name: t.clone() for name, t in self.get(state, "model").items()}
         held = [self.units(state, i) for i in range(len(data.clients))]
         uploads = [Bundle()] * len(held)
         losses = torch.zeros(len(held), device=data.x.device)
         alike: dict[tuple[Any, ...], list[int]] = {}
         for i, units in enumerate(held):
-            key = *map(len, units.values()), self.told(received[i])
-            alike.setdefault(key, []).append(i)
-        groups, shapes = self.model.unit_groups, self.model.parameter_shapes
+            same = (own.tobytes() for own in same_part(self.model, units).values())
+            alike.setdefault((*same, self.told(received[i])), []).append(i)
+        groups, shapes = self.model.unit_groups, self.model.tensor_shapes
         for rows in alike.values():
             model = part_of(self.model, held[rows[0]])
             places = [placements(groups, shapes, held[i]) for i in rows]
@@ -112,17 +115,28 @@ class SliceLearner(Learner):
 
     def slice_of(self, params: Params, places: Mapping[str, Placement], examples: int) -> Bundle:
         """Return an upload of one client's part, which says where its numbers stand."""
-        parts = {}
+        parts = dict[str, Part]()
         for name in self.model.parameter_shapes:
-            declared = self.sends[name]
-            at = places[name].spelt_out(declared.shape, bool(declared.follows))
-            parts[name] = Floats(params[name].cpu().numpy(), at)
+            parts |= sliced_part(name, params[name].cpu().numpy(), places[name], self.sends[name])
         return Bundle(examples, tensors=parts)
 
 
 def part_of(model: Model, units: Units) -> Model:
-    """Return the model that has as many units of each group."""
-    whole = all(len(units[group.name]) == group.size for group in model.unit_groups)
-    if whole:
+    """Return the model that has these units alone; see :func:`same_part`."""
+    if all(len(units[group.name]) == group.size for group in slice_groups(model)):
         return model
-    return model.narrow({name: np.arange(len(own)) for name, own in units.items()})[0]
+    return model.narrow(same_part(model, units))[0]
+
+
+def same_part(model: Model, units: Units) -> Units:
+    """Return units of which the part is the same model: the first ones, as many of each group.
+
+    But where units own constants of a module, these differ.
+    """
+    known = model.tensor_shapes
+    return {
+        group.name: np.arange(len(units[group.name]))
+        if all(member.tensor in known for member in group.members)
+        else units[group.name]
+        for group in slice_groups(model)
+    }

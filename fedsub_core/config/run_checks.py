@@ -80,7 +80,7 @@ def _check_secure(config: RunConfig, where: str) -> None:
     if alone:
         known = ", ".join(name for name, card in METHODS.items() if card.sums)
         got = f"{', '.join(alone)} among the methods, whose server looks at each person's upload"
-        expected = f"some of {known}"
+        expected = f"only methods among {known}"
     elif robust.clip or robust.multi_krum or robust.mean != "mean":
         got = f"robust = {config.robust}, whose filters compare single uploads"
         expected = "robust = none"

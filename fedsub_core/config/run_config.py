@@ -54,10 +54,10 @@ T = TypeVar("T")
 class RunAsked:
     """What is run."""
 
-    data: str = text("watch", "a federation's folder, or 'watch' for the one built in")
-    method: str = text("fedsub", "the method of the run")
+    data: str = text("watch", "a federation's folder, or 'watch' for the built-in one")
+    method: str = text("fedsub", "the method to train")
     beside: str = option(
-        "local,fedavg", "methods trained beside it to compare, with commas; '' none"
+        "local,fedavg", "methods to train as well, for comparison, with commas; '' none"
     )
 
 
@@ -80,45 +80,51 @@ class RunConfig(
 
     sizes: str = option(
         "",
-        "shares, such as 1,1/2,3/8: at the end everybody is tested with the common model of each "
-        "size, too, also of sizes that nobody trained; where one process plays all people; '' none",
+        "shares, such as 1,1/2,3/8: at the end of a simulation, everybody is also tested with the "
+        "common model of each size, even of sizes that nobody trained; '' none",
     )
     class_counts: bool = option(
         True,
-        "devices count test samples by true and predicted class, for the report's confusion "
-        "matrix, of up to 50 classes; false: such counts stay with them",
+        "devices send a confusion matrix of their test samples for the report, for up to 50 "
+        "classes; false: they do not send it",
     )
-    device: str = choice("auto", "cpu", "cuda", doc="auto: cuda where there is one")
-    threads: int = option(0, "threads of computation; 0 = all cores", minimum=0)
+    device: str = choice(
+        "auto", "cpu", "cuda", doc="where to compute; auto: cuda if there is a GPU"
+    )
+    threads: int = option(0, "number of threads; 0 = all cores", minimum=0)
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
     upload_encoding: str = option(
-        "float32", "filters of uploads: float32, bfloat16, int8, delta, top-k:SHARE, zstd"
+        "float32",
+        "encodings of uploads, with commas: float32, bfloat16, int8, delta, top-k:SHARE, zstd",
     )
-    download_encoding: str = option("float32", "filters of downloads, without top-k")
+    download_encoding: str = option("float32", "encodings of downloads: the same, without top-k")
     message_limit: int = option(
-        WireSettings.limit, "most bytes of a message; 0 = from the model", minimum=0
+        WireSettings.limit,
+        "largest size of a message in bytes; 0 = computed from the model",
+        minimum=0,
     )
     largest_number: float = option(
-        WireSettings.largest, "greatest size of a number in a message", above=0
+        WireSettings.largest, "largest absolute value of a number in a message", above=0
     )
     robust: str = option(
         "clip",
-        "filters of uploads before the server uses them: none, or clip, multi-krum, and one of "
-        "trimmed-mean and median, with commas",
+        "filters on uploads before the server uses them: none, or, with commas, clip, multi-krum, "
+        "and either trimmed-mean or median",
     )
     robust_share: float = option(
         RobustSettings.share,
-        "share of clients that multi-krum leaves out, and trimmed-mean at either end",
+        "share of clients that multi-krum leaves out, or trimmed-mean at either end",
         minimum=0,
         below=0.5,
     )
     most_examples: float = option(
         RobustSettings.most_examples,
-        "samples of one client that count in a mean, over the round's median at most; 0 = any",
+        "how many samples of one client count in a mean at most, as a multiple of the round's "
+        "median; 0 = no limit",
         minimum=0,
     )
-    out: str = text("runs", "folder in which the run's folder is made")
-    folder: str = option("", "a Flower run's own folder; given again, that run goes on")
+    out: str = text("runs", "folder in which the run's folder is created")
+    folder: str = option("", "folder of a Flower run; if it has a run already, that run is resumed")
     hyper: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

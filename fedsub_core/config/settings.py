@@ -37,22 +37,23 @@ class ModelSettings:
         "averaged",
         "local",
         "static",
-        doc="running statistics of a module's norms: averaged over people, local (these layers "
-        "stay at home whole, as FedBN's) or static (of the batch, and in tests of one's own "
-        "training part)",
+        doc="running statistics of a module's norms; averaged: the mean over people; local: norm "
+        "layers stay on the device, as in FedBN; static: the batch's in training, in tests those "
+        "of the person's training part",
     )
     encoder: str = text(
         "auto",
-        "fixed features in front of the model: none, kernels:N of windows, relu:N of feature "
-        "vectors; auto: none, or what the method's page says",
+        "fixed features, the model's input: none, kernels:N (for windows) or relu:N (for feature "
+        "vectors); auto: none, unless the method's page says otherwise",
     )
     standardise: str = choice(
         "federation-median",
         "federation",
         "client",
         "none",
-        doc="whose training parts give mean and deviation; federation-median: medians over people, "
-        "which one lying device cannot move; federation: sums",
+        doc="whose training parts give mean and standard deviation; "
+        "federation-median: everybody's, by medians, which one lying device cannot move; "
+        "federation: everybody's, by sums; client: each person's own",
     )
 
 
@@ -69,39 +70,47 @@ class TestedSettings:
         "stratified",
         "blocked",
         "unseen",
-        doc="how test samples are chosen; auto: blocked where windows overlap or stand in order "
-        "of time, else stratified (the paper's)",
+        doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in "
+        "time; unseen: some people take no part in training until the last rounds; auto: "
+        "blocked if windows overlap or are in the order of time, else stratified",
     )
-    unseen_share: float = option(0.2, "share of clients held out by unseen", above=0, below=1)
+    unseen_share: float = option(
+        0.2, "share of clients that split=unseen keeps out of training", above=0, below=1
+    )
     unseen_by: str = choice(
         *UNSEEN_BY,
-        doc="of whom unseen holds that share out: of all; of those of each capacity; or all of the "
-        "smallest capacity",
+        doc="whom split=unseen keeps out: that share of all people; that share of each capacity; "
+        "or all people of the smallest capacity",
     )
-    unseen_rounds: int = option(5, "last rounds, in which held-out clients join", minimum=1)
-    seed: int = option(0, "all randomness of the run follows from it", minimum=0, maximum=2**63 - 1)
+    unseen_rounds: int = option(5, "number of last rounds, in which unseen clients join", minimum=1)
+    seed: int = option(0, "seed of all random numbers of the run", minimum=0, maximum=2**63 - 1)
 
 
 @dataclass(frozen=True)
 class SplitSettings(TestedSettings):
     """How each client's samples are split."""
 
-    test_share: float = option(0.3, "share of each class that is tested", above=0, below=1)
+    test_share: float = option(
+        0.3, "share of each class's samples that is used for testing", above=0, below=1
+    )
     train_share: float = option(
-        1.0, "share of each class's training samples that is kept", above=0, maximum=1
+        1.0, "share of each class's training samples that is used", above=0, maximum=1
     )
     unlabelled: float = option(
-        0.0, "share of people without labels of some of their classes", minimum=0, maximum=1
+        0.0, "share of people who lack the labels of some of their classes", minimum=0, maximum=1
     )
     unlabelled_classes: float = option(
-        0.8, "share of their classes that lack labels, at most; all are tested", minimum=0, below=1
+        0.8,
+        "largest share of their classes without labels; all classes are tested",
+        minimum=0,
+        below=1,
     )
     best_by: str = choice(
         "last",
         "validation",
-        doc="whose model is tested, saved and used: last, everybody's of the last round; "
-        "validation: of all evaluated rounds each person's own best, by macro F1 on a part of the "
-        "training samples that is held back, never by tested ones",
+        doc="which model of a person is tested, saved and used; last: that of the last round; "
+        "validation: the person's best of all evaluated rounds, by macro F1 on a validation part "
+        "of the training samples, never on test samples",
     )
 
     @property
@@ -116,15 +125,15 @@ class CapacitySettings:
 
     capacities: str = text(
         "1",
-        "share of the model or encoder that devices hold, in (0, 1]: one for all; 1/4,1/2,1, drawn "
-        "from the seed; or client=share, all others 1. A device's own word and the data card's "
-        "come first",
+        "share of the model or encoder that devices hold, in (0, 1]: one share for all; several, "
+        "such as 1/4,1/2,1, drawn with the seed; or client=share, with 1 for all others. A "
+        "device's own setting, then the data card's, have priority",
     )
     capacity_mode: str = choice(
         "fixed",
         "dynamic",
-        doc="when shares are drawn: fixed, once, in equal parts; dynamic, each device's anew in "
-        "each round",
+        doc="when shares are drawn; fixed: once, equally many devices for each share; dynamic: "
+        "again for each device in each round",
     )
 
     @property
@@ -144,17 +153,21 @@ class TrainingSettings:
     epochs: int = option(1, "passes over a client's data in a round", minimum=1)
     steps: int = option(
         0,
-        "instead of epochs, steps in a round, of everybody as many, however many samples; phases "
-        "of a method's own stay as they are; 0: by epochs",
+        "number of steps in a round, instead of epochs: the same for everybody, however many "
+        "samples they have; a method's own phases do not change; 0: by epochs",
         minimum=0,
         maximum=10**6,
     )
-    optimiser: str = choice("sgd", "adam", doc="of local training")
+    optimiser: str = choice("sgd", "adam", doc="optimiser of local training")
     lr: float = option(0.005, "learning rate", above=0)
-    lr_decay: float = option(1.0, "factor of the learning rate from round to round", above=0)
+    lr_decay: float = option(
+        1.0, "factor by which the learning rate changes from round to round", above=0
+    )
     momentum: float = option(0.9, "momentum of SGD, reset every round", minimum=0, below=1)
-    weight_decay: float = option(0.0, "L2 penalty's factor in the gradient", minimum=0)
-    clip_norm: float = option(0.0, "most L2 norm of a client's gradient; 0 = any", minimum=0)
+    weight_decay: float = option(0.0, "weight of the L2 penalty in the gradient", minimum=0)
+    clip_norm: float = option(
+        0.0, "largest L2 norm of a client's gradient; 0 = no limit", minimum=0
+    )
     batch_size: int = option(32, "samples in a step", minimum=1, maximum=65536)
 
     def plain(self) -> TrainingSettings:
@@ -179,25 +192,27 @@ class UnseenSettings:
 class RoundSettings(TestedSettings):
     """How many rounds, with whom, and how patiently."""
 
-    rounds: int = option(60, "rounds of the federation", minimum=1)
+    rounds: int = option(60, "number of rounds", minimum=1)
     clients_per_round: int = option(
         0,
-        "clients drawn in each round; 0 = all. A client that was never drawn is tested with the "
-        "model that it starts from",
+        "number of clients drawn in each round; 0 = all. A client that was never drawn is tested "
+        "with its initial model",
         minimum=0,
     )
-    evaluate_every: int = option(1, "rounds between two evaluations", minimum=1)
-    round_timeout: float = option(600.0, "seconds a round waits for its clients", above=0)
+    evaluate_every: int = option(1, "number of rounds from one evaluation to the next", minimum=1)
+    round_timeout: float = option(600.0, "how many seconds a round waits for its clients", above=0)
     quorum: float = option(
-        0.5, "share of a round's clients whose uploads it needs", minimum=0, maximum=1
+        0.5, "share of a round's clients that must send a usable upload", minimum=0, maximum=1
     )
-    min_clients: int = option(1, "clients that must be connected for a round", minimum=1)
-    join_timeout: float = option(120.0, "seconds to wait for them", above=0)
+    min_clients: int = option(
+        1, "number of clients that must be connected before a round begins", minimum=1
+    )
+    join_timeout: float = option(120.0, "how many seconds to wait for min-clients", above=0)
     identity: str = choice(
         "keys",
         "open",
-        doc="keys: a device speaks for the client id that its key was registered for, or else "
-        "first spoke for; open: no key is checked",
+        doc="keys: a device acts only for the client id under which its key was registered, or "
+        "else for the first that it used; open: keys are not checked",
     )
 
     @property
@@ -262,15 +277,15 @@ class SecureSettings:
 
     secure_aggregation: bool = option(
         False,
-        "the server learns the mean of people's uploads and no single one, of methods that need "
-        "no more; with robust = none and plain float32",
+        "the server learns the mean of people's uploads, but no single upload; for methods that "
+        "need only the mean; needs robust = none and float32 encodings",
     )
     secure_least: int = option(
-        3, "people that a sum is of at least; of fewer nothing is opened", minimum=3
+        3, "smallest number of people in a sum; with fewer no sum is opened", minimum=3
     )
     secure_range: float = option(
         8.0,
-        "greatest change of a number in a round that a sum takes; larger ones are shortened to it",
+        "largest change of a number in a round under secure aggregation; larger ones are clipped",
         above=0,
     )
 

@@ -75,9 +75,9 @@ def split_warning(splits: Collection[str]) -> str:
         return ""
     who = "everybody" if drawn == len(splits) else f"{drawn} of {len(splits)} people"
     return (
-        f"Split: {AT_RANDOM}, for {who}. If samples were recorded one after another, like ones "
-        "stand on both sides, and all scores are too high. Then set time_ordered = true in "
-        "federation.toml, or split = blocked."
+        f"Split: {AT_RANDOM}, for {who}. If samples were recorded one after another, "
+        "similar samples are in both the training and the test part, and all scores are too high. "
+        "Then set time_ordered = true in federation.toml, or split = blocked."
     )
 
 
@@ -87,8 +87,8 @@ def without_validation(notes: Mapping[str, SplitNote]) -> str:
     if not without:
         return ""
     return (
-        f"No validation part, for too few samples: {', '.join(without)}. Their best round is "
-        "not chosen: they are tested with their newest model."
+        f"No validation part, for too few samples: {', '.join(without)}. No best round is chosen "
+        "for them: they are tested with their latest model."
     )
 
 
@@ -114,7 +114,7 @@ def _leaks(federation: Federation, wanted: str) -> Iterable[str]:
     if leaking := [name for name in random if card.overlap > 0 or any(shown.values())]:
         yield (
             f"Windows overlap, and those of {named(leaking, len(clients))} are divided at random: "
-            "tested windows share signal with windows that are trained on, and scores look better "
+            "test windows share signal with training windows, so scores look better "
             'than they are. Use split = "blocked" or "unseen", and give t or overlap.'
         )
     unknown = [
@@ -126,14 +126,16 @@ def _leaks(federation: Federation, wanted: str) -> Iterable[str]:
     ]
     if unknown:
         yield (
-            f"How long a window of {named(unknown, len(clients))} is, is not known: where windows "
-            "overlap, those beside a cut share signal. Give window_s in federation.toml."
+            f"The length of a window is not known for {named(unknown, len(clients))}: if windows "
+            "overlap, training windows next to test windows share signal with them. Give window_s "
+            "in federation.toml."
         )
     apart = [d.client for d in clients if card.overlap == 0 and far_apart(d, card)]
     if apart:
         yield (
-            f"By the times t of {named(apart, len(clients))} windows start over a hundred of their "
-            "lengths apart: if t is not in seconds, overlap cannot be seen. Give t in seconds."
+            f"The times t of {named(apart, len(clients))} say that windows start over a hundred "
+            "window lengths apart. If t is not in seconds, overlap cannot be detected. Give t in "
+            "seconds."
         )
 
 
@@ -149,7 +151,7 @@ def _repeats(federation: Federation) -> Iterable[str]:
         labels = f", {relabelled} of them with another label" if relabelled else ""
         yield (
             f"{total:,} samples of {named(found, len(federation.clients))} repeat an earlier one "
-            f"exactly{labels}: samples that are the same stay on one side of every split."
+            f"exactly{labels}: equal samples stay on the same side of every split."
         )
 
 

@@ -18,12 +18,12 @@ class AdaptiveFLHyperparameters(ReceivedHyperparameters):
     medium: float = option(0.66, "share of a layer's units in medium models", above=0, below=1)
     starts: str = option(
         "1,2,3",
-        "hidden layers, counted from 1, from which on small and medium models are narrow",
+        "hidden layers, counted from 1, from which on small and medium models can be narrow",
         pattern=r"[1-9]\d*(,[1-9]\d*)*",
         like="whole numbers from 1 on, with commas",
     )
     weights: str = choice(
-        "examples", "clients", doc="what an upload counts by: its samples, or 1 a client"
+        "examples", "clients", doc="weight of an upload in means: its samples, or 1 for each client"
     )
 
     def widths(self) -> tuple[float, float]:
@@ -46,8 +46,8 @@ def check(hyper: AdaptiveFLHyperparameters, rounds: int) -> None:
 
 CARD = slice_card(
     name="adaptivefl",
-    idea="a pool of models that are narrow from some layer on; the server learns which client can "
-    "train which of them, and chooses clients by that",
+    idea="a pool of models that are narrow from some layer on; the server learns which client "
+    "can train which of them, and chooses clients accordingly",
     paper="Jia et al., AdaptiveFL: Adaptive Heterogeneous Federated Learning for Resource-"
     "Constrained AIoT Systems, DAC 2024",
     strategy="strategies.methods.adaptivefl:AdaptiveFLStrategy",
@@ -56,21 +56,25 @@ CARD = slice_card(
     holds="fedsub_core.models.pools:room_for",
     down="a model of the pool",
     up="that model, trained",
-    choose="Some devices cannot hold the model, few are asked in a round (clients-per-round), and "
-    "the first layers matter: they stay whole as long as a device can hold them.",
+    choose="Some devices cannot hold the model, few are asked in a round (clients-per-round), "
+    "and the first layers matter: they keep all units as long as a device can hold them.",
     decisions=(
-        "A model fits a device of capacity c that has c * c of the whole one's numbers at most. "
-        "Where none fits (of an mlp at c = 1/4, as the smallest has 0.18) the smallest is handed "
-        "out, as by the authors; over_budget in the metrics says how much more that is.",
-        "A device has said what it holds, so the server itself cuts the model that was drawn for "
-        "it: it is never sent what it would throw away. What is learnt is learnt from what was "
-        "drawn, and what it became.",
-        "A device keeps room for the units of all models that it may be sent, which do not all "
-        "lie in one another; it trains one of them (pool_model in the metrics, 1 is the first). It "
-        "is tested with the largest.",
-        "Models that are like another are left out of the pool: of an mlp with two hidden layers "
-        "three starts give five models, not seven.",
-        "Where all clients take part in a round, only who gets which model is chosen.",
-        "Where a model's kind was never trained by anybody who is left, all have the same chance.",
+        "A model fits a device of capacity c if it has at most c * c of the full model's "
+        "numbers. If none fits (for an mlp at c = 1/4, because the smallest has 0.18), the "
+        "device gets the smallest, as in the authors' code. The metric over_budget says how "
+        "much larger it is.",
+        "A device has stated its capacity, so the server narrows the model that was drawn for "
+        "it, and never sends units that the device would discard. The server learns from the "
+        "drawn model and from the narrowed one.",
+        "A device keeps memory for the units of all models that it may receive, which are not "
+        "all parts of each other. It trains one of them (metric pool_model, 1 is the first). "
+        "It is tested with the largest.",
+        "Models that equal another are left out of the pool: for an mlp with two hidden "
+        "layers, three starts give five models, not seven.",
+        "If all clients take part in a round, the server chooses only who gets which model.",
+        "If none of the remaining clients ever trained a kind of model, all have the same "
+        "probability.",
+        "Layers are counted in the order in which the forward pass first meets them: a group of "
+        "units counts where the first of its layers does.",
     ),
 )

@@ -26,19 +26,24 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
     """Defaults of the successor: 15 rounds together, 15 in dense groups, 20 sparse of 50."""
 
     schedule: str = choice(
-        "iterative", "one-shot", doc="whether masks move during the last phase, or come at the end"
+        "iterative",
+        "one-shot",
+        doc="whether masks change during the last phase, or are made once, at the end",
     )
     cluster_round: int = option(
         0,
-        "round after which people are divided; 0 = 0.3 of the run's (one-shot: 0.25)",
+        "round after which people are divided into groups; 0 = after 0.3 of the run's rounds "
+        "(one-shot: 0.25)",
         minimum=0,
     )
     dense_rounds: int = option(
         0, "rounds in dense groups before pruning; 0 = 0.3 of the run's", minimum=0
     )
-    adjust_every: int = option(5, "rounds between two moves of the masks", minimum=1)
+    adjust_every: int = option(5, "rounds between two changes of the masks", minimum=1)
     k_selection: str = group_count("fixed:3")
-    linkage: str = choice("average", "complete", "single", doc="what the distance of two groups is")
+    linkage: str = choice(
+        "average", "complete", "single", doc="how the distance of two groups is computed"
+    )
     sparsity: str = option(
         "adaptive",
         "share of zeros in each layer's weights: adaptive (by the group's labels and size) or "
@@ -47,13 +52,17 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
         like="adaptive or fixed:S, such as fixed:0.5",
     )
     magnitude: float = option(0.5, "weight of |w| in the score", minimum=0)
-    coherence_weight: float = option(0.25, "weight of members' likeness in the score", minimum=0)
+    coherence_weight: float = option(
+        0.25, "weight of the members' similarity in the score", minimum=0
+    )
     consistency: float = option(0.25, "weight of gradients' agreement in the score", minimum=0)
     coherence: str = choice(
-        "plain", "relative", doc="members' variance as it is, or over its layer's mean"
+        "plain",
+        "relative",
+        doc="use the members' variance as it is, or divided by its layer's mean",
     )
     label_counts: bool = option(
-        False, "people agreed that how many samples of each class they have is sent, once"
+        False, "send each person's number of samples of each class, once; people agreed to this"
     )
     finetune_epochs: int = option(3, "epochs of fine-tuning in the last round", minimum=0)
     finetune_masked: bool = option(True, "fine-tuning keeps the mask")
@@ -109,7 +118,8 @@ def cost(hyper: CAAFPHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="caafp",
-    idea="groups of people by their updates, and in each a sparse model with a mask of its own",
+    idea="people are grouped by their updates; each group has a sparse model with a mask of "
+    "its own",
     paper="CA-AFP: Cluster-Aware Adaptive Federated Pruning, report, and its successor "
     "arXiv 2603.01739, 2026",
     learner="fedsub_client.methods.caafp:CAAFPLearner",
@@ -122,46 +132,52 @@ CARD = MethodCard(
     cost=cost,
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="People fall into a few clear types and devices are small: the model ends with a third "
-    "to half of its weights.",
+    choose="People fall into a few clear types, and devices are small: the final model has a "
+    "third to half of its weights.",
     privacy="The server sees each person's model after training, who is like whom, and when masks "
     "move the gradient of one batch. It sees how many samples of each class a person has only "
     "with label-counts = true. Other devices see means over a group; of a group of two, each can "
     "work out the other's model.",
     decisions=(
-        "Likeness is the variance over members' last uploads. The report takes personal models, "
-        "each from its own random start, some never trained, and the successor never trains them: "
-        "its likeness is noise, and its pull draws a group's model to random weights.",
-        "Personal models feed nothing after that, so they are not offered, nor the pull to them.",
-        "coherence = plain is the publications'. As variances are below 0.01, it moves scores by "
-        "0.0025 at most, beside 0.5 of magnitude; relative divides by the layer's mean variance.",
-        "Fine-tuning keeps the mask. In both codes it drops it, so the models tested are dense and "
-        "the sparsity printed is another model's (finetune-masked = false).",
+        "Similarity is the variance over members' last uploads. The report uses personal "
+        "models, each with its own random start, some never trained; the successor never "
+        "trains them. So its similarity is noise, and its pull moves a group's model to "
+        "random weights.",
+        "Without that, personal models have no use, so they are not available, nor is the "
+        "pull to them.",
+        "coherence = plain is that of the publications. Variances are below 0.01, so it "
+        "changes scores by at most 0.0025, while magnitude has 0.5. relative divides by the "
+        "layer's mean variance.",
+        "Fine-tuning keeps the mask. Both authors' codes drop it, so they test dense models "
+        "and print the sparsity of another model (finetune-masked = false).",
         "All layers with weights are pruned; the report prunes two dense layers, 4.2 % of the "
         "model. Sparsity is reported over weights and over all numbers.",
-        "Label counts leave a device once, when people are divided, and only if asked for; without "
-        "them a group's entropy is taken as the largest there is, by which every group's target is "
-        "half.",
-        "A group's first move goes to 0.7 at once (fixed:S: to S), also where it is the only one.",
-        "A group of whom nobody was drawn when masks move waits for the next move.",
-        "What a move has just pruned cannot grow in it; what grows starts at 0. As many grow as "
-        "there is room for, and churn is no more than that.",
-        "Means are weighted by samples. K is given, as in both publications; silhouette is the "
-        "honest choice where it is not known.",
+        "Label counts leave a device once, when people are divided, and only if asked for. "
+        "Without them a group's entropy counts as the largest possible one, so every group's "
+        "target is one half.",
+        "A group's first change goes to 0.7 at once (fixed:S: to S), even if it is the only "
+        "change.",
+        "If nobody of a group was drawn when masks change, the group waits for the next change.",
+        "A change cannot grow weights that it has just pruned. New weights start at 0. As "
+        "many grow as there is room for, and no more are replaced.",
+        "Means are weighted by samples. K is given, as in both publications; if it is not "
+        "known, use silhouette.",
         "SGD of the run, not Adam.",
         "Phases longer than the run are refused.",
-        "Masks move first after the first round of the last phase, and then every adjust-every.",
-        "Who first uploads after the division joins the group whose mean update is nearest.",
-        "An evaluation in the last round costs the fine-tuning's epochs more.",
+        "Masks change after the first round of the last phase, and then every adjust-every rounds.",
+        "A person who first uploads after the division joins the group with the nearest mean "
+        "update.",
+        "An evaluation in the last round additionally costs the epochs of fine-tuning.",
     ),
     errors=(
         "With consistency 1, as in the report (one-shot), and equal members the score is magnitude "
         "pruning.",
         "The report's clusters are found ones, not the three true types, and its printed sparsity "
         "of 60.6 % needs a group of five.",
-        "Its 100 rounds are an argument that nothing reads: 40 rounds against FedCHAR's 50.",
-        "By the successor's rule every move of a group that is denser than 0.69 first prunes it "
-        "back to 0.7, so that a denser target is never reached; here only a dense layer does.",
+        "Its 100 rounds are an argument that the code never reads: it runs 40 rounds, FedCHAR 50.",
+        "By the successor's rule, every change of a group that is denser than 0.69 first "
+        "prunes it back to 0.7, so a denser target is never reached. Here this happens only "
+        "to a dense layer.",
         "The successor's code prunes 0.7 whatever its formula says (sparsity = fixed:0.7).",
     ),
 )

@@ -32,8 +32,8 @@ def tested(default: Tested) -> Any:
     return choice(
         default,
         other,
-        doc="which model is tested: received (after the newest download, before training) or "
-        "trained (after local work)",
+        doc="which model is tested: received (after the latest download, before training) or "
+        "trained (after local training)",
     )
 
 
@@ -41,8 +41,8 @@ def smooth(default: float) -> Any:
     """Return the hyperparameter that says whether means over rounds predict, and of how many."""
     return option(
         default,
-        "how much of the past each round leaves in the models that predict, which are means over a "
-        "person's rounds; 0: they are the round's",
+        "predict with an average of the person's models over rounds, which keeps this share "
+        "of its past in each round; 0: no average",
         minimum=0,
         below=1,
     )

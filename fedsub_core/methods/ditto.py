@@ -12,7 +12,9 @@ from fedsub_core.options import option
 class DittoHyperparameters(Hyperparameters):
     """The authors' code trains both models for the same epochs, with lambda 1."""
 
-    lam: float = option(1.0, "weight of the pull to the global model; 0 is local", minimum=0)
+    lam: float = option(
+        1.0, "weight of the pull to the global model; 0 is local training", minimum=0
+    )
     personal_epochs: int = option(0, "epochs of the personal model; 0 = the run's", minimum=0)
 
 
@@ -30,18 +32,18 @@ CARD = MethodCard(
     averages=True,
     hyperparameters=DittoHyperparameters,
     cost=cost,
-    choose="Nobody knows how alike people are: lam leads from local training (0) to the global "
-    "model (large). Devices must afford to train two models.",
+    choose="Nobody knows how similar people are: lam goes from local training (0) to the "
+    "global model (large). Devices must be able to train two models.",
     privacy="The server sees each person's copy of the global model after training; the personal "
     "model stays at home. Other devices see only means of the copies.",
     decisions=(
-        "The pull is to the global model as it was received, not to the copy that trains beside.",
-        "Both models train on the same batches. The authors' code alternates between them from "
-        "batch to batch, which gives the same numbers.",
-        "The mean is weighted by samples and people are drawn uniformly; the authors' code "
-        "averages plainly and draws by samples.",
-        "A personal model starts from the first model that its device receives: of who is drawn "
-        "late from one that others have trained.",
+        "The pull is to the global model as received, not to the copy that the device trains.",
+        "Both models train on the same batches. The authors' code alternates between the "
+        "models from batch to batch, which gives the same numbers.",
+        "The mean is weighted by samples, and people are drawn uniformly. The authors' code "
+        "uses an unweighted mean, and draws people in proportion to their samples.",
+        "A personal model starts from the first model that its device receives. If the device "
+        "is first drawn late, others have already trained that model.",
         "lam is one number for all; the authors' code can choose it for each device by validation.",
     ),
     errors=("PFLlib's default lambda is 0, which is local training.",),

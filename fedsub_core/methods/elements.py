@@ -14,9 +14,9 @@ from fedsub_core.wire.bundles import Declaration, dense, elements
 
 #: What the cards of all of these decide alike.
 DECISIONS = (
-    "A device of capacity c is sent floor(c * c * d) of the model's d numbers, weights and biases "
-    "alike, those of highest score; these alone train and travel, the others are 0. Running "
-    "statistics of norms are no such numbers: everybody has them.",
+    "A device of capacity c receives floor(c * c * d) of the model's d numbers, weights and "
+    "biases: those with the highest scores. Only these are trained and sent; the others are "
+    "0. Running statistics of norms are not counted: everybody has them.",
     "A number's score is |w| * sqrt(fan_in), its size over that of a plain start. By size alone "
     "(score = magnitude, the paper's) the numbers of layers with few inputs win: of an mlp with 3 "
     "inputs a device of c = 1/2 is sent no number of the last layer, and nothing trains.",
@@ -26,7 +26,8 @@ DECISIONS = (
     "step's multiplications (multiplications_counted in the metrics), ordinary hardware really "
     "makes all of them (multiplications_real). It holds the whole shapes, too. Devices that lack "
     "memory need methods that narrow layers, as heterofl.",
-    "Of an mlp hardly a path from samples to classes is left at c = 1/8: the server says so.",
+    "With an mlp, hardly a path from samples to classes is left at c = 1/8; the server warns "
+    "of it.",
 )
 
 
@@ -37,12 +38,13 @@ class ElementHyperparameters(ReceivedHyperparameters):
     scope: str = choice(
         "global",
         "layer",
-        doc="a weak device holds the best numbers of the model, or of each layer",
+        doc="whether a weak device holds the best numbers of the whole model, or of each layer",
     )
     score: str = choice(
         "scaled",
         "magnitude",
-        doc="a number's score: its size times the root of fan_in, or its size alone",
+        doc="a number's score: its absolute value times the root of fan_in, or its absolute "
+        "value alone",
     )
 
 

@@ -13,13 +13,14 @@ CARD = MethodCard(
     strategy="strategies.methods.fedavg:FedAvgStrategy",
     averages=True,
     hyperparameters=ReceivedHyperparameters,
-    choose="People are much alike, or one model for all is wanted. Beside a personal method it "
-    "shows what being personal adds.",
+    choose="People are similar, or you want one model for all. As a baseline, it shows what a "
+    "personal method adds.",
     decisions=(
-        "The mean is weighted by training samples, over the people whose uploads came.",
-        "All people take part in every round unless clients-per-round says otherwise; the paper "
-        "draws some.",
-        "The model is tested as it comes, before training. With tested = trained it is tested "
-        "after an epoch at home, one round older: nearly fedavg-finetune, at no cost.",
+        "The mean is weighted by training samples, over the people whose uploads arrived.",
+        "All people take part in every round, unless clients-per-round says otherwise; in the "
+        "paper some are drawn.",
+        "The model is tested as received, before training. With tested = trained it is tested "
+        "after the device's training of that round. This is nearly fedavg-finetune, with a "
+        "model one round older and at no cost.",
     ),
 )

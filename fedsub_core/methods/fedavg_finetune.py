@@ -15,7 +15,10 @@ class FineTuneHyperparameters(HeadHyperparameters):
 
     finetune_epochs: int = option(1, "epochs of fine-tuning; 0 is FedAvg", minimum=0)
     finetune: str = choice(
-        "all", "head", "head-then-all", doc="layers that are fine-tuned; the last: each in turn"
+        "all",
+        "head",
+        "head-then-all",
+        doc="layers that are fine-tuned; head-then-all: first the head, then all",
     )
 
 
@@ -36,13 +39,13 @@ CARD = MethodCard(
     hyperparameters=FineTuneHyperparameters,
     cost=cost,
     choose="The first personal method to try: Matsuda et al. (2022) find no consistent winner "
-    "among personal methods, and a fine-tuned FedAvg often ahead. Begin with finetune = "
+    "among personal methods, and often FedAvg with fine-tuning ahead. Start with finetune = "
     "head-then-all and 1 to 3 epochs.",
     decisions=(
-        "One epoch of all layers, as in FedSub's comparison. FedRep's code tunes the head alone, "
-        "for 10 epochs, in the last round: finetune = head.",
-        "head-then-all spends the epochs on the head, and as many again on all layers.",
-        "Nothing of the tuned model is kept: every evaluation and every export tunes the newest "
+        "One epoch of all layers, as in FedSub's comparison. FedRep's code tunes only the "
+        "head, for 10 epochs, in the last round: finetune = head.",
+        "head-then-all trains the head for these epochs, then all layers for as many.",
+        "The tuned model is not kept: every evaluation and every export tunes the latest "
         "global model.",
     ),
 )

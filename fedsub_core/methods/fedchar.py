@@ -15,10 +15,14 @@ class FedCHARHyperparameters(DittoHyperparameters):
     """lambda of the authors' code; three groups as in CA-AFP's comparison (the authors: 2)."""
 
     cluster_round: int = option(
-        0, "round after which people are divided; 0 = a tenth of the run's", minimum=0
+        0,
+        "round after which people are divided into groups; 0 = after a tenth of the run's rounds",
+        minimum=0,
     )
     k_selection: str = group_count("fixed:3")
-    linkage: str = choice("complete", "average", "single", doc="what the distance of two groups is")
+    linkage: str = choice(
+        "complete", "average", "single", doc="how the distance of two groups is computed"
+    )
 
 
 def divides_in(hyper: FedCHARHyperparameters, rounds: int) -> int:
@@ -44,19 +48,20 @@ CARD = MethodCard(
     cost=cost,
     fixes_rounds=lambda hyper: not hyper.cluster_round,
     check=check,
-    choose="People fall into a few clear types (set k-selection = silhouette where their number is "
-    "not known) and devices can afford to train two models.",
+    choose="People fall into a few clear types (if their number is unknown, set k-selection = "
+    "silhouette), and devices can train two models.",
     privacy="The server sees each person's model after training, and who is like whom. Other "
     "devices see means over a group; of a group of two, each can work out the other's model.",
     decisions=(
-        "The authors' code makes an extra pass of training to find updates; here they are those of "
-        "the round that divides.",
+        "The authors' code trains once more to find updates. Here the updates of the round "
+        "after which people are divided are used.",
         "A personal model starts from the first model that its device receives.",
         "Groups start from the model that is the mean over all, as in the authors' code.",
-        "Means are weighted by samples, the people of a round are drawn uniformly: the authors' "
-        "code averages plainly and draws by samples.",
-        "Who first uploads after the division joins the group whose mean update is nearest; until "
-        "then it gets the mean of the groups' models over their members.",
+        "Means are weighted by samples, and the people of a round are drawn uniformly. The "
+        "authors' code uses an unweighted mean, and draws people in proportion to their "
+        "samples.",
+        "A person who first uploads after the division joins the group with the nearest mean "
+        "update. Until then they get the mean of the groups' models, weighted by members.",
     ),
     errors=("The authors' script trains WISDM's global model with Adam: not followed.",),
 )

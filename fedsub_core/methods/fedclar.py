@@ -14,14 +14,18 @@ class FedCLARHyperparameters(ReceivedHyperparameters):
     """Defaults of FedSub's comparison: divided in round 160 of 300, or 500 of 1000."""
 
     cluster_round: int = option(
-        0, "round after which people are divided; 0 = half of the run's", minimum=0
+        0,
+        "round after which people are divided into groups; 0 = after half of the run's rounds",
+        minimum=0,
     )
     threshold: float = option(
         1e-4, "cosine distance up to which groups are joined", minimum=-1, maximum=2
     )
-    linkage: str = choice("average", "complete", "single", doc="what the distance of two groups is")
+    linkage: str = choice(
+        "average", "complete", "single", doc="how the distance of two groups is computed"
+    )
     similarity: str = choice(
-        "model", "update", doc="what is compared: models, or what training changed in them"
+        "model", "update", doc="what is compared: models, or their changes in training"
     )
     finetune_epochs: int = option(1, "epochs of fine-tuning in the last round", minimum=0)
 
@@ -38,8 +42,8 @@ def check(hyper: FedCLARHyperparameters, rounds: int) -> None:
 
 CARD = MethodCard(
     name="fedclar",
-    idea="FedAvg, then FedAvg in each of the groups into which people's models fall; fine-tuned "
-    "at the end",
+    idea="FedAvg, then FedAvg within groups of people with similar models, and fine-tuning at "
+    "the end",
     paper="Presotto et al., FedCLAR: Federated Clustering for Personalized Sensor-Based Human "
     "Activity Recognition, PerCom 2022",
     learner="fedsub_client.methods.fedclar:FedCLARLearner",
@@ -49,17 +53,17 @@ CARD = MethodCard(
     down="the group's model",
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="People fall into clear types, nobody knows how many, and all can send models for half "
-    "of a run before it matters. Look at the number of groups first: with one or with as many as "
-    "people the method has become FedAvg or local.",
+    choose="People fall into clear types, nobody knows how many, and all can send models for "
+    "half of a run before groups are made. Check the number of groups first: with one group "
+    "the method is FedAvg, with as many groups as people it is local.",
     privacy="The server sees each person's model after training, and who is like whom. Other "
     "devices see means over a group; of a group of two, each can work out the other's model.",
     decisions=(
-        "What is compared is not said; a threshold of 1e-4 fits whole models, on updates it would "
-        "isolate everybody (similarity = update).",
-        "The linkage is not said: average.",
-        "Who first uploads after the division joins the group whose mean model is nearest; until "
-        "then it gets the mean of the groups' models over their members.",
-        "An evaluation in the last round costs the fine-tuning's epochs more.",
+        "The paper does not say what is compared. A threshold of 1e-4 fits complete models; "
+        "with updates it would isolate everybody (similarity = update).",
+        "The paper does not name the linkage; average is used.",
+        "A person who first uploads after the division joins the group with the nearest mean "
+        "model. Until then they get the mean of the groups' models, weighted by members.",
+        "An evaluation in the last round additionally costs the epochs of fine-tuning.",
     ),
 )

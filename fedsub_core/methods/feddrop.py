@@ -12,22 +12,23 @@ from fedsub_core.options import choice, option
 class FedDropHyperparameters(SubModelHyperparameters):
     """Draws of each client's own, as in the paper."""
 
-    per_client: bool = option(True, "whether each client has a draw of its own; else one for all")
+    per_client: bool = option(True, "draw units for each client; else once for all")
     rule: str = choice(
         "holders",
         "residual",
-        doc="what a number becomes: the mean over who holds it, or of who does not, as it was",
+        doc="how a number is averaged: over the devices that hold it, or over all, where the "
+        "others count with its old value",
     )
 
 
 CARD = sub_model_card(
     name="feddrop",
-    idea="as heterofl, but which units a weak device trains is drawn in each round",
+    idea="as heterofl, but a weak device's units are drawn at random in each round",
     paper="Caldas et al., Expanding the Reach of Federated Learning by Reducing Client Resource "
     "Requirements, 2018",
     strategy="strategies.methods.feddrop:FedDropStrategy",
     hyperparameters=FedDropHyperparameters,
-    choose="To be compared with: nothing says which units belong together, and a device is tested "
+    choose="For comparison only: units are not chosen to fit together, and a device is tested "
     "with units that never trained together.",
     decisions=(
         "Units are drawn without replacement, for each client, round and layer.",

@@ -18,17 +18,17 @@ class FedDSEHyperparameters(ReceivedHyperparameters):
     statistic: str = choice(
         "mean",
         "frequency",
-        doc="by what a unit is chosen: its mean output, or how often it is above 0",
+        doc="what a unit is chosen by: its mean output, or how often its output is above 0",
     )
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
 
 
 CARD = slice_card(
     name="feddse",
-    idea="a weak device is sent the whole model, and trains the units of each hidden layer that "
-    "its own samples excite most",
+    idea="a weak device receives the full model, and trains the units of each hidden layer "
+    "that its own samples activate most",
     paper="Wang et al., FedDSE: Distribution-aware Sub-model Extraction for Federated Learning "
     "over Resource-constrained Devices, WWW 2024",
     learner="fedsub_client.methods.feddse:FedDSELearner",
@@ -38,18 +38,23 @@ CARD = slice_card(
     up="the chosen units, trained",
     privacy=f"{SEES_SUB_MODELS} Which units a person's samples excite most tells something of "
     "them.",
-    choose="People differ, weak devices can hold the model but not train it, and what they send "
-    "matters more than what they are sent.",
+    choose="People differ, weak devices can hold the model but not train all of it, and "
+    "uploads cost more than downloads.",
     decisions=(
-        "The budget holds for training alone: a weak device is sent the whole model and makes one "
-        "pass over its samples with it, about a third of an epoch of the whole model. With "
-        "every = n it is sent the whole model in one round of n, and its own units in the others.",
+        "The budget applies only to training. A weak device receives the full model, and "
+        "makes one forward pass over its samples with it, about a third of an epoch of the "
+        "full model. With every = n it receives the full model in one round of n, and its own "
+        "units in the others.",
         "The paper says highly activated: here a unit's score is its mean output after ReLU over "
         "all samples and positions (statistic = frequency: how often it is above 0); of equal "
         "ones the first are chosen.",
-        "A model of a size that is nobody's own (option sizes) has the units most often chosen.",
+        "In a module, a unit's score comes from what the layers behind it read of it, with values "
+        "below 0 as 0, averaged over these layers. For units of a residual stream these are its "
+        "blocks and the head.",
+        "A model of a size that no device has (option sizes) has the units that were chosen "
+        "most often.",
         "max(1, ceil(c * units)) units of each hidden layer are chosen.",
-        "A device is tested with its last choice's units of the new model; who has chosen none "
-        "chooses with its training samples.",
+        "A device is tested with the units of its last choice in the new model. A device that "
+        "has not chosen yet chooses with its training samples.",
     ),
 )

@@ -17,17 +17,17 @@ GAINS = "gains"
 class FedFomoHyperparameters(Hyperparameters):
     """Exploring is the authors' code's, five models are PFLlib's."""
 
-    peers: bool = option(
-        False, "people agreed that the models of their devices are shown to others' devices"
+    peers: bool = option(False, "send people's models to other devices; people agreed to this")
+    peer_models: int = option(
+        5, "M: number of other people's models that a device receives", minimum=1
     )
-    peer_models: int = option(5, "M: other people's models that a device is sent", minimum=1)
     validation: float = option(
-        0.2, "share of a device's training part by which it judges models", above=0, below=1
+        0.2, "share of a device's training part on which it compares models", above=0, below=1
     )
     explore: float = option(
-        0.3, "chance in the first round that a peer is drawn at random", minimum=0, maximum=1
+        0.3, "probability in the first round that a peer is drawn at random", minimum=0, maximum=1
     )
-    explore_fall: float = option(0.05, "by how much that falls every round", minimum=0)
+    explore_fall: float = option(0.05, "how much this probability falls every round", minimum=0)
 
 
 def peer(k: int, name: str) -> str:
@@ -59,7 +59,8 @@ def cost(hyper: FedFomoHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="fedfomo",
-    idea="every device mixes other people's models by how much each helps on its own data",
+    idea="every device mixes other people's models, weighted by how much each helps on its "
+    "own data",
     paper="Zhang et al., Personalized Federated Learning with First Order Model Optimization, "
     "ICLR 2021",
     learner="fedsub_client.methods.fedfomo:FedFomoLearner",
@@ -72,31 +73,34 @@ CARD = MethodCard(
     cost=cost,
     reports=("training_loss", "weight_of_others"),
     needs=("peers",),
-    choose="People agree to show each other their models, have samples to spare for validation, "
-    "and a download of several models (peer-models) a round costs little. To compare with "
-    "publications that have it, otherwise.",
-    privacy="The server sees each person's model after training and who gains from whom, and keeps "
-    "the last model until the person is forgotten. Other people's devices receive that model "
-    "whole, as it is.",
+    choose="People agree to show each other their models, have enough samples for a "
+    "validation part, and can download several models (peer-models) a round. Otherwise, to "
+    "compare with publications that use it.",
+    privacy="The server sees each person's model after training and who gains from whom, and "
+    "keeps the last model until the person is forgotten. Other people's devices receive that "
+    "complete model, unchanged.",
     decisions=(
-        "The models to choose from are the peers', one's own as trained, and one's own as it was "
-        "before that training, from which all gains and distances are measured (as in the paper "
-        "and the authors' code).",
-        "Held back are the last samples of each class in the order of the file, in every round the "
-        "same, whatever the run's split: neighbouring windows are parted at one place a class, "
-        "where a few may overlap. A class of one sample is trained; who has no class of two is "
-        "judged by what it trains on.",
-        "A person who is asked for the first time chooses among peers' models like everybody; "
-        "until then its model is the common start. In the first round there are no peers.",
-        "Among peers from whom a person gained the same, such as all at first, it is drawn.",
-        "A model at no distance from the one before, or whose loss is no finite number, gains 0.",
-        "Of a client that no longer answers, others get its last model until it is forgotten.",
+        "A device chooses among the peers' models, its own as trained, and its own from "
+        "before that training. Gains and distances are measured from the last (as in the "
+        "paper and the authors' code).",
+        "The validation part is each class's last samples in the order of the file. It is the "
+        "same in every round, whatever the run's split. So neighbouring windows are separated "
+        "at one place a class, where a few may overlap. A class with one sample is used for "
+        "training. A person without a class of two samples is validated on the training "
+        "samples.",
+        "A person who is asked for the first time chooses among peers' models like everybody. "
+        "Until then their model is the common initial one. In the first round there are no "
+        "peers.",
+        "Among peers with equal gains, such as all at first, peers are drawn at random.",
+        "A model at distance 0 from the earlier one, or with a loss that is not finite, has a "
+        "gain of 0.",
+        "If a client no longer answers, others get its last model until it is forgotten.",
         "The server makes no mean, so the robust filters have nothing to filter: a harmful model "
         "counts where it lowers a device's own validation loss, and nowhere else.",
-        "A download is peer-models models long, five by default; an upload is one model.",
+        "A download has peer-models models, five by default; an upload has one model.",
     ),
     errors=(
-        "PFLlib measures gains from the model as trained, so that a device's own training never "
-        "counts: not followed.",
+        "PFLlib measures gains from the model as trained, so a device's own training never "
+        "counts. This is not followed.",
     ),
 )

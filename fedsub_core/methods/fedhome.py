@@ -20,17 +20,23 @@ class FedHomeHyperparameters(HeadHyperparameters):
     """Defaults of ProtoHAR's and FedSub's comparisons."""
 
     head_rounds: int = option(
-        0, "last rounds, in which heads train at home; 0 = a sixth of the run", minimum=0
+        0,
+        "number of last rounds, in which devices train only heads; 0 = a sixth of the run",
+        minimum=0,
     )
     smote: bool = option(True, "balance classes with synthetic embeddings")
-    neighbours: int = option(5, "nearest samples of its class that one is mixed with", minimum=1)
+    neighbours: int = option(
+        5, "number of nearest samples of its class with which a sample may be mixed", minimum=1
+    )
     rare: str = choice(
         "copy",
         "drop",
-        doc="classes of up to `neighbours` samples: balanced as well as it goes (a single sample "
-        "is copied), or left out of the head's training",
+        doc="classes with at most `neighbours` samples: balanced as far as possible (a single "
+        "sample is copied), or left out of the head's training",
     )
-    head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
+    head_lr_factor: float = option(
+        1.0, "the head's learning rate, as a multiple of the run's", above=0
+    )
 
 
 def trains_heads(hyper: FedHomeHyperparameters, turn: Turn) -> bool:
@@ -50,7 +56,7 @@ def check(hyper: FedHomeHyperparameters, rounds: int) -> None:
 
 CARD = MethodCard(
     name="fedhome",
-    idea="FedAvg, then each device trains the head on data whose classes it balances",
+    idea="FedAvg, then each device trains the head on its data with balanced classes",
     paper="Wu et al., FedHome: Cloud-Edge Based Personalized Federated Learning for In-Home "
     "Health Monitoring, IEEE Transactions on Mobile Computing 2022",
     learner="fedsub_client.methods.fedhome:FedHomeLearner",
@@ -61,26 +67,28 @@ CARD = MethodCard(
     sends=sends,
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="where people's classes are unbalanced and FedAvg's model is good for most: a personal "
-    "head for a few cheap rounds at the end",
+    choose="People's classes are unbalanced, and FedAvg's model is good for most: a personal "
+    "head costs only a few cheap rounds at the end.",
     decisions=(
         "The cost is that of a round of FedAvg. A round of heads costs a forward pass of the body, "
         "0.33 epochs, and 0.02 a pass over as many samples as the balanced data have.",
-        "The last sixth of the run trains heads, as 50 of 300 rounds did; a device adopts FedAvg's "
-        "last model in the first of these rounds that asks it, and from then on keeps its own.",
-        "Who is asked for the first time in those rounds, or only tested there, gets that model "
-        "then; the server remembers who has it and sends those nothing more.",
-        "Until then the model is tested as received, afterwards as it was trained at home.",
-        "Synthetic embeddings are drawn from a stream of each person's own, which is the same in "
-        "all rounds of heads, so that computing them again gives what keeping them would.",
+        "The last sixth of the run trains heads, like 50 of 300 rounds in the comparison. A "
+        "device takes FedAvg's last model in the first of these rounds in which it is asked, "
+        "and keeps its own from then on.",
+        "A device that is first asked in those rounds, or only tested there, gets that model "
+        "then. The server remembers who has it, and sends these devices nothing more.",
+        "Until then the model is tested as received, afterwards as trained on the device.",
+        "Synthetic embeddings are drawn from a random stream of each person, the same in all "
+        "rounds of heads. So computing them again gives the same embeddings.",
         "Heads train on shuffled batches; the public code never shuffles.",
-        "smote = false trains heads on the data as they are, to tell what balancing adds.",
+        "smote = false trains heads on the data as they are, which shows what balancing adds.",
         "A person whose classes all have up to `neighbours` samples keeps them under rare = drop.",
     ),
     errors=(
-        "The paper's model is an autoencoder with a classifier; neither comparison that ran "
-        "FedHome has the autoencoder, nor is it here: embeddings are the model's own.",
-        "The public code drops classes of up to 5 samples, and so the head forgets them; here they "
-        "are balanced with fewer neighbours. rare = drop does as that code.",
+        "The paper's model is an autoencoder with a classifier. Neither comparison that ran "
+        "FedHome has the autoencoder, and FedSub does not have it either: embeddings are the "
+        "model's own.",
+        "The public code drops classes of up to 5 samples, so the head forgets them. Here "
+        "they are balanced with fewer neighbours. rare = drop follows that code.",
     ),
 )

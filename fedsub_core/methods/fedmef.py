@@ -15,16 +15,18 @@ class FedMefHyperparameters(ReceivedHyperparameters):
 
     sparsity: float = option(0.8, "share of each layer's weights that are zero", minimum=0, below=1)
     adjust_every: int = option(
-        0, "rounds between two moves of the mask; 0 = a fifth of the run's", minimum=0
+        0, "rounds between two changes of the mask; 0 = a fifth of the run's rounds", minimum=0
     )
-    adjustments: int = option(3, "how often the mask moves", minimum=0)
+    adjustments: int = option(3, "how often the mask changes", minimum=0)
     rate: float = option(
-        0.2, "share of a layer's active weights that a move prunes", minimum=0, below=1
+        0.2, "share of a layer's active weights that a change prunes", minimum=0, below=1
     )
     lam: float = option(
-        0.01, "pull to 0, in rounds before a move, of the weights about to be pruned", minimum=0
+        0.01,
+        "weight of the pull to 0 of weights about to be pruned, in the rounds before a change",
+        minimum=0,
     )
-    grow: bool = option(True, "a move grows as many weights as it prunes")
+    grow: bool = option(True, "let a change grow as many weights as it prunes")
 
     @property
     def sparsity_at_first(self) -> float:
@@ -45,7 +47,7 @@ def cost(hyper: FedMefHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="fedmef",
-    idea="one sparse global model, whose mask is moved to where gradients are large",
+    idea="one sparse global model, whose mask is changed to the weights with large gradients",
     paper="Huang et al., FedMef: Towards Memory-efficient Federated Dynamic Pruning, CVPR 2024",
     learner="fedsub_client.methods.fedmef:FedMefLearner",
     strategy="strategies.methods.fedmef:FedMefStrategy",
@@ -56,19 +58,21 @@ CARD = MethodCard(
     receives=sparse_model,
     cost=cost,
     fixes_rounds=lambda hyper: not hyper.adjust_every,
-    choose="Bytes and memory matter more than the last points, and one model serves all: people "
-    "who differ much need a personal method.",
+    choose="Bytes and memory matter more than the last points of F1, and one model serves "
+    "all: people who differ much need a personal method.",
     privacy="The server sees each person's sparse model after training, and in a few rounds the "
     "gradient of one batch, from which samples are easier to guess than from a model. Other "
     "devices see only means.",
     decisions=(
         "The paper also prunes activations, which needs its own convolutions: left out.",
         "Every layer has the same sparsity, drawn at random; biases stay dense.",
-        "Weights grow only where none was before the move, and start at 0.",
-        "The mask travels both ways, one bit a weight (0.031 of a model), so that a device and the "
-        "server need not remember the same one. At the default sparsity 0.23 of a model travels "
-        "each way, and 1 more up in each of the three rounds before a move.",
-        "The last batch gradient is one of the trained model, on a batch of its own stream.",
+        "Weights grow only where there was none before the change, and start at 0.",
+        "The mask is sent both ways, with one bit for each weight (0.031 of a model), so "
+        "device and server need not remember the same one. At the default sparsity, 0.23 of a "
+        "model is sent each way, and 1 more is uploaded in each of the three rounds before a "
+        "change.",
+        "The last batch gradient is that of the trained model, on a batch from a random "
+        "stream of its own.",
     ),
     errors=(
         "CA-AFP's comparison never regrew: three prunings of its two dense layers without growth "

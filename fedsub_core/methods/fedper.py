@@ -17,14 +17,14 @@ CARD = MethodCard(
     down="the body",
     sends=body,
     receives=body,
-    choose="Labels or the way sensors are worn differ from person to person, and devices can do no "
-    "more than FedAvg's work. Goes well with standardise = client.",
+    choose="People label or wear sensors differently, and devices can do no more work than "
+    "for FedAvg. Works well with standardise = client.",
     privacy="The server sees the body of each person's model after training; the head stays at "
     "home. Other devices see only means of bodies.",
     decisions=(
-        "The head is the last layer with weights; head-layers makes it larger, and one that is the "
-        "whole model is refused.",
+        "The head is the last layer with weights; head-layers makes it larger. A head that is "
+        "the whole model is refused.",
         "Head and body train together, with one optimiser.",
-        "The body that came is tested under the person's own head.",
+        "The received body is tested with the person's own head.",
     ),
 )

@@ -13,10 +13,12 @@ from fedsub_core.options import choice, option
 class FedProtoHyperparameters(Hyperparameters):
     """Defaults of the authors' code."""
 
-    lam: float = option(1.0, "weight of the pull to the prototypes; 0 is local", minimum=0)
+    lam: float = option(1.0, "weight of the pull to the prototypes; 0 is local training", minimum=0)
     weights: str = weights()
     predict: str = choice(
-        "head", "nearest", doc="a tested sample's class: by the head, or of the nearest prototype"
+        "head",
+        "nearest",
+        doc="how a sample's class is predicted: by the head, or as that of the nearest prototype",
     )
 
 
@@ -27,7 +29,8 @@ def cost(hyper: FedProtoHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="fedproto",
-    idea="own models; only class means of embeddings travel, and embeddings are pulled to them",
+    idea="every person has their own model; only class means of embeddings travel, and "
+    "embeddings are pulled to them",
     paper="Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
     "AAAI 2022",
     learner="fedsub_client.methods.fedproto:FedProtoLearner",
@@ -41,30 +44,33 @@ CARD = MethodCard(
     cost=cost,
     # Prototypes are as large as the head.
     models=lambda hyper: 1 + (hyper.predict == "nearest"),
-    choose="where few bytes may travel or no model may leave a device; each person needs enough "
-    "data to train a model alone",
+    choose="Few bytes may travel, or no model may leave a device. Each person needs enough "
+    "data to train a model alone.",
     privacy="No model leaves a device. The server sees each person's mean embedding of every class "
     "and so which classes that person has; with weights = samples also how many samples of each. "
     "These are statistics of a person. Other devices see means over people: where a single person "
     "has a class, that mean is that person's own.",
     decisions=(
-        "Prototypes weigh alike per client (weights = clients), as in the authors' code. The "
-        "paper's weights need each person's sample counts by class, which are a statistic of that "
-        "person: weights = samples sends them, for people who agreed to it.",
+        "Prototypes have the same weight for each client (weights = clients), as in the "
+        "authors' code. The paper's weights need each person's number of samples of each "
+        "class, which reveals something about the person. weights = samples sends it, for "
+        "people who agreed.",
         "Prototypes are taken after training, in one forward pass over the training data.",
         "Classes that nobody sends in a round keep their last mean.",
-        "All models start alike; the authors' start apart.",
+        "All models start from the same weights; the authors' start from different ones.",
         "The robust filters of the run are applied to each class's prototypes.",
-        "predict = nearest: logits are minus the mean squared distance to each prototype; classes "
-        "without one get the smallest logit minus 1; before there are any, the head predicts. "
-        "Losses are then those of such logits, not to be compared with a head's. The last "
-        "prototypes that came are a part of the person's model: it is exported and used with them.",
+        "predict = nearest: logits are minus the mean squared distance to each prototype. "
+        "Classes without a prototype get the smallest logit minus 1. Before there are "
+        "prototypes, the head predicts. The loss is that of these logits and cannot be "
+        "compared with a head's. The last received prototypes are part of the person's model, "
+        "also when it is exported.",
     ),
     errors=(
-        "The paper's mean of prototypes divides by the number of clients and weighs by shares of "
-        "samples, that is twice; here the weights sum to 1.",
-        "The paper says L2 distance, its code takes the mean squared error, which is 1/d as "
-        "strong for embeddings of d numbers; so it is here.",
-        "The authors' code averages embeddings while the model that makes them still trains.",
+        "The paper's mean of prototypes divides by the number of clients and also weighs by "
+        "shares of samples, so it normalises twice. Here the weights sum to 1.",
+        "The paper says L2 distance. Its code uses the mean squared error, which is 1/d as "
+        "strong for embeddings of d numbers. This is used here, too.",
+        "The authors' code averages embeddings while the model that computes them is still "
+        "training.",
     ),
 )

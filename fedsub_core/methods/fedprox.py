@@ -17,19 +17,19 @@ class FedProxHyperparameters(ReceivedHyperparameters):
 
 CARD = MethodCard(
     name="fedprox",
-    idea="FedAvg whose local training is pulled to the global model",
+    idea="FedAvg, with local training pulled to the global model",
     paper="Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
     learner="fedsub_client.methods.fedprox:FedProxLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
     averages=True,
     hyperparameters=FedProxHyperparameters,
-    choose="FedAvg is what is wanted, but people differ so much, or devices train so long, that "
-    "their models drift apart within a round.",
+    choose="You want FedAvg, but people differ so much, or devices train so long, that their "
+    "models drift apart within a round.",
     decisions=(
         "The paper tunes mu over 0.001 to 1; the default is 0.01.",
         "The pull is mu / 2 times the squared distance, summed over all weights and biases.",
-        "Every device does the run's epochs: the paper's devices that do less, each as it can, are "
-        "left out.",
+        "Every device trains for the run's epochs. The paper also has devices that train "
+        "less, each as it can; these are left out.",
     ),
     errors=("PFLlib's default mu is 0, which is FedAvg.",),
 )

@@ -6,7 +6,7 @@ from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
 
 CARD = MethodCard(
     name="fedsgd",
-    idea="one plain step a round, on the mean of everybody's full gradient",
+    idea="one plain gradient step a round, on the mean of everybody's full gradient",
     paper="McMahan et al., Communication-Efficient Learning of Deep Networks from "
     "Decentralized Data, AISTATS 2017",
     learner="fedsub_client.methods.fedsgd:FedSGDLearner",
@@ -15,9 +15,9 @@ CARD = MethodCard(
     hyperparameters=ReceivedHyperparameters,
     cost=lambda hyper, epochs: Cost(1),
     choose="As a baseline: one step a round takes many more rounds than FedAvg.",
-    privacy="The server sees each person's gradient over all training data (as the model after one "
-    "plain step), which tells more of few samples than a model trained for epochs. Other devices "
-    "see only means.",
+    privacy="The server sees each person's gradient over all training data (as the model "
+    "after one plain step). With few samples, this reveals more than a model trained for "
+    "epochs. Other devices see only means.",
     decisions=("It is FedAvg with one epoch, one batch of all samples and no momentum.",),
-    errors=("Ditto's code calls by that name a step on one mini-batch.",),
+    errors=("Ditto's code uses this name for a step on one mini-batch.",),
 )

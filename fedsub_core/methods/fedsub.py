@@ -29,10 +29,12 @@ class SubnetworkHyperparameters(Hyperparameters):
     """What says which units matter for a class, and who is alike in it."""
 
     relevance: str = choice(
-        "lrp-a2b1", "lrp-a1b0", "naive", doc="how units are judged relevant (eq. 2, 4, 5)"
+        "lrp-a2b1", "lrp-a1b0", "naive", doc="how the relevance of units is computed (eq. 2, 4, 5)"
     )
     relevance_samples: int = option(
-        0, "samples of a class that judge its units, at most; 0 = all", minimum=0
+        0,
+        "largest number of a class's samples from which relevance is computed; 0 = all",
+        minimum=0,
     )
     lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
     score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
@@ -43,9 +45,11 @@ class SubnetworkHyperparameters(Hyperparameters):
         like="dbi, dbi-capped, silhouette or fixed:K, such as fixed:3",
     )
     prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
-    depth: int = option(0, "collaborate on the first L layers only; 0 = all (full)", minimum=0)
+    depth: int = option(0, "share only the first L layers; 0 = all (full)", minimum=0)
     impute: bool = option(False, "predict prototypes of classes a client lacks (first version)")
-    impute_neighbours: int = option(5, "n most similar clients used to predict one", minimum=1)
+    impute_neighbours: int = option(
+        5, "number of most similar clients from which a prototype is predicted", minimum=1
+    )
     prototype_noise: str = choice(*PROTOTYPE_NOISES, doc="differentially private prototypes")
     prototype_clip: float = option(
         0.0, "clip prototypes to this L2 (laplace: L1) norm before noise", minimum=0.0
@@ -63,8 +67,8 @@ class FedSubHyperparameters(SubnetworkHyperparameters):
     fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
     fusion_reading: str = choice(
         *READINGS,
-        doc="avg, leadership: a unit not selected counts as the person's own row, not at all "
-        "(held), as zeros among members only (within), as zeros (letter)",
+        doc="avg, leadership: an unselected unit counts as the person's own row (own), not at "
+        "all (held), as zeros among members only (within), or as zeros (letter)",
     )
 
 
@@ -108,25 +112,26 @@ def cost(hyper: SubnetworkHyperparameters, epochs: int) -> Cost:
 
 #: Decisions of no paper: what a weak device does, of both methods that fuse subnetworks.
 WEAK_DEVICES = (
-    "A weak device has the first units of each hidden layer, and begins with these units of the "
-    "run's first model. Relevance is of the units that it has, in its own small model; what others "
-    "hold beside is unknown to it, counts as nothing and is never sent to it.",
-    "Rows are fused number by number: a number of a row is fused among those alone who hold it. "
-    "Clusters and scores of these people count as if there were no others, so a weak person's "
-    "lack is never a 0 in a mean. Of a weak person's row the numbers that read units which it "
-    "lacks take no part. Clusters themselves are everybody's: prototypes of the input are as long "
-    "for all. Of embeddings those units are compared that all have, but for a share of people "
-    "(robust-share, with clip), who count as the mean of the others where they lack one: nobody "
-    "who says that it holds next to nothing takes from all what they are told apart by.",
-    "A row travels whole. Where of some of its numbers nothing is known, they stay the person's "
-    "own; one that did not select the unit, whose own row the server does not know, is then not "
-    "sent it.",
+    "A weak device has the first units of each hidden layer, and starts with these units of "
+    "the run's first model. It computes the relevance of its units in its own small model. "
+    "Other people's further units are unknown to it, do not count, and are never sent to it.",
+    "Rows are fused number by number, among the people who have the number. Their clusters "
+    "and scores count as if there were no other people, so a missing number never counts as 0 "
+    "in a mean. In a weak person's row, the numbers that read missing units do not take part. "
+    "Clusters are formed over all people, because prototypes of the input have the same "
+    "length for all. For embeddings, clusters compare the units that all people have, except "
+    "for a share of people (robust-share, with clip). Where these lack a unit, they count as "
+    "the mean of the others. So a device that claims to hold almost nothing cannot remove the "
+    "numbers by which people are compared.",
+    "A row is sent completely. If nothing is known of some of its numbers, they stay the "
+    "person's own. A person who did not select the unit, and whose own row the server does "
+    "not know, does not get the row in this case.",
 )
 
 
 CARD = MethodCard(
     name="fedsub",
-    idea="class by class, units of one's model are fused with those of people who are alike",
+    idea="class by class, the units of a person's model are fused with those of similar people",
     paper="Campana and Delmastro, FedSub: Introducing Class-aware Subnetworks Fusion to "
     "Enhance Personalized Federated Learning",
     learner="fedsub_client.methods.fedsub.learner:FedSubLearner",
@@ -139,52 +144,57 @@ CARD = MethodCard(
     cost=cost,
     narrow="model",
     reports=("training_loss", "epsilon"),
-    choose="People are alike in some activities and not in others, and everybody wants a model of "
-    "their own. For clusters that really mix people set k-selection = dbi-capped and fusion = "
-    "overlapping-any; with the defaults, the paper's, it comes out as local training.",
-    privacy="The server sees, per class, which units matter to a person, their rows, a score "
-    "(with score = samples how many samples of it the person has) and the prototype: with "
-    "prototype = input the mean of the person's samples of the class, exactly (prototype-noise "
-    "blurs it). Other devices see rows fused from the people in their clusters: of a cluster of "
-    "two, each can work out the other's, and fusion = leadership hands one person's rows on as "
-    "they are.",
+    choose="People are similar in some activities and not in others, and everybody wants a "
+    "model of their own. With the defaults, which are the paper's, its results equal local "
+    "training. For clusters that really mix people, set k-selection = dbi-capped and fusion = "
+    "overlapping-any.",
+    privacy="For each class, the server sees which units matter to a person, their rows, a "
+    "score and the prototype. With score = samples, the score is the number of the person's "
+    "samples of the class. With prototype = input, the prototype is the exact mean of these "
+    "samples (prototype-noise adds noise). Other devices see rows fused from the people in "
+    "their clusters. In a cluster of two, each person can compute the other's rows, and "
+    "fusion = leadership passes on one person's rows unchanged.",
     decisions=(
-        "The papers give no learning rate or batch size: the run's defaults.",
-        "A prototype is the class's mean of the standardised input; prototype = embedding takes "
-        "the last hidden layer. It travels when the data changed.",
-        "Relevance starts from the ReLU of all logits; lrp-start = target starts from the true "
-        "class alone. In the papers' encoding lrp-a2b1 then sends 1.9 models either way, as they "
-        "print.",
-        "Biases join the denominators of LRP, which are stabilised; inputs are signed, so the "
-        "first layer uses both signs of a product.",
-        "All classes of a person share one set of rows: their union travels once, with a mask for "
-        "each class. The papers send each class's rows apart; both sizes stand in a run's metrics.",
-        "In a torch module a unit owns its numbers in the norm right behind its layer, too; LRP "
-        "sees both as one layer, folded. Attention, norms elsewhere and all else stay "
-        "at home. LRP refuses layers without a rule; naive takes any (docs/models.md).",
-        "A fused 0 means: keep your own. The > 0 of eq. 10 is read as: is selected, as weights may "
-        "be negative.",
-        "overlapping-any is ours: the mean over those of a person's clusters that hold the unit. "
-        "overlapping-additive and impute are the first version's.",
-        "leadership and avg (eq. 6-8) leave open what a unit is that somebody did not select. Of "
-        "four readings fusion-reading = own comes nearest to the paper's figures: members without "
-        "it do not count, and the person's own row stands for clusters without it and for classes "
-        "for which the person did not select it. Eq. 9 and 10 say it themselves, so overlapping "
-        "has no readings.",
+        "The papers give no learning rate or batch size; the run's defaults are used.",
+        "A prototype is the class's mean of the standardised input, or with prototype = "
+        "embedding of the last hidden layer. It is sent when the data have changed.",
+        "Relevance starts from the ReLU of all logits; with lrp-start = target, from the true "
+        "class only. In the papers' encoding lrp-a2b1 then sends 1.9 models in either case, "
+        "as they report.",
+        "The denominators of LRP include biases, and are stabilised. Inputs have signs, so "
+        "the first layer uses both signs of a product.",
+        "All classes of a person share one set of rows: their union is sent once, with a mask "
+        "for each class. The papers send each class's rows separately. A run's metrics have "
+        "both sizes.",
+        "In a torch module a unit also owns its numbers in the norm right after its layer; "
+        "LRP merges both into one layer. Attention, other norms and everything else stay on "
+        "the device. LRP refuses layers without a rule; naive works with any layer "
+        "(docs/models.md).",
+        "A fused 0 means that the device keeps its own weight. The > 0 in eq. 10 is read as "
+        '"is selected", because weights may be negative.',
+        "overlapping-any is this project's: the mean over those of a person's clusters that "
+        "have the unit. overlapping-additive and impute come from the paper's first version.",
+        "leadership and avg (eq. 6-8) leave open how a unit counts that a member did not "
+        "select. Of four readings, fusion-reading = own comes nearest to the paper's figures. "
+        "Members without the unit do not count. The person's own row is used for clusters "
+        "without the unit, and for classes for which the person did not select it. Eq. 9 and "
+        "10 define this, so overlapping has only one reading.",
         *WEAK_DEVICES,
     ),
     errors=(
-        "The paper's rule for K, the least Davies-Bouldin index up to n - 1 clusters, leaves "
-        "nearly everybody alone (31 clusters of 31 to 32 people on WISDM, 14 of 15 on WESAD), so "
-        "FedSub equals local training to the third digit. It is the default, as in the paper; "
-        "dbi-capped, silhouette and fixed:K stand beside it.",
+        "The paper's rule for K is the smallest Davies-Bouldin index for up to n - 1 "
+        "clusters. It leaves nearly everybody alone (31 clusters for 31 to 32 people on "
+        "WISDM, 14 for 15 on WESAD), so FedSub equals local training to the third digit. It "
+        "is the default, as in the paper; the alternatives are dbi-capped, silhouette and "
+        "fixed:K.",
         "Eq. 7 and 8 as printed (fusion-reading = letter) count units that a class did not "
-        "select as 0, so rows shrink from round to round: avg and leadership reach 0.378 and 0.397 "
-        "macro F1 on WISDM (300 rounds), where the paper prints 0.79 and 0.86. No reading gives "
-        "both: where clusters mix people (dbi-capped) leadership reaches 0.777 (own) and 0.741 "
-        "(held), avg 0.775 (own), 0.717 (held) and 0.269 (within). With dbi own gives both what "
-        "local training reaches, 0.828 and 0.832 (local 0.833), as nearly everybody is alone.",
-        "The papers' split draws windows at random, which leaks where windows overlap: split = "
-        "blocked does not (docs/data.md).",
+        "select as 0, so rows shrink from round to round. avg and leadership reach 0.378 and "
+        "0.397 macro F1 on WISDM (300 rounds); the paper reports 0.79 and 0.86. No reading "
+        "gives both. If clusters mix people (dbi-capped), leadership reaches 0.777 (own) and "
+        "0.741 (held), avg 0.775 (own), 0.717 (held) and 0.269 (within). With dbi nearly "
+        "everybody is alone, so with own both equal local training: 0.828 and 0.832 (local "
+        "0.833).",
+        "The papers' split draws windows at random, which leaks if windows overlap; split = "
+        "blocked does not leak (docs/data.md).",
     ),
 )

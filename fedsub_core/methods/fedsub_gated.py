@@ -41,7 +41,10 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     """Defaults that mix people, one setting for all data."""
 
     relevance: str = choice(
-        "naive", "lrp-a1b0", "lrp-a2b1", doc="how units are judged relevant (FedSub eq. 2, 4, 5)"
+        "naive",
+        "lrp-a1b0",
+        "lrp-a2b1",
+        doc="how the relevance of units is computed (FedSub eq. 2, 4, 5)",
     )
     score: str = choice(
         "samples", "one", "accuracy", "accuracy-samples", doc="how much a client's row counts"
@@ -55,12 +58,17 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     units: str = choice(
         "all",
         "selected",
-        doc="which hidden units a person sends and counts in means of: all, or those that matter "
-        "for one of its classes",
+        doc="hidden units that a person sends, and with which it counts in means: all, or "
+        "those that matter for one of its classes",
     )
-    impute: bool = option(True, "who lacks a class belongs to a cluster of it, and gets its row")
+    impute: bool = option(
+        True,
+        "put a person who lacks a class into one of its clusters, and send them the class's row",
+    )
     anneal: float = option(
-        0.8, "share of the run in which the mean of all gives way to the clusters'", minimum=0
+        0.8,
+        "share of the run over which the mean of all is replaced by the clusters' means",
+        minimum=0,
     )
     restricted: bool = option(
         True, "train the fused model and `head` without logits of lacking classes"
@@ -80,35 +88,42 @@ class FedSubGatedHyperparameters(SubnetworkHyperparameters):
     )
     smooth: float = smooth(0.8)
     gate_share: float = option(
-        0.25, "share of a person's training samples that judge experts", above=0, maximum=0.5
+        0.25,
+        "share of a person's training samples on which the gate compares experts",
+        above=0,
+        maximum=0.5,
     )
     gate_until: float = option(
         0.4,
-        "share of the run after which these train, too, and are no news any more; a run with fewer "
-        "than 1 / gate-until rounds judges never",
+        "share of the run after which these samples are used for training, and no longer by "
+        "the gate; a run with fewer than 1 / gate-until rounds never uses the gate",
         maximum=1,
         above=0,
     )
     alpha: float = option(
-        50.0, "samples of one's own that would weigh as much as the people's weights", minimum=0
+        50.0,
+        "number of own samples that count as much as the weights learnt from all people",
+        minimum=0,
     )
-    calibrate: bool = option(True, "soften experts that are surer than right")
+    calibrate: bool = option(True, "soften experts that are overconfident")
     prune: float = option(
         0.01,
-        "experts but for `local` whose common weight stays below are dropped; 0 = none",
+        "drop experts, except `local`, whose common weight stays below this; 0 = none",
         minimum=0,
         below=1,
     )
     open_classes: str = choice(
         "off",
         "on",
-        doc="on: the fused model's word on classes that the person lacks counts; off: these are "
-        "answered where the mixture names one as it stands, which is rare",
+        doc="on: the fused model's predictions of classes that the person lacks count; off: "
+        "such a class is predicted only if the mixture itself does so, which is rare",
     )
     open_mass: float = option(
-        1.0, "how much the fused model's word counts for those", minimum=0, maximum=1
+        1.0, "how much the fused model's predictions count for these classes", minimum=0, maximum=1
     )
-    novelty: bool = option(True, "let it count by how far a sample is from the person's classes")
+    novelty: bool = option(
+        True, "make this depend on the sample's distance from the person's classes"
+    )
 
 
 def names(hyper: Any) -> tuple[str, ...]:
@@ -181,8 +196,8 @@ def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="fedsub-gated",
-    idea="a person's own mixture of models: one trained alone, one fused with people who are "
-    "alike, and a head of its own on the fused one's body",
+    idea="a person's own mixture of three models: one trained alone, one fused with those of "
+    "similar people, and an own head on the fused model's body",
     paper="This project's own, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
     learner="fedsub_client.methods.fedsub_gated.learner:FedSubGatedLearner",
@@ -204,65 +219,70 @@ CARD = MethodCard(
     narrow="model",
     fixes_rounds=lambda hyper: True,
     check=check,
-    choose="Nobody knows beforehand whether federation pays for a person, or how much of it. The "
-    "gate finds it on samples held back, so nobody needs to choose between local training, Ditto "
-    "and a common model; devices must afford to train several models.",
-    privacy="The server sees what FedSub shows, how much each class uses each unit, and what "
-    "weights the person gives its experts. With score=samples it sees how many samples of each "
-    "class a person has; score=one tells nothing. For the gate it sees sums over the samples held "
-    "back for each expert: what it explains, and how likely their labels are. Other devices see "
-    "means over many at first, later rows fused from the people in their clusters; the output row "
-    "of a class that one person alone holds, or alone in a cluster gives, reaches them as that "
-    "person sent it.",
+    choose="Nobody knows in advance whether, and how much, federation helps a person. The "
+    "gate learns this on a validation part, so nobody needs to choose between local training, "
+    "Ditto and a common model. Devices must be able to train several models.",
+    privacy="The server sees what it sees under FedSub, how much each class uses each unit, "
+    "and the weights of the person's experts. With score=samples it also sees the number of a "
+    "person's samples of each class; with score=one it does not. For the gate it sees sums "
+    "over the validation part for each expert: its share in explaining these samples, and how "
+    "likely their labels are. At first other devices see means over many people, later rows "
+    "fused from the people in their clusters. If only one person has a class, or only one in "
+    "a cluster sends its output row, others receive this row unchanged.",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
         "q = max(0, 1 - (r - 1) / (0.8 R)). A class's output row is its cluster's alone, 1 - q, "
         "and q of everybody's who holds it.",
-        "All hidden units are sent, as relevance says for which classes, not whether: a unit that "
-        "a person's data do not use is as the person received it, and holds means back from "
-        "swinging with the few who trained it. With units=selected it has no say, and takes the "
-        "clusters' and everybody's mean.",
-        "The own head trains for five epochs a round, with a small pull to the common one. Both "
-        "were chosen on parts of the training data of six federations, as large as a run's; "
-        "studies/README.md has what they give on tests.",
-        "The gate's weights over all people come from one step of EM a round; a person's own are "
-        "the MAP under a Dirichlet prior around them. Its strength alpha is one number: 5, 50 and "
-        "500 differ by less than a point (studies/README.md). Experts are judged before "
-        "temperatures.",
-        "The samples that judge are each class's last, so that windows that overlap stay "
-        "together; they train after gate-until of the run, and from then on tell no more than "
-        "which expert explains them worse than it did. Where the last of a class overlaps the "
-        "first held back, that one is judged on what it nearly saw.",
-        "Who joins late, or is drawn late where few are asked in a round, starts all models from "
-        "everybody's mean, `local` too: what is said of its gain is over that model trained on "
-        "alone, which until gate-until has not seen the samples held back. Who comes after "
-        "gate-until judges nothing: it has the people's weights to the end.",
-        "Where few are asked in a round, the people's weights move by the share that was asked "
-        "(stepwise EM): drawn anew from one or two people, they would drop experts by chance.",
-        "The fused model is used as it was received, so that a round needs no message of its own "
-        "to be tested.",
-        "The head is trained without logits of classes that the person lacks, and has the fused "
-        "model's rows for them, so that a class which comes is known in its first round; it does "
-        "not answer classes that the person lacks.",
-        "What predicts is a mean of each expert's models over about five rounds; judged are the "
-        "models of the round. At constant rates they swing around where they should be: on "
-        "validation parts of four federations, at the rates chosen there, the mean had 1 to 4 % "
-        "less loss in 8 of 8 runs, macro F1 0.4 points more; at a quarter of these, 1 % more loss. "
-        "Training goes on from the last models, and gains over `local` are over its last one. "
-        "Means of who gets a class start anew: what was before knows nothing of it.",
-        "Each expert has one temperature for all people, the one under which the samples held back "
-        "are likeliest; devices send sums of bounded numbers, and a liar who makes all "
-        "probabilities too sharp or too soft changes no expert's answer.",
-        "Open classes: that the fused model's odds count by their root, and how far from the "
-        "person's classes a sample must be, was read off the tests of UCI HAR and WISDM; "
-        "studies/README.md has federations that it was not read off.",
-        "kNN in the fused embedding is the nearest class mean instead: a device need not keep or "
-        "export its samples.",
+        "All hidden units are sent, because relevance decides for which classes a unit "
+        "counts, not whether it does. A unit that a person's data do not use is sent back as "
+        "received, and keeps means from swinging with the few people who trained it. With "
+        "units=selected it does not count, and the person gets the clusters' and everybody's "
+        "mean.",
+        "The own head trains for five epochs a round, with a small pull to the common head. "
+        "Both values were chosen on parts of the training data of six federations, as large "
+        "as a run's; studies/README.md has the test results.",
+        "The gate's common weights come from one EM step a round over all people. A person's "
+        "own weights are the MAP estimate under a Dirichlet prior around them. The prior's "
+        "strength alpha is one number: 5, 50 and 500 differ by less than a point "
+        "(studies/README.md). Experts are compared before temperatures are applied.",
+        "The gate's validation part is each class's last samples, so that overlapping windows "
+        "stay together. After gate-until of the run, these samples are used for training. "
+        "From then on they only show which expert explains them worse than before. If a "
+        "class's last training window overlaps its first validation window, the experts have "
+        "nearly seen that window.",
+        "A person who joins late, or is first drawn late, starts all models from everybody's "
+        "mean, also `local`. The reported gain is then over that model trained further alone. "
+        "Until gate-until, that model has not seen the validation part. A person who joins "
+        "after gate-until has no validation part, and keeps the common weights to the end.",
+        "If few people are asked in a round, the common weights change only by the share of "
+        "people asked (stepwise EM). Computed again from one or two people, they would drop "
+        "experts by chance.",
+        "The fused model is used as received, so testing a round needs no further message.",
+        "The head is trained without the logits of classes that the person lacks, and has the "
+        "fused model's rows for them. So a new class is known in its first round. The head "
+        "does not predict classes that the person lacks.",
+        "Predictions use an average of each expert's models over about five rounds; the gate "
+        "compares the models of the round. At constant learning rates the models swing around "
+        "their optimum. On validation parts of four federations, at the rates chosen there, "
+        "the average had 1 to 4 % less loss in 8 of 8 runs, and 0.4 points more macro F1. At "
+        "a quarter of these rates it had 1 % more loss. Training continues from the last "
+        "models, and gains over `local` are over its last model. If a person gets a new "
+        "class, the averages start again, because earlier models do not know it.",
+        "Each expert has one temperature for all people: the one under which the validation "
+        "parts are most likely. Devices send sums of bounded numbers. A lying device can make "
+        "all probabilities too sharp or too soft, but cannot change which class an expert "
+        "predicts.",
+        "Open classes: the root of the fused model's odds is used. This, and the necessary "
+        "distance of a sample from the person's classes, were chosen on the test results of "
+        "UCI HAR and WISDM. studies/README.md has other federations, on which they were not "
+        "chosen.",
+        "Instead of kNN in the fused embedding, the nearest class mean is used, so a device "
+        "need not keep or export its samples.",
         *WEAK_DEVICES,
-        "All experts of a weak device are as small as it can hold; `local`, with which nothing is "
-        "fused, begins as a model of that size does, the others as units of the whole. "
-        "Everybody's mean of a number, too, is one over those who hold it. The gate's weights and "
-        "temperatures are one for people of all capacities.",
+        "All experts of a weak device have the size that it can hold. `local`, which is never "
+        "fused, starts like a model of that size; the others start as units of the full "
+        "model. Everybody's mean of a number is also over the people who have it. The gate's "
+        "weights and temperatures are the same for all capacities.",
     ),
 )

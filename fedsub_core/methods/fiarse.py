@@ -15,14 +15,14 @@ class FIARSEHyperparameters(ElementHyperparameters):
 
     factor: bool = option(True, "whether gradients are bent by how near a number is to the rest")
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
 
 
 CARD = MethodCard(
     name="fiarse",
-    idea="a weak device trains the largest numbers of one model, and training makes large what "
-    "matters; each number is the mean over those who hold it",
+    idea="a weak device trains the largest numbers of one model, and training makes important "
+    "numbers large; each number is averaged over the devices that hold it",
     paper="Wu et al., FIARSE: Model-Heterogeneous Federated Learning via Importance-Aware Submodel "
     "Extraction, NeurIPS 2024",
     learner="fedsub_client.methods.fiarse:FIARSELearner",
@@ -34,8 +34,8 @@ CARD = MethodCard(
     receives=element_model,
     narrow="elements",
     resizes=True,
-    choose="Few bytes may travel, and devices have memory for the whole model. Its paper finds it "
-    "better than heterofl and fedrolex at an equal share of the numbers.",
+    choose="Few bytes may travel, and devices have memory for the full model. Its paper finds "
+    "it better than heterofl and fedrolex at an equal share of the numbers.",
     privacy=SEES_MODELS,
     decisions=(
         *DECISIONS,
@@ -44,12 +44,13 @@ CARD = MethodCard(
         "others the gradient is multiplied by 1 + 2 th s / (s + th)^2.",
         "A device that holds everything drops nothing; th, the least of all scores, bends its "
         "gradients all the same. So all of capacity 1 are FedAvg with factor = false alone.",
-        "A number is the mean over those who hold it. The code leaves out whose number did not "
-        "move, which differs only where a number that is held did not move.",
-        "All clients count alike, as in the code; weights = examples counts samples.",
+        "A number is averaged over the devices that hold it. The code leaves out devices "
+        "whose number did not change; this differs only if a number that is held did not "
+        "change.",
+        "All clients have the same weight, as in the code; weights = examples weighs by samples.",
     ),
     errors=(
-        "In the authors' code the mask is made of bool, through which no gradient goes: the "
-        "paper's factor never acts there. factor = false computes that.",
+        "In the authors' code the mask is boolean, so no gradient passes through it, and the "
+        "paper's factor has no effect. factor = false computes that.",
     ),
 )

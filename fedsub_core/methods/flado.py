@@ -14,26 +14,26 @@ class FladoHyperparameters(ReceivedHyperparameters):
     """Ours."""
 
     memory: float = option(
-        0.9, "how much of a unit's score stays from one round to the next", minimum=0, below=1
+        0.9, "share of a unit's score that is kept from one round to the next", minimum=0, below=1
     )
     least: float = option(
-        0.05, "smallest chance that a unit is sent, whatever its score", above=0, below=1
+        0.05, "smallest probability that a unit is sent, whatever its score", above=0, below=1
     )
     weights: str = choice(
-        "examples", "clients", doc="what an upload counts by: its samples, or 1 a client"
+        "examples", "clients", doc="weight of an upload in means: its samples, or 1 for each client"
     )
 
 
 CARD = slice_card(
     name="flado",
-    idea="a reading of ours: a weak device is sent units by lot, and the more often the more its "
-    "own moves of them agree with everybody's",
+    idea="our reading of a paper: a weak device receives randomly drawn units, more often "
+    "those that it changes as everybody does",
     paper="After what others say of Liao et al., Adaptive Channel Sparsity for Federated Learning "
     "under System Heterogeneity, CVPR 2023",
     strategy="strategies.methods.flado:FladoStrategy",
     hyperparameters=FladoHyperparameters,
-    choose="To be compared with: it is a reading of what others say of a paper that was not read "
-    "for it, and no figure of it speaks for or against that paper.",
+    choose="For comparison only: it follows what others write about a paper that was not "
+    "available, so its results say nothing about that paper.",
     decisions=(
         "All of it is ours. A unit's score at a client is the mean over rounds (memory) of the "
         "product of everybody's mean move of its weights and bias with the client's own, in rounds "
@@ -44,9 +44,11 @@ CARD = slice_card(
         "score for their cost come first. Then units are drawn, at least one a layer.",
         "The units of smallest chance are left out until the rest multiplies c * c as often as the "
         "whole model at most: units cost less where others lack.",
-        "In its first round, without scores, a client is sent ceil(c * units) of each layer, drawn "
-        "as by feddrop.",
-        "A device's state has whole shapes, as how many units of a layer come differs from round "
-        "to round; what it trains and sends is small.",
+        "In a module, each weight counts as one multiplication, because it is not known at how "
+        "many positions its layers multiply.",
+        "In its first round, without scores, a client gets ceil(c * units) of each layer, "
+        "drawn as in feddrop.",
+        "A device's state has the full model's shapes, because the number of units that it "
+        "receives differs from round to round. What it trains and sends is small.",
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, ReceivedHyperparameters
-from fedsub_core.methods.slices import slice_card, sliced_model
+from fedsub_core.methods.slices import hidden_layers, slice_card, sliced_model
 from fedsub_core.methods.sub_models import SEES_SUB_MODELS, ascending_shares
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
@@ -22,14 +22,16 @@ class FlexFLHyperparameters(ReceivedHyperparameters):
 
     pool: str = option(
         "0.25,0.4,0.5,0.9,1",
-        "shares of the model's numbers that the sub-models of the pool have, ascending",
+        "sizes of the pool's sub-models, as shares of the model's numbers, ascending",
         pattern=r"[0-9.]+(,[0-9.]+)*",
         like="numbers above 0, at most 1, with commas",
     )
-    gamma: float = option(10.0, "weight of what smaller models of the pool teach", minimum=0)
-    temperature: float = option(3.0, "by which logits are divided where models teach", above=0)
+    gamma: float = option(10.0, "weight of the loss by which smaller models teach", minimum=0)
+    temperature: float = option(
+        3.0, "temperature: logits are divided by it when models teach", above=0
+    )
     weights: str = choice(
-        "examples", "clients", doc="what an upload counts by: its samples, or 1 a client"
+        "examples", "clients", doc="weight of an upload in means: its samples, or 1 for each client"
     )
 
     def shares(self) -> tuple[float, ...]:
@@ -51,7 +53,7 @@ def share_of(shares: Sequence[float], capacity: float) -> float:
 
 def sends(model: Architecture, hyper: FlexFLHyperparameters) -> Declaration:
     """Declare the units that were sent, and once the zeros of each hidden layer."""
-    zeros = dense((max(1, len(model.affine) - 1),), optional=True, exact=True)
+    zeros = dense((max(1, hidden_layers(model)),), optional=True, exact=True)
     return {**sliced_model(model, hyper), APOZ: zeros}
 
 
@@ -69,8 +71,8 @@ def cost(hyper: FlexFLHyperparameters, epochs: int) -> Cost:
 
 CARD = slice_card(
     name="flexfl",
-    idea="weak devices train sub-models whose layers are the narrower the more their units are "
-    "silent; on each device smaller models teach larger ones",
+    idea="weak devices train sub-models; layers with more inactive units are narrower; on "
+    "each device, smaller models teach larger ones",
     paper="Chen et al., FlexFL: Heterogeneous Federated Learning via APoZ-Guided Flexible Pruning "
     "in Uncertain Scenarios, IEEE TCAD 2024",
     learner="fedsub_client.methods.flexfl:FlexFLLearner",
@@ -84,8 +86,8 @@ CARD = slice_card(
     down="the first units of each hidden layer; everybody's shares of zeros",
     privacy=f"{SEES_SUB_MODELS} Of who trains in the first round it sees how often each hidden "
     "layer is silent on the person's samples, one number a layer.",
-    choose="Some devices cannot hold the model, and layers differ in how much of them is used. "
-    "Training costs forward passes of the smaller models beside.",
+    choose="Some devices cannot hold the model, and layers differ in how many of their units "
+    "are active. Training also costs forward passes of the smaller models.",
     decisions=(
         "The code trains for 100 epochs on most of the test set to learn which layers are silent. "
         "Here the first round is for that: devices that hold the whole model train it and say "
@@ -95,12 +97,15 @@ CARD = slice_card(
         "A device of capacity c is sent the largest model of the pool with at most c * c of the "
         "numbers; where none is so small, one of c * c of them, and nothing teaches it. The code "
         "lets models be larger by 0.05 of all numbers, which is 1.8 times the budget at c = 1/4.",
-        "The code sends three of the five models, drawn anew each round, and a device that is "
-        "short falls to a smaller one. Here a device has said what it holds, and is sent that.",
+        "The code sends three of the five models, drawn again each round, and a device with "
+        "too little memory uses a smaller one. Here a device has stated its capacity, and "
+        "gets the model that fits.",
         "Smaller models are parts of the one in training, and constants as teachers, as in the "
         "code: what they teach is KL(smaller || trained) at a temperature, its mean over samples "
         "and classes.",
-        "A device's state has whole shapes, as its layers' widths are learnt in the first round; "
-        "what it trains and sends is small.",
+        "A device's state has the full model's shapes, because the widths of its layers are "
+        "learnt in the first round. What it trains and sends is small.",
+        "In a module, a value of 0 or below counts as silent, as the layers behind a unit read "
+        "it. The size of a hidden layer is that of all layers that make its units.",
     ),
 )

@@ -20,28 +20,33 @@ class FRAMPHyperparameters(ElementHyperparameters):
     """The paper's, for CIFAR-10."""
 
     lam: float = option(0.7, "weight of the pull of class means to the prototypes", minimum=0)
-    beta: float = option(0.12, "learning rate of the network that makes models", above=0)
+    beta: float = option(0.12, "learning rate of the network that generates models", above=0)
     weights: str = weights()
     descriptor: str = choice(
         "features",
         "drawn",
         "one-hot",
         "none",
-        doc="what models are made of: means of random features of a person's samples, numbers "
-        "drawn for the person, one number of the person's own, or nothing, which is one model for "
-        "all",
+        doc="what a person's model is generated from: means of random features of the "
+        "person's samples, numbers drawn for the person, the person's index (one-hot), or "
+        "nothing, which gives one model for all",
     )
     descriptor_every: int = option(
-        0, "rounds after which everybody describes its data anew; 0: never", minimum=0
+        0, "number of rounds after which descriptors are computed again; 0: never", minimum=0
     )
     descriptor_noise: float = option(
-        0.0, "length of what is drawn to blur each descriptor, over its own", minimum=0
+        0.0,
+        "length of the noise on each descriptor, relative to the descriptor's length",
+        minimum=0,
     )
     descriptor_rotation: float = option(
-        0.0, "degrees by which each descriptor is turned, each its own way", minimum=0, maximum=180
+        0.0,
+        "degrees by which each descriptor is rotated, in a direction of its own",
+        minimum=0,
+        maximum=180,
     )
-    size: int = option(128, "numbers of a descriptor", minimum=1)
-    hidden: int = option(100, "hidden units of the network that makes models", minimum=1)
+    size: int = option(128, "length of a descriptor", minimum=1)
+    hidden: int = option(100, "hidden units of the network that generates models", minimum=1)
 
 
 def sends(model: Architecture, hyper: FRAMPHyperparameters) -> Declaration:
@@ -67,8 +72,8 @@ def cost(hyper: FRAMPHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="framp",
-    idea="a network on the server makes each person's model from a descriptor of its data; weak "
-    "devices train its largest numbers, and class means are pulled to everybody's",
+    idea="a network on the server generates each person's model from a descriptor of the "
+    "data; weak devices train its largest numbers; class means are pulled to everybody's",
     paper="Representation-Aligned Multi-Scale Personalization for Federated Learning, anonymous, "
     "under review",
     learner="fedsub_client.methods.framp:FRAMPLearner",
@@ -82,8 +87,8 @@ CARD = MethodCard(
     cost=cost,
     narrow="elements",
     resizes=True,
-    choose="People differ, their devices too, and few bytes may travel: everybody is sent a model "
-    "of its own. The server needs 100 times the model's memory.",
+    choose="People and devices differ, and few bytes may travel: everybody receives a model "
+    "of their own. The server needs 100 times the model's memory.",
     privacy="The server sees each person's model after training, its mean embedding of every class "
     "and so which classes it has, and once the means of 128 random features of its samples: all "
     "are statistics of a person. Other devices see means of embeddings over people; where a single "
@@ -108,7 +113,8 @@ CARD = MethodCard(
         "The pull is the mean squared difference of a batch's class means from the prototypes, "
         "summed over the classes in the batch: means over all samples would have no gradient. "
         "Classes without a prototype are left out, so the first round has none.",
-        "Prototypes weigh alike per client; classes that nobody sends keep their last mean.",
+        "Prototypes have the same weight for each client. Classes that nobody sends keep "
+        "their last mean.",
         "The paper's switches: lam = 0 aligns nothing; descriptor = none is one model for all; "
         "scope = layer is its layer-wise mask; descriptor-every = 10 asks for descriptors again, "
         "of which the first round's go on to say what is usual. descriptor = one-hot gives who "
@@ -118,10 +124,11 @@ CARD = MethodCard(
         "are learnt are left out.",
         "descriptor-noise and descriptor-rotation disturb what the network is given of a person, "
         "centred and scaled, once for the run: how much of it a model of one's own needs.",
-        "A model of a size that is nobody's own (option sizes) is the mean descriptor's.",
-        "A person who joins late moves the network as all others do; the paper freezes it then.",
-        "Running statistics of norms are everybody's mean, though models differ: norm = local or "
-        "static fits better.",
+        "A model of a size that no device has (option sizes) is generated from the mean "
+        "descriptor.",
+        "A person who joins late changes the network like all others; the paper freezes it then.",
+        "Running statistics of norms are everybody's mean, although models differ; norm = "
+        "local or static fits better.",
     ),
     errors=(
         "The paper's network goes against what clients moved by (phi - beta J^T delta, delta being "

@@ -6,7 +6,7 @@ from fedsub_core.methods.card import MethodCard, nothing
 
 CARD = MethodCard(
     name="local",
-    idea="trains alone: what every person reaches without a federation",
+    idea="each person trains alone, without a federation",
     paper="A baseline of no paper",
     learner="fedsub_client.methods.fedavg:FedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgStrategy",
@@ -16,12 +16,12 @@ CARD = MethodCard(
     sends=nothing,
     receives=nothing,
     narrow="model",
-    choose="Always, beside any other method: it is what a person reaches alone, and a federation "
-    "that does not beat it is of no use to that person.",
-    privacy="Nothing of a model leaves a device. The server sees what every run shows it: counts "
-    "of samples, sums for standardisation, metrics.",
+    choose="Always, as a baseline for any other method: a federation that is not better than "
+    "training alone is of no use to that person.",
+    privacy="No part of a model leaves a device. The server sees what it sees in every run: "
+    "numbers of samples, sums for standardisation, metrics.",
     decisions=(
-        "A device of a capacity below 1 trains the model that it can hold: the first units of each "
-        "hidden layer.",
+        "A device with a capacity below 1 trains the model that it can hold: the first units "
+        "of each hidden layer.",
     ),
 )

@@ -22,7 +22,7 @@ def head_cost(epochs: int) -> float:
 class HeadHyperparameters(ReceivedHyperparameters):
     """Of methods that tell a model's head from its body."""
 
-    head_layers: int = option(1, "last layers with units that are the head", minimum=1)
+    head_layers: int = option(1, "number of last layers with units that form the head", minimum=1)
 
 
 def body(model: Architecture, hyper: Any) -> Declaration:

@@ -19,10 +19,14 @@ class ProtoHARHyperparameters(HeadHyperparameters):
     lam: float = option(1.0, "weight of the pull to the prototypes; 0 is fedrep", minimum=0)
     weights: str = weights()
     variant: str = choice(
-        "paper", "repo", doc="what a prototype is: the class's mean, or what the public code sends"
+        "paper",
+        "repo",
+        doc="what a prototype is: the class's mean (paper), or what the public code sends",
     )
     head_epochs: int = option(1, "epochs of the head, with the body frozen", minimum=0)
-    head_lr_factor: float = option(1.0, "the head's learning rate over the run's", above=0)
+    head_lr_factor: float = option(
+        1.0, "the head's learning rate, as a multiple of the run's", above=0
+    )
 
 
 def sends(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration:
@@ -42,7 +46,7 @@ def cost(hyper: ProtoHARHyperparameters, epochs: int) -> Cost:
 
 CARD = MethodCard(
     name="protohar",
-    idea="FedRep, whose body is pulled to common class means of embeddings",
+    idea="FedRep, with the body's embeddings pulled to common class means",
     paper="Cheng et al., ProtoHAR: Prototype Guided Personalized Federated Learning for Human "
     "Activity Recognition, IEEE Journal of Biomedical and Health Informatics 2023",
     learner="fedsub_client.methods.protohar:ProtoHARLearner",
@@ -53,28 +57,31 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
-    choose="where fedrep fits (people label alike and move differently) and bodies drift apart "
-    "between rounds because people lack classes",
+    choose="As fedrep (people label alike and move differently), if bodies drift apart "
+    "between rounds because people lack classes.",
     privacy="The server sees each person's body after training, its mean embedding of every class "
     "and so which classes that person has; with weights = samples also how many samples of each. "
     "These are statistics of a person. Other devices see means over people: where a single person "
     "has a class, its mean embedding is that person's own. Heads stay at home.",
     decisions=(
-        "Prototypes weigh alike per client, as in the authors' code; weights = samples sends each "
-        "person's sample counts by class, for people who agreed to it.",
+        "Prototypes have the same weight for each client, as in the authors' code. weights = "
+        "samples sends each person's number of samples of each class, for people who agreed.",
         "Prototypes are taken after training, in one forward pass over the training data.",
-        "Bodies are averaged by samples; classes that nobody sends keep their last mean.",
+        "Bodies are averaged with weights by samples. Classes that nobody sends keep their "
+        "last mean.",
         "The robust filters of the run are applied to bodies, and to each class's prototypes.",
-        "The authors' code clips gradients at 50; here only if the run says so (clip-norm).",
+        "The authors' code clips gradients at 50; here they are clipped only if the run says "
+        "so (clip-norm).",
     ),
     errors=(
-        "The authors' code compares the length of an embedding with a cap of 100 samples. For more "
-        "than 100 numbers (512 in the papers' model) what it sends is then the embedding of one "
-        "sample divided by the class's samples, which is nearly 0: its pull shrinks embeddings. "
-        "variant = repo sends that, for the class's first sample in the order of the body's first "
-        "epoch, embedded after training; variant = paper sends the mean.",
-        "For embeddings of up to 100 numbers that code sends the mean times the epochs, which "
-        "neither variant does.",
-        "The default of lambda in the authors' code is 0.1, its script for the paper sets 1.",
+        "The authors' code compares the length of an embedding with a cap of 100 samples. "
+        "With more than 100 numbers (512 in the papers' model), it therefore sends the "
+        "embedding of one sample divided by the number of the class's samples. This is nearly "
+        "0, so its pull shrinks embeddings. variant = repo sends it, for the class's first "
+        "sample in the order of the body's first epoch, embedded after training. variant = "
+        "paper sends the mean.",
+        "For embeddings of up to 100 numbers, that code sends the mean times the number of "
+        "epochs; neither variant does.",
+        "The authors' code has the default lambda = 0.1; its script for the paper sets 1.",
     ),
 )

@@ -17,8 +17,8 @@ def weights() -> Any:
     return choice(
         "clients",
         "samples",
-        doc="what counts in the mean of prototypes: clients alike, or their samples of the class, "
-        "which then travel and which people must have agreed to",
+        doc="weights in the mean of prototypes: 1 for each client, or its samples of the "
+        "class; these then travel, and people must have agreed to it",
     )
 
 

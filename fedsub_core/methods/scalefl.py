@@ -15,14 +15,18 @@ class ScaleFLHyperparameters(ReceivedHyperparameters):
 
     levels: str = option(
         "0.125,0.25,0.5,1",
-        "capacities, ascending: a device of the l-th holds the model to its l-th exit",
+        "capacities, ascending: a device with the l-th holds the model up to its l-th exit",
         pattern=r"[0-9.]+(,[0-9.]+)*",
         like="shares above 0, at most 1, with commas",
     )
-    kd: float = option(0.05, "weight of what the deepest exit teaches the others", minimum=0)
-    temperature: float = option(3.0, "by which logits are divided where exits teach", above=0)
+    kd: float = option(
+        0.05, "weight of the loss by which the deepest exit teaches the others", minimum=0
+    )
+    temperature: float = option(
+        3.0, "temperature: logits are divided by it when exits teach", above=0
+    )
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
 
     def shares(self) -> tuple[float, ...]:
@@ -43,8 +47,8 @@ def check(hyper: ScaleFLHyperparameters, rounds: int) -> None:
 
 CARD = MethodCard(
     name="scalefl",
-    idea="a weak device holds fewer layers, which are narrower too, and a classifier at their end; "
-    "the deepest exit teaches the earlier ones",
+    idea="a weak device holds fewer and narrower layers, with a classifier (exit) at their "
+    "end; the deepest exit teaches the earlier ones",
     paper="Ilhan et al., ScaleFL: Resource-Adaptive Federated Learning with Heterogeneous Clients, "
     "CVPR 2023",
     learner="fedsub_client.methods.scalefl:ScaleFLLearner",
@@ -56,26 +60,28 @@ CARD = MethodCard(
     holds="fedsub_core.models.exits:scaled",
     check=check,
     fixes_rounds=lambda hyper: bool(hyper.kd > 0),
-    choose="Some devices cannot hold the model, it has several hidden layers (cnn1d, or an mlp "
-    "with more: hidden = 128,128,256,512), and answers of the weakest must be quick.",
+    choose="Some devices cannot hold the model, it has several hidden layers (cnn1d, or an "
+    "mlp with more: hidden = 128,128,256,512), and the weakest devices must predict fast.",
     privacy=SEES_SUB_MODELS,
     decisions=(
-        "Behind each hidden layer but the last stands an exit: channels are averaged to four "
-        "positions, and one linear layer follows. The model's own end is the last exit.",
+        "The model is a chain, such as mlp, cnn1d or a Sequential of such layers. Another module "
+        "is refused, because where its forward pass could end early is not known.",
+        "Each hidden layer but the last has an exit: channels are averaged to four positions, "
+        "and one linear layer follows. The model's own output is the last exit.",
         "A device of the l-th of levels holds the model to its l-th exit. Of each hidden layer it "
         "has the largest multiple of 1/32 of the units with c * c of all numbers at most. One of "
         "capacity 1 holds everything. Capacities between two levels count as the lower.",
         "The loss is the mean of all exits' held, weighted by their place; the divergence is a "
         "mean over samples and classes, and is weighted with its exit. It begins after the first "
         "quarter of the rounds.",
-        "kd is 0 in the code for images and 0.05 for texts. Without it the paper's second idea "
-        "does nothing: here it is 0.05.",
-        "A number is the mean over those who hold it, an exit's over those who trained it.",
-        "The model that is tested and used is the one to the deepest exit that the device holds, "
-        "without the others.",
+        "kd is 0 in the code for images and 0.05 for texts. With 0 the paper's second idea "
+        "has no effect, so here it is 0.05.",
+        "A number is averaged over the devices that hold it, an exit's over those that trained it.",
+        "The tested and used model ends at the deepest exit that the device holds, without "
+        "the other exits.",
     ),
     errors=(
-        "In the code the deepest exit is moved by what it teaches, too. A teacher is a constant: "
-        "so it is here.",
+        "In the code the deepest exit is also changed by what it teaches. Here the teacher is "
+        "a constant.",
     ),
 )

@@ -3,39 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.sub_models import SEES_SUB_MODELS, UNITS_STAY
-from fedsub_core.models.architecture import Architecture
-from fedsub_core.wire.bundles import Declaration, sliced
+from fedsub_core.models.architecture import Architecture, Layers
+from fedsub_core.wire.bundles import Declaration, Declared, bits, sliced
+
+if TYPE_CHECKING:
+    from fedsub_core.models.model import Model
 
 #: What the cards of all of these decide alike.
 DECISIONS = (
-    "What a device holds and was not sent is 0: its model computes what the part does that it was "
-    "sent last.",
+    "Units that a device holds and did not receive are 0, so its model computes the same as "
+    "the part that it received last.",
     "Inputs and classes are never left out.",
-    "The model is tested as it comes: the part that the device is sent for the next round.",
+    "The model is tested as received: the part that the device gets for the next round.",
     UNITS_STAY,
+    "Of a module a hidden layer is a group of units (docs/models.md). Units that a norm is over, "
+    "as LayerNorm, are refused: those that a device was not sent are 0 to it, and a norm counts "
+    "them in. Units that a frozen layer reads always stay.",
 )
 
 
 def sliced_model(model: Architecture, hyper: Any) -> Declaration:
-    """Declare a chain of which some units of each layer travel, with the inputs that follow."""
-    before, found = "", {}
-    for layer in model.affine:
-        for unit in ("weight", "bias"):
-            name = f"{layer.name}.{unit}"
-            follows = before if unit == "weight" else ""
-            found[name] = sliced(model.parameter_shapes[name], follows)
-        before = f"{layer.name}.weight"
+    """Declare a model of which some units travel, with the inputs that follow.
+
+    Which inputs a chain's layers follow is plain; of a module's tensors it travels beside them.
+    """
+    found: dict[str, Declared] = {}
+    if isinstance(model, Layers):
+        before = ""
+        for layer in model.affine:
+            for unit in ("weight", "bias"):
+                name = f"{layer.name}.{unit}"
+                follows = before if unit == "weight" else ""
+                found[name] = sliced(model.parameter_shapes[name], follows)
+            before = f"{layer.name}.weight"
+        return found
+    members = [member for group in cast("Model", model).unit_groups for member in group.members]
+    with_inputs = {member.tensor for member in members if member.axis == 1}
+    for name, shape in model.parameter_shapes.items():
+        if name in with_inputs:
+            found[inputs_of(name)] = bits(shape[1:2])
+        found[name] = sliced(shape, inputs_of(name) if name in with_inputs else "")
     return found
+
+
+def hidden_layers(model: Architecture) -> int:
+    """Return how many layers, of a module groups of units, may be narrow."""
+    if isinstance(model, Layers):
+        return len(model.affine) - 1
+    from fedsub_core.models.slicing import slice_groups
+
+    return len(slice_groups(cast("Model", model)))
+
+
+def inputs_of(tensor: str) -> str:
+    """Return the name by which it travels which inputs a module's tensor has."""
+    return f"{tensor}.inputs"
 
 
 def slice_card(
     *,
     learner: str = "fedsub_client.parts.slices:SliceLearner",
-    holds: str = "fedsub_core.models.pools:whole_chain",
+    holds: str = "fedsub_core.models.pools:whole",
     up: str = "the units that were sent, trained",
     down: str = "some units of each hidden layer",
     sends: Callable[[Architecture, Any], Declaration] = sliced_model,
@@ -44,7 +76,7 @@ def slice_card(
     decisions: tuple[str, ...] = (),
     **own: Any,
 ) -> MethodCard:
-    """Return the card of such a method; by default a device has room for the whole chain."""
+    """Return the card of such a method; by default a device has room for the whole model."""
     return MethodCard(
         learner=learner,
         up=up,

@@ -21,22 +21,22 @@ PRIVACY = (
     "has samples of, unless masked-loss is off. Other devices see only means."
 )
 UNITS_STAY = (
-    "smooth is for devices whose units stay the same: where they change from round to round, a "
-    "mean of models is one of different units."
+    "smooth is only for devices whose units stay the same. If units change from round to "
+    "round, an average of models would mix different units."
 )
 #: What the cards of all of these decide alike.
 DECISIONS = (
-    "A device of capacity c holds max(1, ceil(c * units)) units of each hidden layer: it builds, "
-    "trains, stores and sends that model alone, c * c of the whole one. Inputs and classes are "
-    "never left out.",
-    "The model is tested as it comes: the part that the device is sent for the next round.",
+    "A device of capacity c holds max(1, ceil(c * units)) units of each hidden layer. It "
+    "builds, trains, stores and sends only that model, c * c of the full one. Inputs and "
+    "classes are never left out.",
+    "The model is tested as received: the part that the device gets for the next round.",
     UNITS_STAY,
-    "Scaling hidden layers by 1 / c in training (HeteroFL) is left out: a norm that follows "
-    "divides it away, and without one it makes the first logits of a device of c = 1/16 sixteen "
-    "times as large.",
-    "With masked-loss the last layer's rows of classes that a person has no training sample of "
-    "are 0 in training and are not sent: their logits are 0, as in HeteroFL's code, not minus "
-    "infinity. At a test nothing is masked.",
+    "HeteroFL scales hidden layers by 1 / c in training; this is left out. A following norm "
+    "cancels the scale, and without a norm it makes the first logits of a device of c = 1/16 "
+    "sixteen times as large.",
+    "With masked-loss, the last layer's rows of classes without a training sample are 0 in "
+    "training, and are not sent. So their logits are 0, as in HeteroFL's code, not minus "
+    "infinity. In tests nothing is masked.",
 )
 
 
@@ -45,10 +45,10 @@ class SubModelHyperparameters(ReceivedHyperparameters):
     """Of methods whose weak devices hold some units of each hidden layer."""
 
     weights: str = choice(
-        "clients", "examples", doc="what an upload counts by: 1 a client, or its samples"
+        "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
     )
     masked_loss: bool = option(
-        True, "whether classes that a person lacks stay out of its loss, and of what it sends"
+        True, "leave classes that a person lacks out of its loss and its upload"
     )
 
 

@@ -34,8 +34,10 @@ class Step:
     kept: Tensor | None
 
 
-def require_chain(model: Model) -> Chain:
-    """Return the model, which is a chain.
+def require_chain(
+    model: Model, why: str = "this method looks at a model layer by layer, from input to output"
+) -> Chain:
+    """Return the model, which is a chain; `why` it must be one.
 
     Raises
     ------
@@ -45,8 +47,7 @@ def require_chain(model: Model) -> Chain:
     if not isinstance(model, Chain):
         others = isinstance(model.input_shape, (Nodes, Tokens))
         raise ConfigError(
-            f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: this method "
-            "looks at a model layer by layer, from input to output"
+            f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: {why}"
             f"{', and no chain takes token ids or a graph' * others}"
         )
     return model

@@ -28,6 +28,11 @@ from fedsub_core.placement import Placement
 
 #: Positions that a convolution's channels are averaged to before an exit.
 POSITIONS = 4
+#: Why models with exits are chains.
+ONE_PATH = (
+    "early exits stand behind the hidden layers of a single path of Linear, Conv, ReLU, pooling "
+    "and Flatten, and where the pass of another module could end early is not known"
+)
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def with_all_exits(model: Model) -> Chain:
     ConfigError
         If it is no chain.
     """
-    chain = require_chain(model)
+    chain = require_chain(model, ONE_PATH)
     hidden = [layer.name for layer in chain.affine[:-1]]
     return with_exits(chain, hidden[:-1]) if hidden[:-1] else chain
 

@@ -78,7 +78,8 @@ def why_unfit(card: MethodCard, wire: WireSettings, whole: Model, capacity: floa
     """
     if capacity == 1:
         return ""
-    numbers = sum(prod(whole.parameter_shapes[name]) for name in whole.trained)
+    shapes = whole.parameter_shapes  # what stays at home is no device's share
+    numbers = sum(prod(shape) for name, shape in shapes.items() if name in whole.trained)
     if card.narrow == "elements" and capacity**2 * numbers < 1:
         return f"capacity: got {capacity:g}, expected {numbers**-0.5:.2g} at least: one number"
     if card.narrow != "model":

@@ -1,4 +1,7 @@
-"""Pools of sub-models of a chain: how many units of each hidden layer, and what these cost."""
+"""Pools of sub-models: how many units of each hidden layer, and what these cost.
+
+A hidden layer is a group of units: those of layers whose outputs are added are one.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.model import Model
+from fedsub_core.models.slicing import slice_groups
 from fedsub_core.models.units import units_at
 
 #: How many units a sub-model has, by group.
 Counts = Mapping[str, int]
 
 
-def whole_chain(model: Model, hyper: Any, capacity: float) -> Model:
-    """Return the model as it is, which is a chain: how many units come is not known beforehand."""
-    return require_chain(model)
+def whole(model: Model, hyper: Any, capacity: float) -> Model:
+    """Return the model as it is: how many units come is not known beforehand."""
+    return model
 
 
 def numbers(model: Architecture) -> int:
@@ -28,23 +31,24 @@ def numbers(model: Architecture) -> int:
     return sum(prod(shape) for shape in model.parameter_shapes.values())
 
 
-def sizes_at(model: Chain, counts: Counts) -> list[tuple[int, int]]:
-    """Return units and weights of a unit of each layer, in a chain with so many of each group."""
-    found, share, of = [], 1, 1
-    for layer in model.affine:
-        units = counts.get(layer.name, layer.units)
-        found.append((units, layer.fan_in * share // of))
-        share, of = units, layer.units
+def shapes_at(model: Model, counts: Counts) -> dict[str, list[int]]:
+    """Return the shapes of a model's tensors with the first units alone, so many of each group."""
+    found = {name: list(shape) for name, shape in model.parameter_shapes.items()}
+    for group in model.unit_groups:
+        for member in group.members:
+            if member.tensor in found:
+                left_out = member.owners >= counts.get(group.name, group.size)
+                found[member.tensor][member.axis] -= int(left_out.sum())
     return found
 
 
-def numbers_at(model: Chain, counts: Counts) -> int:
-    """Return how many numbers a chain has with so many units of each group."""
-    return sum(units * (fan_in + 1) for units, fan_in in sizes_at(model, counts))
+def numbers_at(model: Model, counts: Counts) -> int:
+    """Return how many numbers a model has with so many units of each group."""
+    return sum(map(prod, shapes_at(model, counts).values()))
 
 
-def with_counts(model: Chain, counts: Counts) -> Chain:
-    """Return the chain with the first units alone, so many of each group."""
+def with_counts(model: Model, counts: Counts) -> Model:
+    """Return the model with the first units alone, so many of each group."""
     return model.narrow({name: np.arange(count) for name, count in counts.items()})[0]
 
 
@@ -64,14 +68,14 @@ class Level:
     share: float
 
 
-def pool_of(model: Chain, widths: Sequence[float], starts: Sequence[int]) -> tuple[Level, ...]:
-    """Return small sub-models, medium ones and the whole chain, of each kind by size.
+def pool_of(model: Model, widths: Sequence[float], starts: Sequence[int]) -> tuple[Level, ...]:
+    """Return small sub-models, medium ones and the whole model, of each kind by size.
 
     One for each width and start: hidden layers from `start` on, counted from 1, have that share of
     their units, those before it all. What is like another is left out. Jia et al., AdaptiveFL,
     section III-B.
     """
-    groups, full = model.unit_groups, numbers(model)
+    groups, full = slice_groups(model), numbers(model)
     whole = {group.name: group.size for group in groups}
     found: list[Level] = []
     for kind, width in enumerate(widths):
@@ -102,14 +106,13 @@ def largest_fitting(pool: Sequence[Level], capacity: float, most: int | None = N
 
 
 def room_for(model: Model, hyper: Any, capacity: float) -> Model:
-    """Return the part of a chain in which all models lie that AdaptiveFL may send a device."""
-    chain = require_chain(model)
+    """Return the part of a model in which all models lie that AdaptiveFL may send a device."""
     if capacity == 1:
-        return chain
-    pool = pool_of(chain, hyper.widths(), hyper.starts_at())
+        return model
+    pool = pool_of(model, hyper.widths(), hyper.starts_at())
     places = {largest_fitting(pool, capacity, most) for most in range(len(pool))}
     counts = [pool[i].counts for i in places]
-    return with_counts(chain, {name: max(one[name] for one in counts) for name in counts[0]})
+    return with_counts(model, {name: max(one[name] for one in counts) for name in counts[0]})
 
 
 def sparse_widths(scores: Sequence[float], t: float) -> list[float]:
@@ -127,20 +130,25 @@ def width_scores(apoz: Sequence[float], sizes: Sequence[int]) -> list[float]:
     return [1 - zeros * share for zeros, share in zip(apoz, shares, strict=True)]
 
 
-def widths_for(model: Chain, apoz: Sequence[float], share: float) -> dict[str, int]:
+def widths_for(model: Model, apoz: Sequence[float], share: float) -> dict[str, int]:
     """Return units of each group of the largest sub-model with `share` of the numbers at most.
+
+    `apoz` are shares of zeros, in the order of the groups.
 
     t is the largest of 100/1, 100/2, ... that fits, as in FlexFL's code, which ends at 100/199;
     where no such model fits, the smallest of all.
     """
-    hidden = model.affine[:-1]
-    sizes = [layer.units * (layer.fan_in + 1) for layer in hidden]
+    hidden, shapes = slice_groups(model), model.parameter_shapes
+    if not hidden:
+        return {}
+    made = [{m.tensor for m in g.members if not m.reads and m.tensor in shapes} for g in hidden]
+    sizes = [max(1, sum(prod(shapes[name]) for name in own)) for own in made]
     scores, full = width_scores(apoz, sizes), numbers(model)
 
     def counts(k: int) -> dict[str, int]:
         widths = sparse_widths(scores, 100 / k)
         pairs = zip(hidden, widths, strict=True)
-        return {layer.name: units_at(width, layer.units) for layer, width in pairs}
+        return {group.name: units_at(width, group.size) for group, width in pairs}
 
     least, most = 1, 10**6  # sizes fall as k grows
     while least < most:

@@ -41,6 +41,8 @@ from fedsub_core.seeds import derive_seed
 
 #: Samples whose statistics a norm takes at a test, at most.
 SETTLED = 2048
+#: Smaller models that are kept, at most: methods may want others in each round.
+KEPT = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +167,8 @@ class TorchModel(Model):
             with drawing(0):  # Dropout in a pass of the trace draws
                 trace = retraced(module, self.input_shape, self.classes)
             made = type(self)(self.build, module, trace, self.input_shape, self.norm)
+            for oldest in list(self._narrow)[: 1 - KEPT]:
+                del self._narrow[oldest]
             self._narrow[key] = made
         small = replace(self._narrow[key], build=Narrowed(self.build, places))
         return small, {name: places[name] for name in self.tensor_shapes}

@@ -94,7 +94,8 @@ class Declared:
     ----------
     kind : how it travels.
     shape : of the whole tensor.
-    follows : a sliced one's alone: the tensor whose units its inputs follow; "" is all inputs.
+    follows : a sliced one's alone: the tensor whose units its inputs follow, or the mask that says
+        which they are; "" is all inputs.
     optional : a bundle may lack it.
     exact : always float32 as it is, whatever the run's encoding: counts and scores.
     share : of the numbers that usually travel, for what a method costs.

@@ -172,11 +172,13 @@ def _placement(
 def followed_inputs(
     name: str, declaration: Declaration, before: Mapping[str, Part], refuse: Refuse
 ) -> NDArray[np.int64] | None:
-    """Return a sliced tensor's inputs, which follow another tensor's units; None: all."""
+    """Return a sliced tensor's inputs, which follow a mask or another's units; None: all."""
     declared = declaration[name]
     if not declared.follows:
         return None
     followed = before.get(declared.follows)
+    if isinstance(followed, Bits):
+        return followed.values.nonzero()[0]
     if not isinstance(followed, Floats) or followed.at.rows is None:
         raise refuse(f"inputs of {name}", "none before it", f"the units of {declared.follows}")
     each = declared.shape[1] // declaration[declared.follows].shape[0]

@@ -14,10 +14,10 @@ class Why(Enum):
     MISSING = ("rows with an empty cell or NaN", "--missing interpolate or stop")
     TIMELESS = ("rows without a time that can be read", "--time COLUMN")
     TEXT = ("rows with text where a number is expected", "--not-numbers stop")
-    REPEATED = ("rows of a time or sample that is there already", "--duplicates keep or stop")
+    REPEATED = ("rows that repeat a time or a sample", "--duplicates keep or stop")
     UNLABELLED = ("rows or windows without a label", "--unlabelled stop")
     MIXED = ("windows of several labels", "a lower --purity")
-    LEFT_OVER = ("rows left over, shorter than a window", "a shorter --window")
+    LEFT_OVER = ("rows left over, too few for a window", "a shorter --window")
     FEW = ("people with too few samples", "--fewest")
     NOBODY = ("rows of nobody", "--subject COLUMN")
     BAD_LINES = ("lines with too many or too few columns", "--bad-lines stop")
@@ -47,9 +47,9 @@ class Dropped:
         lines = []
         for why, by in self.counts.items():
             words, hint = why.value
-            of = f" of {len(by)} people" if set(by) != {""} and why != Why.FEW else ""
+            of = f" ({len(by)} people)" if set(by) != {""} and why != Why.FEW else ""
             first = f"; the first: {self.first[why]}" if why in self.first else ""
-            lines.append(f"Dropped {self.total(why):,} {words}{of}{first}. Otherwise: {hint}.")
+            lines.append(f"Dropped {self.total(why):,} {words}{of}{first}. To change this: {hint}.")
         return lines
 
     def table(self) -> dict[str, dict[str, int]]:

@@ -20,37 +20,45 @@ _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0}
 class ImportOptions:
     """What an import is told; every default fits a clean file of raw signals or features."""
 
-    subject: str = option("", "column that says whose a row is; guessed where left out")
+    subject: str = option("", "column with the person of each row; guessed if left out")
     subject_from_name: str = option(
         "",
-        "regular expression on a file's name, such as '(\\d+)': its first group says whose the "
-        "file is",
+        "regular expression for a file's name, such as '(\\d+)': its first group is the person",
     )
-    label: str = option("", "column of the classes, words or numbers; guessed where left out")
+    label: str = option("", "column of the classes, as words or numbers; guessed if left out")
     time: str = option(
         "",
-        "column of time, numbers or dates; 'none' where the order of rows says all; guessed where "
-        "left out",
+        "column of times, as numbers or dates; 'none' if rows are in order and have no times; "
+        "guessed if left out",
     )
     features: str = option(
-        "", "columns of the signals or features, with commas; left out: all others of numbers"
+        "",
+        "columns of the signals or features, with commas; if left out, all other numeric columns",
     )
     window: str = option(
         AUTO,
-        "length of a window, such as 2.56s; 'none' takes each row as a sample; 'auto' is 2.56s "
-        "where there is time or a rate",
+        "length of a window, such as 2.56s; 'none': each row is a sample; 'auto': 2.56s if there "
+        "is a time column or a rate, else none",
     )
-    overlap: float = option(0.5, "share of a window that the next one repeats", minimum=0, below=1)
+    overlap: float = option(
+        0.5, "share of a window that the next window repeats", minimum=0, below=1
+    )
     rate: float = option(
-        0.0, "samples a second, to which others are resampled; 0 = people's median", minimum=0
+        0.0,
+        "samples per second; other recordings are resampled to it; 0 = the median over people",
+        minimum=0,
     )
     gap: str = option(
-        AUTO, "pause that no window spans, such as 0.5s; 'auto' is ten steps of the recording"
+        AUTO,
+        "pause that no window spans, such as 0.5s; 'auto': ten steps of the recording",
     )
     purity: float = option(
-        0.5, "share of a window's rows that must have its label; 1 = all", above=0, maximum=1
+        0.5,
+        "share of a window's rows that must have the window's label; 1 = all",
+        above=0,
+        maximum=1,
     )
-    time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of a time in numbers")
+    time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of times that are numbers")
     missing: str = choice(
         "drop",
         "interpolate",
@@ -59,35 +67,42 @@ class ImportOptions:
     )
     not_numbers: str = choice("stop", "drop", doc="rows with text where a number is expected")
     unlabelled: str = choice("drop", "stop", doc="rows or windows without a label")
-    no_label: str = option("", "labels that mean none, with commas, such as 0,transient")
+    no_label: str = option("", "labels that mean 'no label', with commas, such as 0,transient")
     duplicates: str = choice(
         AUTO,
         "drop",
         "keep",
         "stop",
-        doc="rows of a time that is there already, or the same in all columns; auto: dropped where "
-        "there is time, else kept. Kept rows of one time are spread evenly up to the next",
+        doc="rows with the time of an earlier row, or equal to one in all columns; auto: dropped "
+        "if there is a time column, else kept. Kept rows with one time are spread evenly up to the "
+        "next time",
     )
     backwards: str = choice(
         "stop",
         "sort",
         "split",
-        doc="time that runs backwards in a file: refused, put in order, or a new recording begins",
+        doc="times that run backwards in a file: refused, sorted, or the start of a new recording",
     )
     mixed_units: str = choice(
-        "stop", "keep", doc="people whose numbers seem to be in another unit than the others'"
+        "stop", "keep", doc="people whose numbers seem to have another unit than the others'"
     )
-    decimal: str = choice(".", ",", doc="what stands before the decimals of a number")
-    delimiter: str = option("", "what separates columns of text; guessed where left out")
-    encoding: str = choice(AUTO, "utf-8", "utf-16", "latin-1", doc="of text; auto: by its mark")
+    decimal: str = choice(".", ",", doc="decimal separator")
+    delimiter: str = option("", "separator of columns in text files; guessed if left out")
+    encoding: str = choice(
+        AUTO,
+        "utf-8",
+        "utf-16",
+        "latin-1",
+        doc="encoding of text files; auto: from the byte-order mark",
+    )
     bad_lines: str = choice("stop", "drop", doc="lines with too many or too few columns")
-    fewest: int = option(2, "people with fewer samples are left out", minimum=2)
-    name: str = option("", "the federation's name; left out, the folder's")
-    task: str = option("recognition", "what is recognised")
+    fewest: int = option(2, "least number of samples; people with fewer are left out", minimum=2)
+    name: str = option("", "the federation's name; if left out, the folder's")
+    task: str = option("recognition", "name of the task, for the card")
     units: str = option("", "units of the features, in words")
     memory: str = option(
         "256MB",
-        "memory of the database that reads tables; the rest goes to disk",
+        "memory limit of the database that reads tables; the rest goes to disk",
         pattern=r"[1-9]\d*(MB|GB)",
         like="a number with MB or GB, such as 256MB",
     )

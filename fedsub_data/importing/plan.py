@@ -108,11 +108,11 @@ def _cut(
 ) -> Cut:
     window_s = options.window_s or WINDOW_S
     if options.window_s is None:
-        notes.append(f"Guessed: --window {window_s:g}s, as there is time.")
+        notes.append(f"Guessed: --window {window_s:g}s, as there are times.")
     rate = options.rate
     if not rate:
         rate = _rate(surveys, tick, source)
-        notes.append(f"Guessed: --rate {rate:g}, people's median.")
+        notes.append(f"Guessed: --rate {rate:g}, the median over people.")
     length = round(window_s * rate)
     if length < 2:
         raise ConfigError(

@@ -100,8 +100,8 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     label = guessed("label", options.label, labels, taken | {subject or ""})
     if label is None:
         raise DataError(
-            f"{where}: got columns {', '.join(names)}, expected one of classes. Say which with "
-            "--label COLUMN"
+            f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
+            "with --label COLUMN"
         )
     time = None
     if options.time != NONE:
@@ -122,13 +122,13 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
             notes.append(f"Left out, as they number rows: {', '.join(map(repr, counters))}.")
         if like:
             said = ", ".join(map(repr, like))
-            notes.append(f"Left out, as they seem to say person, class or time: {said}.")
+            notes.append(f"Left out, as they seem to name person, class or time: {said}.")
         if words := [name for name in rest if name not in (*counters, *numbers)]:
-            notes.append(f"Left out, as they hold no numbers: {', '.join(map(repr, words))}.")
+            notes.append(f"Left out, as they are not numeric: {', '.join(map(repr, words))}.")
     if not features:
         raise DataError(
-            f"{where}: got columns {', '.join(names)}, expected columns of numbers beside "
-            f"{', '.join(str(one) for one in used if one)}. Say which with --features A,B,C"
+            f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
+            f"{', '.join(str(one) for one in used if one)}. Name them with --features A,B,C"
         )
     if wrong := used & set(features):
         raise DataError(

@@ -142,11 +142,11 @@ class TableSource:
         if named and not self.options.subject_from_name:
             if len(self._files) == 1:
                 raise DataError(
-                    f"{self._files[0]}: got columns {', '.join(types)}, expected one that says "
-                    "whose a row is. Say which with --subject COLUMN, or import a file for each "
-                    "person"
+                    f"{self._files[0]}: got columns {', '.join(types)}, expected one with the "
+                    "person of each row. Name it with --subject COLUMN, or import one file for "
+                    "each person"
                 )
-            self.notes.append("Guessed: each file is a person, called as the file is.")
+            self.notes.append("Guessed: each file is a person, with the file's name.")
         columns = ", ".join(f"f{i} FLOAT" for i in range(len(self.features)))
         timed = "t DOUBLE, " if self.time else ""
         self._run(f"CREATE TABLE rows (subject VARCHAR, label VARCHAR, {timed}{columns})")
@@ -167,15 +167,15 @@ class TableSource:
             starts.append(int(count[0]))
         self._starts = np.array(starts[:-1], np.int64)
         if not starts[-1]:
-            raise DataError(f"{self._files[0]}: got no row, expected a table of some")
+            raise DataError(f"{self._files[0]}: got no rows, expected some")
         if empty := [str(self._files[i]) for i in np.flatnonzero(np.diff(starts) == 0)]:
             self.notes.append(nobody_in(empty))
         if marked := [str(self._files[i]) for i, form in self._forms.items() if form.marked]:
             more = f" and {len(marked) - 1} more" if len(marked) > 1 else ""
             form = next(form for form in self._forms.values() if form.marked)
             self.notes.append(
-                f"Passed over: a byte-order mark at the start of {marked[0]}{more}, read as "
-                f"{form.encoding}. Otherwise: --encoding."
+                f"Skipped: a byte-order mark at the start of {marked[0]}{more}, read as "
+                f"{form.encoding}. To change this: --encoding."
             )
         self._name()
 

@@ -23,7 +23,12 @@ class BalancedOptions:
     """Options of :func:`balanced`; the defaults are FIARSE's and FRAMP's."""
 
     clients: int = option(100, "number of clients", minimum=1)
-    alpha: float = option(0.3, "concentration: small = few classes each", minimum=1e-3, maximum=1e6)
+    alpha: float = option(
+        0.3,
+        "concentration of the Dirichlet distribution; small: few classes per client",
+        minimum=1e-3,
+        maximum=1e6,
+    )
 
 
 def balanced(

@@ -20,9 +20,11 @@ class DomainsOptions:
     """Options of :func:`domains`."""
 
     clients: int = option(
-        20, "number of clients, dealt to the domains as evenly as can be", minimum=1
+        20, "number of clients, divided among the domains as evenly as possible", minimum=1
     )
-    samples: int = option(0, "samples of each client; 0 is all that its domain has", minimum=0)
+    samples: int = option(
+        0, "number of samples of each client; 0: all samples of its domain", minimum=0
+    )
 
 
 def domains(

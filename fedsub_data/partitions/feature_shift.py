@@ -29,8 +29,12 @@ _AXIS = re.compile(r"(.+)_([xyz])(_mean)?")
 class FeatureShiftOptions:
     """Options of :func:`feature_shift`."""
 
-    base: str = choice("natural", "iid", doc="people as they are, or all samples dealt at random")
-    clients: int = option(30, "number of clients where base is iid", minimum=1)
+    base: str = choice(
+        "natural",
+        "iid",
+        doc="natural: the people as they are; iid: all samples distributed at random",
+    )
+    clients: int = option(30, "number of clients if base is iid", minimum=1)
     gain: float = option(
         0.1, "standard deviation of the logarithm of a channel's gain", minimum=0, maximum=5
     )
@@ -41,7 +45,10 @@ class FeatureShiftOptions:
         maximum=1e3,
     )
     rotation: float = option(
-        0.0, "greatest angle by which 3-axis channels are turned, degrees", minimum=0, maximum=180
+        0.0,
+        "largest angle by which 3-axis channels are rotated, in degrees",
+        minimum=0,
+        maximum=180,
     )
 
 

@@ -35,7 +35,7 @@ class HardClustersOptions:
     """Options of :func:`hard_clusters`; the defaults are the report's, but for `disjoint`."""
 
     clients: int = option(
-        30, "number of clients, dealt to the groups as evenly as can be", minimum=2
+        30, "number of clients, divided among the groups as evenly as possible", minimum=2
     )
     groups: str = option(
         "",
@@ -44,16 +44,16 @@ class HardClustersOptions:
         like="numbers of classes with commas, and / between groups, such as 0,1/2,3",
     )
     alpha: float = option(
-        0.5, "concentration between a client's classes", minimum=1e-3, maximum=1e6
+        0.5, "concentration of a client's distribution over classes", minimum=1e-3, maximum=1e6
     )
-    base: int = option(50, "samples of a client before the log-normal part", minimum=0)
-    mu: float = option(4.5, "mean of the logarithm of the rest", minimum=-20, maximum=20)
+    base: int = option(50, "number of samples of a client, without the log-normal part", minimum=0)
+    mu: float = option(4.5, "mean of the logarithm of the log-normal part", minimum=-20, maximum=20)
     sigma: float = option(0.8, "standard deviation of that logarithm", minimum=0, maximum=5)
     least: int = option(
-        10, "samples that every client keeps where sizes are scaled down", minimum=2
+        10, "smallest number of samples of a client if sizes are scaled down", minimum=2
     )
     disjoint: bool = option(
-        True, "no two clients hold the same sample; false: each draws from all of its group's"
+        True, "no two clients have the same sample; false: each draws from all samples of its group"
     )
 
 

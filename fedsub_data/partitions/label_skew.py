@@ -27,8 +27,13 @@ class DirichletOptions:
     """Options of :func:`dirichlet`."""
 
     clients: int = option(30, "number of clients", minimum=1)
-    alpha: float = option(0.5, "concentration: small = few classes each", minimum=1e-3, maximum=1e6)
-    least: int = option(10, "samples that every client has at least", minimum=2)
+    alpha: float = option(
+        0.5,
+        "concentration of the Dirichlet distribution; small: few classes per client",
+        minimum=1e-3,
+        maximum=1e6,
+    )
+    least: int = option(10, "smallest number of samples of a client", minimum=2)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class PathologicalOptions:
     """Options of :func:`pathological`."""
 
     clients: int = option(30, "number of clients", minimum=1)
-    classes_per_client: int = option(2, "classes that each client holds, exactly", minimum=1)
+    classes_per_client: int = option(2, "exact number of classes of each client", minimum=1)
 
 
 def dirichlet(

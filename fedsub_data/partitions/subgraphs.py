@@ -32,8 +32,8 @@ class SubgraphsOptions:
         "auto",
         _METIS,
         _LOUVAIN,
-        doc="METIS, parts of one size with few edges between them; or communities that Louvain's "
-        "method finds; auto: METIS where pymetis is installed",
+        doc="metis: parts of nearly equal size with few edges between them; louvain: the "
+        "communities that Louvain's method finds; auto: METIS if pymetis is installed",
     )
 
 

@@ -22,11 +22,17 @@ class AGNewsOptions:
     """How AG News' texts become token ids."""
 
     length: int = option(
-        128, "ids of a text, words and bigrams; later words are cut", minimum=1, maximum=4096
+        128,
+        "number of ids in a text, of words and bigrams; later words are dropped",
+        minimum=1,
+        maximum=4096,
     )
-    words: int = option(8192, "ids that words are hashed to", minimum=16, maximum=2**19)
+    words: int = option(8192, "number of ids that words are hashed to", minimum=16, maximum=2**19)
     bigrams: int = option(
-        8191, "ids that pairs of neighbours are hashed to; 0 is none", minimum=0, maximum=2**19 - 1
+        8191,
+        "number of ids that bigrams are hashed to; 0: no bigrams",
+        minimum=0,
+        maximum=2**19 - 1,
     )
 
 
@@ -34,7 +40,9 @@ class AGNewsOptions:
 class CIFAR100Options:
     """Which of CIFAR-100's labels are the classes."""
 
-    labels: str = choice("fine", "coarse", doc="the 100 classes, or the 20 that they belong to")
+    labels: str = choice(
+        "fine", "coarse", doc="the 100 fine classes, or the 20 coarse ones that they belong to"
+    )
 
 
 @dataclass(frozen=True)
@@ -42,9 +50,9 @@ class DigitsOptions:
     """How many digits each domain has."""
 
     samples: int = option(
-        1797, "digits of each domain; scikit-learn has 1,797", minimum=10, maximum=1797
+        1797, "number of digits in each domain; scikit-learn has 1,797", minimum=10, maximum=1797
     )
-    seed: int = option(0, "decides patches, fonts and colours", minimum=0, maximum=2**31 - 1)
+    seed: int = option(0, "seed of patches, fonts and colours", minimum=0, maximum=2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,10 @@ class HHAROptions:
     """How HHAR's recordings become windows, and who is a client."""
 
     features: str = choice(
-        "mean", "stats", "raw", doc="means of the axes; mean, std, min and max; or signals at 50 Hz"
+        "mean",
+        "stats",
+        "raw",
+        doc="mean of each axis (mean); also std, min and max (stats); or signals at 50 Hz (raw)",
     )
     clients: str = choice("person", "device", doc="a client is a person, or a person's phone")
     window_s: float = option(1.0, "length of a window, in seconds", minimum=0.1, maximum=60.0)
@@ -81,7 +92,7 @@ class PAMAP2Options:
     overlap: float = option(
         0.5, "share of a window that the next one repeats", minimum=0.0, maximum=0.99
     )
-    heart_rate: bool = option(False, "whether the heart rate is a channel, too")
+    heart_rate: bool = option(False, "add the heart rate as a channel")
     repair_s: float = option(
         0.1, "longest gap of lost packets that is interpolated, in seconds", minimum=0.0
     )
@@ -91,7 +102,9 @@ class PAMAP2Options:
 class PACSOptions:
     """How large PACS' pictures are made."""
 
-    size: int = option(64, "width and height in pixels; official are 227", minimum=8, maximum=227)
+    size: int = option(
+        64, "width and height in pixels; the official ones are 227", minimum=8, maximum=227
+    )
 
 
 @dataclass(frozen=True)
@@ -99,7 +112,10 @@ class TinyImageNetOptions:
     """How much of TinyImageNet is taken."""
 
     per_class: int = option(
-        0, "training pictures of each class, the first; 0 is all 500", minimum=0, maximum=500
+        0,
+        "number of training images of each class, from the first on; 0: all 500",
+        minimum=0,
+        maximum=500,
     )
 
 
@@ -110,7 +126,7 @@ class GraphOptions:
     words: str = choice(
         "shares",
         "binary",
-        doc="each word's share in its paper's, as Kipf and Welling have them, or 0 and 1",
+        doc="each word's share of its paper's words, as in Kipf and Welling, or 0 and 1",
     )
 
     @property
@@ -143,7 +159,7 @@ class WESADOptions:
         maximum=600,
     )
     overlap: float = option(
-        0.5, "share of a window that its successor repeats", minimum=0, maximum=0.95
+        0.5, "share of a window that the next one repeats", minimum=0, maximum=0.95
     )
 
 
@@ -169,7 +185,7 @@ class WISDMOptions:
         maximum=0.95,
     )
     missing: str = choice(
-        "columns", "rows", doc="what of transformed is dropped where a peak is missing"
+        "columns", "rows", doc="what to drop from the transformed file if peaks are missing"
     )
 
 

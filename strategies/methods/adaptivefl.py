@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import require_chain
 from fedsub_core.models.pools import Level, largest_fitting, pool_of
 from fedsub_core.models.units import Units
 from fedsub_core.seeds import generator
@@ -36,7 +35,7 @@ class AdaptiveFLStrategy(SliceStrategy):
     @cached_property
     def pool(self) -> tuple[Level, ...]:
         """The models, from small to large."""
-        return pool_of(require_chain(self.model), self.hyper.widths(), self.hyper.starts_at())
+        return pool_of(self.model, self.hyper.widths(), self.hyper.starts_at())
 
     def participants(self, turn: Turn, state: State) -> list[str]:
         """Return who trains in a round, ascending: those for whom a model was drawn."""

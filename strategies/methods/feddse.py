@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.units import Units, units_at
+from fedsub_core.models.slicing import units_in
+from fedsub_core.models.units import Units, placements, units_at
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.slices import SliceStrategy
@@ -56,27 +57,17 @@ class FedDSEStrategy(SliceStrategy):
 
     def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand as many units as the client can train, and all of a last choice."""
-        chosen, sent = self.chosen(upload), self.chosen(self.delivered[sender.client])
+        held, sent = self.held_by(sender.client), self.delivered[sender.client]
+        chosen, before = units_in(held, upload.tensors), units_in(held, sent.tensors)
         for name, count in self._counts(sender.client).items():
             if len(chosen[name]) != count:
                 raise sender.refuse(f"units of {name}", len(chosen[name]), f"{count}")
-            if len(sent[name]) == count and not np.array_equal(chosen[name], sent[name]):
+            if len(before[name]) == count and not np.array_equal(chosen[name], before[name]):
                 raise sender.refuse(f"units of {name}", "others", "those it was sent")
-            bias = upload.part(f"{name}.bias").at.rows
-            if not np.array_equal(np.asarray(bias), chosen[name]):
-                raise sender.refuse(f"units of {name}.bias", "others", "those of its weights")
-        for name in self.model.parameters_of(self.model.layer_names[-1:]):
-            if upload.part(name).at.simplest(self.model.parameter_shapes[name]).rows is not None:
-                raise sender.refuse(f"units of {name}", "some classes", "all classes")
-
-    def chosen(self, bundle: Bundle) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-        """Return which units of each group a bundle holds."""
-        found = {}
-        for name in self.sizes:
-            rows = bundle.part(f"{name}.weight").at.rows
-            assert rows is not None
-            found[name] = rows
-        return found
+        shapes = held.parameter_shapes
+        for name, at in placements(held.unit_groups, shapes, chosen).items():
+            if upload.part(name).at.simplest(shapes[name]) != at:
+                raise sender.refuse(f"units of {name}", "others", "those it chose, and all classes")
 
     def aggregate(
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn
@@ -84,8 +75,8 @@ class FedDSEStrategy(SliceStrategy):
         """Average each number over those who hold it; note what weak clients chose."""
         after, rows = super().aggregate(state, uploads, turn)
         for client in uploads.keys() & self.narrow.keys():
-            for name, units in self.chosen(uploads[client]).items():
-                after[f"{_CHOICE}{client}/{name}"] = torch.from_numpy(units.copy())
+            for name, units in units_in(self.model, uploads[client].tensors).items():
+                after[f"{_CHOICE}{client}/{name}"] = torch.from_numpy(units)
         return after, rows
 
     def of_nobody(self, state: State) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 import torch
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import Chain, require_chain
-from fedsub_core.models.pools import Counts, sizes_at
+from fedsub_core.models.model import Model
+from fedsub_core.models.pools import Counts, shapes_at
+from fedsub_core.models.slicing import slice_groups, units_in
 from fedsub_core.models.units import UnitGroup, Units, units_at
+from fedsub_core.placement import Placement
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -34,7 +37,7 @@ class FladoStrategy(SliceStrategy):
 
     def _drawn(self, state: State, client: str, turn: Turn) -> Units:
         names = list(self.sizes)
-        if client not in self.narrow:
+        if client not in self.narrow or not names:
             return {name: np.arange(self.sizes[name]) for name in names}
         capacity = self.capacities[client]
         stream = generator(turn.seed, client, turn.round, "units kept")
@@ -54,8 +57,7 @@ class FladoStrategy(SliceStrategy):
 
     def _costs(self) -> dict[str, float]:
         """Return by how many multiplications each group's unit adds to a pass, all others there."""
-        chain = require_chain(self.model)
-        every, without = multiplications(chain), partial(multiplications_at, chain)
+        every, without = multiplications(self.model), partial(multiplications_at, self.model)
         return {name: float(every - without({name: size - 1})) for name, size in self.sizes.items()}
 
     def _trimmed(
@@ -65,8 +67,7 @@ class FladoStrategy(SliceStrategy):
         client: str,
     ) -> Units:
         """Return drawn units without those of smallest chance, until the rest fits the client."""
-        chain = require_chain(self.model)
-        budget = self.capacities[client] ** 2 * multiplications(chain)
+        budget = self.capacities[client] ** 2 * multiplications(self.model)
         first = {name: int(own.argmax()) for name, own in chances.items()}
         spare = [
             (chances[name][unit], name, unit)
@@ -89,7 +90,7 @@ class FladoStrategy(SliceStrategy):
         least, most = 0, len(spare)  # what is kept costs more and more
         while least < most:
             count = (least + most + 1) // 2
-            if multiplications_at(chain, counts(count)) <= budget:
+            if multiplications_at(self.model, counts(count)) <= budget:
                 least = count
             else:
                 most = count - 1
@@ -100,16 +101,17 @@ class FladoStrategy(SliceStrategy):
     ) -> tuple[State, list[MetricRow]]:
         """Average each number over those who hold it; note how far moves agree."""
         after, rows = super().aggregate(state, uploads, turn)
-        moved = {n: after[n] - state[n] for n in self.model.parameter_shapes}
+        trained = [name for name in self.model.parameter_shapes if name in self.model.trained]
+        moved = {name: after[name] - state[name] for name in trained}
         for client in uploads.keys() & self.narrow.keys():
             placed = self.placed(state, client, uploads[client], turn)
-            agreed = {}
+            units, agreed = units_in(self.model, placed.tensors), {}
             for name, mean in moved.items():
                 part = placed.part(name)
                 own = torch.from_numpy(part.values.copy()) - part.at.take(state[name])
                 agreed[name] = part.at.put(torch.zeros_like(mean), own) * mean
-            for group in self.model.unit_groups:
-                held = torch.from_numpy(placed.part(f"{group.name}.bias").at.held((group.size,)))
+            for group in slice_groups(self.model):
+                held = torch.from_numpy(Placement(units[group.name]).held((group.size,)))
                 key, new = f"{_SCORE}{client}/{group.name}", of_units(group, agreed)
                 old = state.get(key, torch.zeros(group.size))
                 mixed = self.hyper.memory * old + (1 - self.hyper.memory) * new
@@ -125,22 +127,22 @@ class FladoStrategy(SliceStrategy):
         return {n: t for n, t in state.items() if not n.startswith(f"{_SCORE}{client}/")}
 
 
-def multiplications_at(model: Chain, counts: Counts) -> int:
-    """Return by how many multiplications a chain answers that has so many units of each group."""
-    each = zip(sizes_at(model, counts), positions_of(model).values(), strict=True)
-    return sum(units * fan_in * places for (units, fan_in), places in each)
+def multiplications_at(model: Model, counts: Counts) -> int:
+    """Return by how many multiplications a model answers that has so many units of each group."""
+    shapes = shapes_at(model, counts)
+    return sum(prod(shapes[name]) * places for name, places in positions_of(model).items())
 
 
 def of_units(group: UnitGroup, tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the sum over each unit's own weights and bias, float32 [units]."""
-    own = [member for member in group.members if not member.reads]
-    each = [
-        tensors[member.tensor].flatten(1).sum(1)
-        if tensors[member.tensor].dim() > 1
-        else tensors[member.tensor]
-        for member in own
-    ]
-    return torch.stack(each).sum(0)
+    each = []
+    for member in group.members:
+        if not member.reads and member.tensor in tensors:
+            lines = tensors[member.tensor].movedim(member.axis, 0)
+            own = lines.flatten(1).sum(1) if lines.dim() > 1 else lines
+            mine = torch.from_numpy(member.owners + 1)  # its first is of no unit
+            each.append(torch.zeros(group.size + 1).index_add_(0, mine, own)[1:])
+    return torch.stack(each).sum(0) if each else torch.zeros(group.size)
 
 
 def keep(

@@ -10,7 +10,6 @@ import torch
 
 from fedsub_core.methods.flexfl import APOZ, share_of
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import require_chain
 from fedsub_core.models.pools import widths_for
 from fedsub_core.models.units import Units
 from fedsub_core.turn import Turn
@@ -34,10 +33,12 @@ class FlexFLStrategy(SliceStrategy):
 
     def slices(self, state: State, clients: Sequence[str], turn: Turn) -> dict[str, Units]:
         """Return the first units, as many of each layer as the client's share leaves."""
-        chain, found = require_chain(self.model), dict[float, Units]()
+        found = dict[float, Units]()
         held = {client: self._share(state, client) for client in clients}
         for share in set(held.values()):
-            counts = widths_for(chain, state[APOZ].tolist(), share) if share < 1 else self.sizes
+            counts = self.sizes
+            if share < 1:
+                counts = widths_for(self.model, state[APOZ].tolist(), share)
             found[share] = {name: np.arange(count) for name, count in counts.items()}
         return {client: found[share] for client, share in held.items()}
 

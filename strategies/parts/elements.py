@@ -65,13 +65,13 @@ class ElementStrategy(FedAvgStrategy):
 
         Counted are those with numbers that it holds; ordinary hardware really makes all.
         """
-        rows = []
+        rows, trained = [], self.model.trained
+        shapes = {n: s for n, s in self.model.parameter_shapes.items() if n in trained}
         for client, upload in uploads.items():
-            numbers = {n: upload.part(n).values.size for n in self.model.trained}
+            numbers = {name: upload.part(name).values.size for name in shapes}
             held = multiplied_share(self.model, numbers)
             for what, share in (("counted", held), ("real", 1.0)):
                 rows.append(MetricRow(round, client, None, f"multiplications_{what}", share))
-        shapes = {n: self.model.parameter_shapes[n] for n in self.model.trained}
         return rows + (covered(shapes, uploads, round) if self.narrow else [])
 
 

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fedsub_core.metrics import MetricRow
+from fedsub_core.models.slicing import slice_groups, sliced_part, units_in
 from fedsub_core.models.units import Units, placements
 from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.methods.heterofl import HeteroFLStrategy
 from strategies.parts.averaging import robust_mean
-from strategies.rounds.context import Sender
+from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
 
@@ -25,6 +26,16 @@ class SliceStrategy(HeteroFLStrategy):
 
     A device holds the first units of each group; what it is sent are some of these.
     """
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many units each group has of which some may travel."""
+        return {group.name: group.size for group in slice_groups(self.model)}
+
+    def init(self, start: Start) -> State:
+        """Return the global tensors before the first round; raises as `slice_groups`."""
+        slice_groups(start.model)
+        return super().init(start)
 
     @abstractmethod
     def slices(self, state: State, clients: Sequence[str], turn: Turn) -> dict[str, Units]:
@@ -51,15 +62,16 @@ class SliceStrategy(HeteroFLStrategy):
             found.append(made[key])
         return found
 
-    def _parts(self, state: State, client: str, units: Units) -> dict[str, Floats]:
-        held, parts = self.held_by(client), dict[str, Floats]()
+    def _parts(self, state: State, client: str, units: Units) -> dict[str, Part]:
+        held, parts, whole = self.held_by(client), dict[str, Part](), self._places(units)
         _, receives = self.transport.declared(client)
-        for name, place in placements(held.unit_groups, held.parameter_shapes, units).items():
-            shape = held.parameter_shapes[name]
-            at = place.spelt_out(shape, bool(receives[name].follows))
-            own = Placement.leading(shape, state[name].shape).take(state[name])
-            parts[name] = Floats(place.take(own).numpy(), at)
+        for name, at in placements(held.unit_groups, held.parameter_shapes, units).items():
+            values = whole[name].take(state[name]).numpy()
+            parts |= sliced_part(name, values, at, receives[name])
         return parts
+
+    def _places(self, units: Units) -> dict[str, Placement]:
+        return placements(self.model.unit_groups, self.model.parameter_shapes, units)
 
     def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand the units that were sent."""
@@ -71,13 +83,8 @@ class SliceStrategy(HeteroFLStrategy):
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
         """Return a bundle that says where its numbers stand in the global tensors."""
-        shapes, whole = self.held_by(client).parameter_shapes, self.model.parameter_shapes
-        tensors = dict(bundle.tensors)
-        for name, shape in shapes.items():
-            if name in tensors:
-                part = bundle.part(name)
-                at = Placement.leading(shape, whole[name]).of(part.at.simplest(shape))
-                tensors[name] = Floats(part.values, at)
+        places = self._places(units_in(self.held_by(client), bundle.tensors))
+        tensors = {n: Floats(bundle.floats(n), at) for n, at in places.items()}
         return replace(bundle, tensors=tensors)
 
     def aggregate(

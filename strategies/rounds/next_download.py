@@ -29,7 +29,10 @@ def next_download(
     strategy.transport.sends = strategy.card.sends(strategy.model, strategy.hyper)
     strategy.transport.receives = strategy.card.receives(strategy.model, strategy.hyper)
     strategy.capacities = {client: capacity}
-    strategy.narrow = {client: own} if capacity < 1 and strategy.card.narrow else {}
+    if capacity < 1 and strategy.card.narrow:
+        card, hyper = strategy.card, strategy.hyper
+        strategy.narrow = {client: own}
+        strategy.transport.narrow = {client: (card.sends(own, hyper), card.receives(own, hyper))}
     turn = strategy.turn(strategy.finished_rounds + 1)
     (sent,) = strategy.tested_with(strategy.state, [client], turn)
     return own, sent

@@ -78,6 +78,7 @@ def test_files_that_pages_name_are_links(pages: dict[Path, Names]) -> None:
     assert linked("see `docs/data.md`", "README.md") == "see [`docs/data.md`](data.md)"
     assert linked("[a](../docker/README.md#x)", "docs/data.md") == "[a](docker.md#x)"
     assert linked("[a](../setup.py)", "docs/data.md") == "a", "the site has no code"
+    assert linked("`fedsub methods`", "README.md") == "[`fedsub methods`](methods.md)"
     code = "```\n`docs/data.md`\n```\n"
     assert linked(code, "README.md") == code
     links = {path.stem: page.links for path, page in pages.items()}

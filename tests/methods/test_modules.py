@@ -43,8 +43,8 @@ from ..fedsub_core.models.modules import MODULES
 FILE = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
 #: What they need of a model is found layer by layer.
 OF_UNITS = ("fedsub", "fedsub-gated")
-#: They go from layer to layer, as a chain does.
-OF_CHAINS = ("adaptivefl", "depthfl", "feddse", "flado", "flexfl", "scalefl", "subflot")
+#: They go from layer to layer, or end behind one, as a chain does.
+OF_CHAINS = ("depthfl", "scalefl", "subflot")
 STATISTICS = {"1.running_mean", "1.running_var"}
 NORM = STATISTICS | {"1.weight", "1.bias"}
 
@@ -57,7 +57,8 @@ def place(name: str) -> str:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_trains_a_module(name: str, module: str, run_method: RunMethod) -> None:
     if name in OF_CHAINS:
-        with pytest.raises(ConfigError, match="expected a chain such as mlp or cnn1d"):
+        why = "looks at a model layer by layer" if name == "subflot" else "early exits stand behind"
+        with pytest.raises(ConfigError, match=f"expected a chain such as mlp or cnn1d: .*{why}"):
             run_method(name, rounds=2, model=place(module))
         return
     run = run_method(name, rounds=2, model=place(module))
@@ -137,6 +138,16 @@ def test_what_stays_at_home(name: str, norm: str, stay: set[str], run_method: Ru
     assert first.keys() >= NORM
     for tensor in stay:
         assert any(not torch.equal(first[tensor], other[tensor]) for other in others)
+
+
+@pytest.mark.parametrize("name", ["heterofl", "fiarse", "framp"])
+def test_weak_devices_keep_their_norms_at_home(name: str, run_method: RunMethod) -> None:
+    keys = {"model": place("normalised"), "norm": "local", "capacities": "p2=0.5"}
+    run = run_method(name, rounds=2, **keys)
+    assert len(run.metric("loss")) == 2 * 4
+    assert not {tensor for upload in run.uploads[-1].values() for tensor in upload.tensors} & NORM
+    first, second, *_ = run.models().values()
+    assert not torch.equal(first["1.running_mean"][:4], second["1.running_mean"][:4])
 
 
 def test_a_resumed_run_ends_in_the_same_bits(run_method: RunMethod) -> None:

@@ -224,12 +224,13 @@ def test_flexfl_sends_the_largest_of_the_pool_or_less() -> None:
 def test_smaller_models_teach_as_constants() -> None:
     """KL(smaller || trained), the mean over samples and classes, T squared, gamma over models."""
     model = mlp(2, 3, (4,))
-    small = with_counts(model, {"linear1": 2})
+    part = model.narrow({"linear1": np.arange(2)})
+    small = part[0]
     params = {n: t.requires_grad_() for n, t in model.init(1, 5).items()}
     x, y = torch.randn(1, 6, 2, generator=torch.Generator().manual_seed(1)), torch.zeros(1, 6)
     batch = Batch(x, y.long(), torch.full((1, 6), 1 / 6), 0)
     made = model.training_pass(params, x)
-    term = Taught((small,), 10.0, 3.0)
+    term = Taught((part,), 10.0, 3.0)
     found = term.loss(Forward(params, batch, made.outputs, made.embedding), {})
     with torch.no_grad():
         first = {
@@ -247,13 +248,13 @@ def test_smaller_models_teach_as_constants() -> None:
     assert moved is not None
     by_hand = 10.0 * 3 * (q - p).mean(1) / 3
     torch.testing.assert_close(moved, by_hand)
-    smaller = with_counts(model, {"linear1": 1})
+    smaller = model.narrow({"linear1": np.arange(1)})
     both, one, other = (
         Taught(some, 10.0, 3.0).loss(Forward(params, batch, made.outputs, made.embedding), {})
-        for some in ((small, smaller), (small,), (smaller,))
+        for some in ((part, smaller), (part,), (smaller,))
     )
     torch.testing.assert_close(both, (one + other) / 2)
-    assert not Taught((), 10.0, 3.0).active and not Taught((small,), 0.0, 3.0).active
+    assert not Taught((), 10.0, 3.0).active and not Taught((part,), 0.0, 3.0).active
 
 
 def test_flexfls_first_round_is_for_zeros() -> None:
@@ -356,8 +357,8 @@ def test_feddse_refuses_more_units_than_a_device_can_train() -> None:
     strategy.check(state, Sender("b", turn), uploaded(own, 0.0))
     for name, rows, told in (
         ("linear1.bias", [0, 2], "units of linear1.bias: got others"),
-        ("linear2.weight", [1], "units of linear2.weight: got some classes"),
-        ("linear2.bias", [1], "units of linear2.bias: got some classes"),
+        ("linear2.weight", [1], "units of linear2.weight: got others"),
+        ("linear2.bias", [1], "units of linear2.bias: got others"),
     ):
         at = replace(own.part(name).at, rows=np.array(rows))
         part = Floats(own.part(name).values[: len(rows)], at)
@@ -418,6 +419,15 @@ def test_flado_keeps_to_the_budget_and_a_unit_a_layer(capacity: float) -> None:
         assert all(len(own) for own in units.values())
     first = strategy.slices(start(model), ["b"], Turn(1, 9, 0))["b"]
     assert len(first["linear1"]) == -(-128 * capacity // 1), "as feddrop, without scores"
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_a_model_without_hidden_layers_is_whole_on_weak_devices(
+    name: str, run_method: RunMethod
+) -> None:
+    run = run_method(name, model="linear", capacities=SHARES)
+    weak, strong = (run.uploads[-1][client].tensors for client in ("p2", "p1"))
+    assert all(weak[key].values.shape == strong[key].values.shape for key in strong)
 
 
 @pytest.mark.parametrize("name", ["feddse", "flado", "flexfl"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,7 +32,12 @@ def unit_groups(module: nn.Module, input_shape: Shape) -> tuple[UnitGroup, ...]:
     tracer.follow(zeros(input_shape))
     found = _numbered(tracer)
     owners = {key: tracer.labels.roots(labels) for key, labels in tracer.axes.items()}
-    return tuple(_group(name, units, owners, tracer.reading) for name, units in found.items())
+    roots = map(tracer.labels.roots, tracer.normed)
+    normed = {root for one in roots for root in np.unique(one).tolist()}
+    return tuple(
+        _group(name, units, owners, tracer.reading, not normed.isdisjoint(units))
+        for name, units in found.items()
+    )
 
 
 def sharing(module: nn.Module) -> nn.Module:
@@ -69,6 +75,7 @@ def _group(
     units: dict[int, int],
     owners: dict[tuple[str, int], Tensor],
     reading: set[tuple[str, int]],
+    normed_together: bool,
 ) -> UnitGroup:
     number = torch.full((max(max(units), *(int(o.max()) for o in owners.values())) + 1,), -1)
     number[list(units)] = torch.tensor(list(units.values()))
@@ -77,4 +84,4 @@ def _group(
         for (tensor, axis), roots in owners.items()
         if bool(((found := number[roots]) >= 0).any())
     ]
-    return UnitGroup(name, len(units), tuple(members))
+    return UnitGroup(name, len(units), tuple(members), normed_together)

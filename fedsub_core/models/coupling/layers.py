@@ -86,6 +86,8 @@ def _group_norm(tracer: Tracer, call: Call) -> Tensor:
     channels = _channels(tracer, x)
     if groups > 1:
         _as_one(tracer, groups, channels)
+    else:
+        tracer.normed.append(channels)
     for one in ((2, "weight"), (3, "bias")):
         tracer.own(call.get(*one), 0, channels)
     return tracer.of(x)
@@ -99,6 +101,8 @@ def _layer_norm(tracer: Tracer, call: Call) -> Tensor:
     inside = {axis for axis in tracer.labels.varying(labels) if axis >= leading}
     if len(inside) > 1:
         tracer.block(labels, "normalises over units along several axes")
+    if inside:
+        tracer.normed.append(labels)
     own = (call.get(*one) for one in ((2, "weight"), (3, "bias")))
     for tensor in own if call.name == "layer_norm" else (call.get(2, "weight"),):
         for axis in inside:

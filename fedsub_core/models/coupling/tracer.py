@@ -56,6 +56,7 @@ class Tracer(TorchFunctionMode):
     axes : labels ``[entries]`` of axes of the module's own tensors, by name and axis.
     reading : the axes by which a layer reads units.
     blocks : name of each tensor that makes units, and their labels.
+    normed : labels of what is normalised over its units.
     """
 
     def __init__(self, module: nn.Module, rules: dict[str, Rule]) -> None:
@@ -64,6 +65,7 @@ class Tracer(TorchFunctionMode):
         self.axes: dict[tuple[str, int], Tensor] = {}
         self.reading: set[tuple[str, int]] = set()
         self.blocks: list[tuple[str, Tensor]] = []
+        self.normed: list[Tensor] = []
         own = [*module.named_parameters(), *module.named_buffers()]
         self._names = {id(tensor): name for name, tensor in own}
         self._single: dict[str, Tensor] = {}

@@ -25,8 +25,10 @@ def test_a_csv_is_imported_inspected_and_trained(fedsub: Call, tmp_path: Path) -
     table(tmp_path / "walks.csv")
     code, said, err = fedsub("data", "import", "walks.csv", "--out", "walks", "--no-inspect")
     assert code == 0, err
-    assert "Guessed: --subject user." in said and "Guessed: --rate 20, people's median." in said
-    assert "Dropped 3 rows with an empty cell or NaN of 3 people; the first: walks.csv, " in said
+    assert (
+        "Guessed: --subject user." in said and "Guessed: --rate 20, the median over people." in said
+    )
+    assert "Dropped 3 rows with an empty cell or NaN (3 people); the first: walks.csv, " in said
     assert "line 9, column 'ay': got nothing, person '01'" in said
     assert "--missing interpolate" in said and "3 clients" in said
     last = said.strip().splitlines()[-1]

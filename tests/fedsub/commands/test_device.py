@@ -137,7 +137,7 @@ def test_a_simulated_persons_model_is_found_by_its_client(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     nothing = call(predict, "--client", "a", "--input", new)
-    assert "got no run that left models" in str(nothing.exception)
+    assert "got no run with saved models" in str(nothing.exception)
     old, newer = (made_run(Path("runs"), name, "a") for name in ("z-old", "a-newer"))
     os.utime(old / "ditto" / "models", (1, 1))
     for args, folder in (((), newer), (("--run", old), old)):
@@ -167,11 +167,11 @@ def test_a_rehearsals_device_is_found_by_its_client(
 @pytest.mark.parametrize(
     ("args", "kind", "words"),
     [
-        ((), ConfigError, "got no --client, expected either --client ID"),
+        ((), ConfigError, "got no --client, expected --client ID"),
         (("--client", "a", "--state", "x"), ConfigError, "got --state with --client or --run"),
         (("--run", "runs/one", "--state", "x"), ConfigError, "got --state with --client or --run"),
         (("--client", "b", "--run", "runs/one"), RunError, "no model of client 'b', .* one of: a"),
-        (("--client", "a", "--run", "runs"), RunError, r"runs: no run\.toml there"),
+        (("--client", "a", "--run", "runs"), RunError, r"runs: got no run\.toml, expected a run"),
     ],
 )
 def test_whose_model_must_be_said(

@@ -57,7 +57,7 @@ def test_nothing_of_a_forgotten_person_is_left(fedsub: Call, folder: Path) -> No
     with RunDatabase(folder / "fedsub" / "state.db") as database:
         before, rows = database.load()[1]["server"], list(database.metrics())
     code, out, err = fedsub("forget", folder, GONE, "--yes")
-    assert (code, err) == (0, "") and "'(forgotten 1)'" in out and "What stays" in out
+    assert (code, err) == (0, "") and "'(forgotten 1)'" in out and "What others learnt from" in out
     assert holding(folder, GONE) == []
     with RunDatabase(folder / "fedsub" / "state.db") as database:
         after, left = database.load()[1], list(database.metrics())

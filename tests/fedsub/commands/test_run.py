@@ -106,7 +106,7 @@ def test_a_split_at_random_is_said_below_the_tables(fedsub: Call, town_folder: P
     card = town_folder / "federation.toml"
     card.write_text(card.read_text().replace("time_ordered = false", "time_ordered = true"))
     code, out, _ = fedsub(*args)
-    assert code == 0 and "\nSplit in time, for everybody.\n" in out
+    assert code == 0 and "\nEverybody's samples were split in time.\n" in out
     card.write_text(card.read_text().replace("time_ordered = true", "time_ordered = false"))
     with np.load(town_folder / "clients" / "p1.npz") as held:
         arrays = dict(held)

@@ -101,7 +101,7 @@ def test_a_run_resumes_only_as_it_was(fedsub: Call, town_folder: Path) -> None:
         assert (folder / "run.toml").read_bytes() == config
         return said
 
-    fewer = ("rounds: got 1, expected 2 or more", "not taken away", "start a new run")
+    fewer = ("rounds: got 1, expected 2 or more", "more rounds, not fewer", "start a new run")
     assert_refused(refused("--rounds", 1), str(folder), *fewer)
     words = ("lr: 0.005 -> 0.01", "own configuration", "start a new run", "May change", "rounds")
     assert_refused(refused("--lr", 0.01, "--rounds", 3), str(folder), *words)

@@ -54,7 +54,7 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
                     link = read_superlink(f"{HOST}:{rehearsal.port}", ca.read_bytes())
                     assert (link.state, link.troubles) == ("going on", [])
                     assert [(n.name, state_of(n)) for n in link.nodes] == [
-                        (f"p{i}", "heard of") for i in (1, 2, 3)
+                        (f"p{i}", "connected") for i in (1, 2, 3)
                     ]
                     assert link.runs[0].status == "running" and link.runs[0].bytes_up > 0
                 if finished >= 1 and not stopped:
@@ -111,7 +111,7 @@ def test_a_superlink_is_asked_from_afar(town: Callable[..., Federation], tmp_pat
     with rehearsal.up():
         code, out, _ = fedsub("status", "--superlink", address, "--ca", ca)
         assert code == Verdict.STOPPED and f"superlink {address}: not begun" in out
-        assert "hears of 0 of 2 registered nodes" in out and "! p1, p2: never came" in out
+        assert "0 of 2 registered nodes are connected" in out and "! p1, p2: never connected" in out
         code, out, _ = fedsub("status", "--superlink", address, "--ca", ca, "--json")
         told = json.loads(out)
         assert [(n["name"], n["is"], n["heard"]) for n in told["nodes"]] == [

@@ -154,7 +154,7 @@ def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """On both sides alike: a model of another size would be refused."""
     monkeypatch.setitem(table.METHODS, "fedavg", replace(method("fedavg"), encodes=True))
     said = dict(facts(method("fedavg")))
-    assert said["encoder"] == "auto is kernels:100 of windows, relu:450 of vectors"
+    assert said["encoder"] == "auto is kernels:100 for windows, relu:450 for feature vectors"
     for of, features in ((people(2), 500), (means(people(2)), 456)):
         write_federation(tmp_path / f"{features}", of)
         run = config(data=str(tmp_path / f"{features}"), encoder="auto", rounds=1)

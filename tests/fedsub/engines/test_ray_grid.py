@@ -136,7 +136,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path)]
     refused = CliRunner().invoke(cli, ["run", *out, "--ray-address", "127.0.0.1:1"])
     assert isinstance(refused.exception, ConfigError)
-    assert "--ray-address is for --engine ray" in str(refused.exception)
+    assert "--ray-address needs --engine ray" in str(refused.exception)
     call = ["run", *out, "--engine", "ray", "--ray-address", "127.0.0.1:1", "--rounds", "1"]
     refused = CliRunner().invoke(cli, call)
     assert isinstance(refused.exception, RunError) and "ray start --head" in str(refused.exception)

@@ -37,7 +37,7 @@ def trained(folder: Path, name: str, **keys: Any) -> PersonalModel:
     config = RunConfig(method=name, beside="", **given | keys)
     (folder / "run.toml").write_text(dump_toml(config))
     train_method(config, name, people(), folder / name, lambda round: None)
-    return load_model(folder / name / "models" / "p1.safetensors")
+    return load_model(folder / name / "models" / "p1.safetensors", keys.get("model", ""))
 
 
 def server_state(folder: Path, name: str) -> dict[str, Tensor]:
@@ -85,6 +85,20 @@ def test_where_a_method_says_how_wide_layers_are_it_gets_these(name: str, tmp_pa
     torch.testing.assert_close(whole.params["linear3.weight"], state["linear3.weight"])
     with pytest.raises(ConfigError, match=f"got 0.25 of {name}'s model without its run, expected"):
         weak_model(own, 0.25)
+
+
+@pytest.mark.parametrize("module", ["ResidualCNN", "Recurrent"])
+@pytest.mark.parametrize("name", ["adaptivefl", "flado"])
+def test_of_a_module_it_gets_what_the_method_would_send(
+    name: str, module: str, tmp_path: Path
+) -> None:
+    file = Path(__file__).parents[2] / "fedsub_core/models/modules.py"
+    own = trained(tmp_path, name, capacities="p1=1/2", model=f"{file}:{module}")
+    weak, state = weak_model(own, 0.75, tmp_path), server_state(tmp_path, name)
+    assert sum(t.numel() for t in weak.params.values()) < sum(state[n].numel() for n in weak.params)
+    for key, tensor in weak.params.items():
+        assert torch.isin(tensor, state[key]).all(), key
+    assert export(weak, "torchscript", tmp_path / "weak.pt") is not None
 
 
 def test_what_a_device_chooses_by_its_samples_is_not_chosen_for_it(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_the_example_is_the_papers_model() -> None:
 def test_what_a_method_needs_is_given_before_it_is_described() -> None:
     said = dict(facts(THEIRS))
     assert said["needs consent"].startswith("refused without theirs.show-peers=true")
-    assert said["rounds"].endswith("fixed for a run"), "so they are once people consented"
+    assert said["rounds"].endswith("is fixed for a run"), "so they are once people consented"
     assert said["when to choose it"] == "Never."
     assert "needs consent" not in dict(facts(METHODS["fedavg"]))
     assert "rounds" not in dict(facts(METHODS["fedavg"]))
@@ -76,8 +76,8 @@ def test_what_a_method_needs_is_given_before_it_is_described() -> None:
 
 def test_only_what_a_card_says_is_said() -> None:
     assert [title for title, _ in longer_facts(THEIRS)] == [
-        "What it shows of people",
-        "What the paper leaves open, and is decided here",
+        "What it reveals about people",
+        "What the paper leaves open, and what is decided here",
     ]
     assert len(longer_facts(replace(THEIRS, decisions=(), errors=("E.",)))) == 2
 

@@ -1,4 +1,4 @@
-"""What is said of a SuperLink: which nodes it hears of, which runs, and whether that is well."""
+"""What is said of a SuperLink: its nodes, its runs, and whether that is well."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def printed(of: LinkStatus) -> str:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, "heard of"),
-        ({"heard": 30.0}, "heard of"),
+        ({}, "connected"),
+        ({"heard": 30.0}, "connected"),
         ({"heard": 31.0}, "late"),
         ({"heard": None}, "late"),
         ({"status": "offline", "heard": None}, "away"),
@@ -73,16 +73,16 @@ def test_who_is_not_heard_of_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     found = status(nodes)
     assert found.verdict is Verdict.TROUBLE
     assert found.troubles == [
-        "ben: its heartbeat is overdue",
+        "ben: heartbeat is overdue",
         "node 9: not connected",
-        "eve\n\x1b[2J: never came",
+        "eve\n\x1b[2J: never connected",
     ]
     out = printed(found)
-    assert "hears of 1 of 4 registered nodes" in out and "12.0 s ago" in out
-    assert r"! eve\n\x1b[2J: never came" in out and "look at this (1)" in out
+    assert "1 of 4 registered nodes are connected" in out and "12.0 s ago" in out
+    assert r"! eve\n\x1b[2J: never connected" in out and "look at this (1)" in out
     assert all(c.isprintable() or c == "\n" for c in out)
     told = json.loads(as_json(found))
-    assert [node["is"] for node in told["nodes"]] == ["heard of", "late", "away", "never", "gone"]
+    assert [node["is"] for node in told["nodes"]] == ["connected", "late", "away", "never", "gone"]
     assert (told["verdict"], told["state"], told["troubles"]) == (
         "trouble",
         "going on",

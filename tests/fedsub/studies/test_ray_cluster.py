@@ -291,7 +291,7 @@ def test_engines_and_addresses_that_do_not_fit_are_refused(tmp_path: Path) -> No
     assert bad.exit_code == 2 and "'spark' is not one of 'local', 'ray'" in bad.output
     refused = CliRunner().invoke(cli, [*call, "--ray-address", "127.0.0.1:1"])
     assert isinstance(refused.exception, ConfigError)
-    assert "--ray-address is for --engine ray" in str(refused.exception)
+    assert "--ray-address needs --engine ray" in str(refused.exception)
     refused = CliRunner().invoke(cli, [*call, "--engine", "ray", "--ray-address", "127.0.0.1:1"])
     assert isinstance(refused.exception, RunError)
     assert not (tmp_path / "out").exists()

@@ -127,7 +127,7 @@ UNKNOWN_AND_WRONG = [
     (
         "secure-aggregation = true",
         "secure-aggregation = true: got fedsub among the methods, whose server looks at each "
-        "person's upload, expected some of apfl, ditto, fedavg",
+        "person's upload, expected only methods among apfl, ditto, fedavg",
     ),
     (
         'method = "fedavg"\nsecure-aggregation = true',

@@ -43,7 +43,7 @@ def test_auto_cuts_in_time_where_times_cannot_show_whether_windows_overlap() -> 
     features = ClientData("p", np.eye(40, 1, dtype=np.float32), np.arange(40) % 2, np.arange(40.0))
     card = replace(CARD, sampling_rate_hz=None)
     assert split_kind("auto", features, card) == "blocked"
-    assert "How long a window of 1 of 1" in " ".join(
+    assert "The length of a window is not known for 1 of 1" in " ".join(
         findings(Federation(card, {"p": features}), "auto")
     )
     milliseconds = raw(np.arange(40) * 1280.0)

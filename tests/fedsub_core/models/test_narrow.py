@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.errors import ConfigError
+from fedsub_core.models import torch_model
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.to_torch import to_torch
@@ -259,3 +260,30 @@ def test_first_units_of_any_model() -> None:
     whole = model_of("tokens")
     _, places = whole.narrow(sizes[1.0])
     assert all(at.everywhere for at in places.values())
+
+
+def test_smaller_models_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_model, "KEPT", 3)
+    model = TorchModel.of(MODULES["normalised"], (4,), 3)
+    for count in range(1, 9):
+        model.narrow({"0": np.arange(count)})
+        assert len(model._narrow) == min(count, 3)
+
+
+@pytest.mark.parametrize(
+    ("norm", "together"),
+    [
+        (nn.LayerNorm(6), True),
+        (nn.RMSNorm(6), True),
+        (nn.GroupNorm(1, 6), True),
+        (nn.GroupNorm(3, 6), False),
+        (nn.BatchNorm1d(6), False),
+    ],
+)
+def test_a_group_says_whether_a_norm_is_over_its_units(norm: nn.Module, together: bool) -> None:
+    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+        first = nn.Linear(shape[0], 6)
+        return nn.Sequential(first, norm, nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, classes))
+
+    groups = TorchModel.of(build, (4,), 3).unit_groups
+    assert [group.normed_together for group in groups] == [together, False]

@@ -72,3 +72,33 @@ def test_a_mask_has_no_choice_of_entries(exchange: Make) -> None:
     message.tensors[0].sent = b"\x3f"
     with pytest.raises(MessageRefused, match="sent entries of classes: got 1 bytes"):
         decode_upload(message.SerializeToString(), Envelope("anna", 1, declared))
+
+
+MASKED: Declaration = {
+    "first.inputs": bundles.bits((3,)),
+    "first": bundles.sliced((4, 3), "first.inputs"),
+}
+
+
+def masked(inputs: list[int], mask: list[int]) -> dict[str, bundles.Part]:
+    at = Placement(np.array([1, 2]), np.array(inputs, np.int64))
+    values = np.arange(2 * len(inputs), dtype=np.float32).reshape(2, len(inputs))
+    return {"first.inputs": Bits(np.isin(range(3), mask)), "first": Floats(values, at)}
+
+
+@pytest.mark.parametrize("text", ["float32", "delta,int8"])
+@pytest.mark.parametrize("inputs", [[], [2], [0, 2], [0, 1, 2]])
+def test_inputs_may_follow_a_mask(text: str, inputs: list[int], exchange: Make) -> None:
+    got = exchange(text, MASKED).exchange(Bundle(1, tensors=masked(inputs, inputs)))
+    assert got.part("first").at == Placement(np.array([1, 2]), np.array(inputs, np.int64))
+    assert got.floats("first").shape == (2, len(inputs))
+
+
+def test_other_inputs_than_the_masks_are_refused(exchange: Make) -> None:
+    with pytest.raises(ValueError, match=r"'first': its inputs do not follow 'first.inputs'"):
+        encode_upload(Bundle(1, tensors=masked([0], [1])), Address("anna", 1), MASKED)
+    pair = exchange("float32", MASKED)
+    message = pair.parsed(pair.send(Bundle(1, tensors=masked([0, 2], [0, 2]))))
+    message.tensors[0].values = pack_bits(np.array([True, False, False]))
+    with pytest.raises(MessageRefused, match=r"values of first, float32 \[2, 1\]: got 16 bytes"):
+        decode_upload(message.SerializeToString(), Envelope("anna", 1, MASKED))

@@ -218,7 +218,7 @@ def test_files_of_people_by_their_names(tmp_path: Path) -> None:
     assert made.people == 3 and made.samples == 18
     assert list(read_federation(tmp_path / "out").clients) == ["01", "02", "03"]
     made = imported(tmp_path / "rec-*.tsv", tmp_path / "guessed")
-    assert "Guessed: each file is a person, called as the file is." in made.notes
+    assert "Guessed: each file is a person, with the file's name." in made.notes
     with pytest.raises(ConfigError, match=r"finds nobody in 'rec-01.tsv'"):
         imported(tmp_path / "rec-*.tsv", tmp_path / "none", subject_from_name="s(a+)")
     written(tmp_path / "rec-04.tsv", ["activity\ttime\tax", "sit\t0\t1"])
@@ -245,7 +245,7 @@ def test_a_second_name_of_the_class_is_no_feature(tmp_path: Path) -> None:
     text += [f"{i % 7},{i % 5},{i % 3},{'ab'[i % 2]},{i % 2},{i % 3},{i},{i}" for i in range(60)]
     made = imported(written(tmp_path / "a.csv", text), tmp_path / "out", time="none", window="none")
     assert made.card.features == ("x", "y", "z") and made.card.classes == ("a", "b")
-    said = "Left out, as they seem to say person, class or time: 'activity_id', 'id', 'seconds'."
+    said = "Left out, as they seem to name person, class or time: 'activity_id', 'id', 'seconds'."
     assert said in made.notes
 
 
@@ -264,9 +264,9 @@ def test_numbers_of_classes_stay_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "given", "words"),
     [
-        (["a,b", "1,2"], {}, "expected one of classes. Say which with --label"),
-        (["label,user", "1,2"], {}, "expected columns of numbers beside"),
-        (["label,ax", "1,2"], {}, "Say which with --subject COLUMN"),
+        (["a,b", "1,2"], {}, "expected a column of classes. Name it with --label"),
+        (["label,user", "1,2"], {}, "expected numeric columns besides"),
+        (["label,ax", "1,2"], {}, "Name it with --subject COLUMN"),
         (["label,user,ax", "1,2,3"], {"label": "lable"}, "Did you mean 'label'"),
         (["label,user,ax", "1,2,3", "2,2,4"], {}, "rate: got no column of time"),
         (["label", "1"], {}, "got one column"),

@@ -1,0 +1,148 @@
+"""Write `studies/results/base.csv`: heads in closed form on each table of `studies/base.toml`.
+
+    python benchmarks/base.py --data FEDERATIONS [--only uci-har wesad] [--seeds 10]
+        [--csv studies/results/base.csv] [--jobs 1]
+
+Four rows a table: heads of own samples alone, of everybody's sums, mixed (the default), and mixed
+without the classes that a person has no sample of. Tables whose data do not lie in FEDERATIONS are
+named and left out. Lines of other tables stay in the file; each is written when its table ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import fedsub
+from fedsub.report.comparing import interval
+from fedsub_core.data.sources import WATCH
+
+STUDY = Path(__file__).resolve().parents[1] / "studies" / "base.toml"
+TINY = ["--only", WATCH, "--seeds", "2"]
+#: What the lines of results begin with.
+LINES = ("watch",)
+#: After three rounds nothing changes.
+ROUNDS = 4
+OWN, EVERYBODY, MIXED, CLOSED = "own", "everybody", "fedsub-ridge", "closed"
+ROWS = {
+    OWN: {"method": "fedsub-ridge", "heads": "own"},
+    EVERYBODY: {"method": "fedsub-ridge", "heads": "everybody"},
+    MIXED: {"method": "fedsub-ridge"},
+    CLOSED: {"method": "fedsub-ridge", "open-classes": "off"},
+}
+NAMES = {
+    OWN: "own head",
+    EVERYBODY: "everybody's head",
+    MIXED: "fedsub-ridge",
+    CLOSED: "open-classes = off",
+}
+#: Differences of macro F1 that have a column: what they are called, of which row, less which.
+AGAINST = (
+    ("over the better of own and everybody's", MIXED, None),
+    ("open-classes = off over own", CLOSED, OWN),
+)
+
+
+def tables(only: list[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield the settings of each table whose samples are as they come."""
+    study = tomllib.loads(STUDY.read_text("utf-8"))
+    shared = {"split": study["run"]["split"]}
+    for vary in study["vary"]:
+        if "encoder" in vary:
+            continue
+        values = [value if isinstance(value, list) else [value] for value in vary.values()]
+        for each in product(*values):
+            settings = dict(zip(vary, each, strict=True))
+            if only is None or settings["data"] in only:
+                yield shared | settings
+
+
+def compared(people: pd.DataFrame, first: str, second: str) -> tuple[str, str, str]:
+    """Return the mean difference over people, each the mean of its seeds, and its interval."""
+    means = people.groupby(["row", "person"])["macro_f1"].mean()
+    each = (means[first] - means[second]).to_numpy(np.float64)
+    low, high = interval(each) or (np.nan, np.nan)
+    return f"{each.mean():+.3f}", f"{low:+.3f}", f"{high:+.3f}"
+
+
+def line_of(name: str, found: fedsub.Comparison, seeds: int) -> dict[str, str]:
+    """Return a table's line, by column."""
+    table, people = found.table, found.people
+    row = {"row": name, "people": str(people["person"].nunique()), "seeds": str(seeds)}
+    for label, title in NAMES.items():
+        of = table.loc[label]
+        row[f"{title}: macro F1"] = f"{of['macro_f1']:.3f}"
+        row[f"{title}: 10 %"] = f"{of['p10']:.3f}"
+        row[f"{title}: loss"] = f"{of['loss']:.3f}"
+    better = max((OWN, EVERYBODY), key=lambda label: float(table.loc[label, "macro_f1"]))
+    for title, first, second in AGAINST:
+        column = f"{title} (95 %)"
+        row[column], row[f"{column}: low"], row[f"{column}: high"] = compared(
+            people, first, second or better
+        )
+    for label in (MIXED, CLOSED):
+        of = table.loc[label]
+        row[f"{NAMES[label]}: better / worse than alone beyond noise"] = (
+            f"{of['better_beyond_noise']:.0f} / {of['worse_beyond_noise']:.0f} of {of['of']:.0f}"
+        )
+    return row | {"written": datetime.now(UTC).date().isoformat()}
+
+
+def keep(path: Path, line: dict[str, str]) -> None:
+    """Put a table's line into the file of results, in place of the one that is there."""
+    found = {}
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            found = {one["row"]: one for one in csv.DictReader(file)}
+    found[line["row"]] = line
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(line), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found.values())
+
+
+def main() -> None:
+    """Run every table, print its line, and write all of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path())
+    parser.add_argument("--only", nargs="+", help="data sets")
+    parser.add_argument("--seeds", type=int, default=10, help="how many, from 0 on")
+    parser.add_argument("--csv", type=Path, help="the file of results")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    args = parser.parse_args()
+    if args.tiny:
+        args = parser.parse_args(TINY)
+    for settings in tables(args.only):
+        data = settings.pop("data")
+        share = settings.get("train-share")
+        name = data if share is None else f"{data}, {share:.0%} of the labels"
+        source = data if data == WATCH else args.data / data
+        if data != WATCH and not source.is_dir():
+            print(f"left out: {name}: no folder {source}", file=sys.stderr)
+            continue
+        options = {key.replace("-", "_"): value for key, value in settings.items()}
+        with tempfile.TemporaryDirectory(prefix="fedsub-base-") as folder:
+            found = fedsub.compare(
+                source, ROWS, ROUNDS, seeds=range(args.seeds), folder=folder, jobs=args.jobs,
+                progress=False, **options,
+            )  # fmt: skip
+            one = line_of(name, found, args.seeds)
+        print(name, *list(one.values())[1:-1], flush=True)
+        if args.csv:
+            keep(args.csv, one)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Parts of a model of which each message says which units they have, whatever the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.slices import inputs_of
+from fedsub_core.models.model import Model
+from fedsub_core.models.units import UnitGroup
+from fedsub_core.placement import Placement
+from fedsub_core.wire.bundles import Bits, Declared, FloatArray, Floats, Part
+
+
+def slice_groups(model: Model) -> tuple[UnitGroup, ...]:
+    """Return the groups of which some units may travel: those that own numbers that do.
+
+    Units that a frozen layer reads always stay: what is frozen has no 0 for those left out.
+
+    Raises
+    ------
+    ConfigError
+        If the model's units are not known, or a norm is over all units of a group: what a device
+        was not sent is 0, which such a norm counts in.
+    """
+    shapes, found = model.parameter_shapes, []
+    for group in model.unit_groups:
+        readers = {member.tensor for member in group.members if member.reads}
+        if readers.isdisjoint(shapes) or not readers <= shapes.keys():
+            continue
+        if group.normed_together:
+            raise ConfigError(
+                f"layer {group.name}: got units that a norm is over (LayerNorm, RMSNorm, GroupNorm "
+                "of one group), expected BatchNorm or none: this method keeps units that a device "
+                "was not sent as 0. heterofl, fedrolex, feddrop and fedmp take such a model"
+            )
+        found.append(group)
+    return tuple(found)
+
+
+def units_in(model: Model, parts: Mapping[str, Part]) -> dict[str, NDArray[np.int64]]:
+    """Return which units of each group a message's tensors have, ascending.
+
+    As the first of a group's tensors in it says; of groups that have none there, nothing.
+    """
+    found = {}
+    for group in slice_groups(model):
+        first = next((member for member in group.members if member.tensor in parts), None)
+        if first is None:
+            continue
+        part = parts[first.tensor]
+        assert isinstance(part, Floats)
+        entries = part.at.columns if first.axis else part.at.rows
+        owners = first.owners if entries is None else first.owners[entries]
+        found[group.name] = np.unique(owners[owners >= 0])
+    return found
+
+
+def sliced_part(
+    name: str, values: FloatArray, at: Placement, declared: Declared
+) -> dict[str, Part]:
+    """Return numbers of a tensor as they are declared to travel, which says where they stand."""
+    at = at.spelt_out(declared.shape, bool(declared.follows))
+    if declared.follows != inputs_of(name):
+        return {name: Floats(values, at)}
+    inputs = Placement(at.columns).held(declared.shape[1:2])
+    return {declared.follows: Bits(inputs), name: Floats(values, at)}
