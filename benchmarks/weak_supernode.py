@@ -22,7 +22,7 @@ from pathlib import Path
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import RunError
-from fedsub_server.results import METRICS_FILE
+from fedsub_server.run_folder import METRICS_FILE
 
 STRONG, WEAK = "01", "02"
 ROUNDS = 1

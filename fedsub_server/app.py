@@ -21,10 +21,6 @@ from fedsub_server.live import Live
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
-    DATABASE_FILE,
-    METRICS_FILE,
-    MODELS,
-    RUN_FILE,
     TABLES,
     by_capacity,
     encodings,
@@ -35,6 +31,7 @@ from fedsub_server.results import (
     text_table,
 )
 from fedsub_server.resuming import decisive
+from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.strategy import PersonalizedStrategy
 

@@ -13,16 +13,9 @@ from fedsub_core.methods.table import method
 from fedsub_core.options import suggestion
 from fedsub_server.data_notes import forget_notes
 from fedsub_server.live_file import forget_live
-from fedsub_server.results import (
-    DATABASE_FILE,
-    METRICS_FILE,
-    MODELS,
-    RUN_FILE,
-    SUMMARY_FILE,
-    export_csv,
-    summarise_run,
-)
+from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import SERVER
+from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE, SUMMARY_FILE
 from fedsub_server.rundb import RunDatabase, State
 from strategies.rounds.strategy import PersonalizedStrategy
 

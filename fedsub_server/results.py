@@ -22,12 +22,7 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_server.data_notes import read_notes, said_of
-from fedsub_server.run_folder import DATABASE_FILE as DATABASE_FILE
-from fedsub_server.run_folder import METRICS_FILE as METRICS_FILE
-from fedsub_server.run_folder import MODELS as MODELS
-from fedsub_server.run_folder import RUN_FILE as RUN_FILE
-from fedsub_server.run_folder import SUMMARY_FILE as SUMMARY_FILE
-from fedsub_server.run_folder import humanise_bytes as humanise_bytes
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 

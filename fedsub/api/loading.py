@@ -12,7 +12,7 @@ from fedsub.api.running import Run
 from fedsub.studies.study import STUDY_FILE
 from fedsub_client.loaded_model import load_model
 from fedsub_core.errors import RunError
-from fedsub_server.results import RUN_FILE
+from fedsub_server.run_folder import RUN_FILE
 
 
 def load(folder: Path | str, model: Any = None) -> Run | Comparison | PersonModel:

@@ -27,7 +27,8 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import RunError
-from fedsub_server.results import DATABASE_FILE, MODELS, RUN_FILE, method_summaries
+from fedsub_server.results import method_summaries
+from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ def forget(run: Path, client: str, yes: bool) -> None:
     """
     from fedsub.report.report import remove_report, write_report
     from fedsub_server.forgetting import forget as forget_client
-    from fedsub_server.results import RUN_FILE
+    from fedsub_server.run_folder import RUN_FILE
 
     if not yes:
         click.confirm(f"Forget client {client} in {run}? This cannot be undone", abort=True)

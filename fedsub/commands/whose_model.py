@@ -25,7 +25,7 @@ def find_model(client: str, folder: Path | None = None) -> Path:
     RunError
         Where there is no such run, or it left no model of that client.
     """
-    from fedsub_server.results import MODELS, RUN_FILE
+    from fedsub_server.run_folder import MODELS, RUN_FILE
 
     if folder is None:
         folder = _newest(Path(RunConfig().out), MODELS)

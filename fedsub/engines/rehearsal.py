@@ -35,7 +35,7 @@ from fedsub_core.data.sources import absolute_source, client_ids
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_whole
 from fedsub_core.models.names import is_place
-from fedsub_server.results import DATABASE_FILE
+from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: Seconds for a step of starting up, and as many more for each client: all share the cores.

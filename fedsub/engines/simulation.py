@@ -31,8 +31,8 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
 from fedsub_server.driver import drive
-from fedsub_server.results import DATABASE_FILE, MODELS
 from fedsub_server.resuming import decisive
+from fedsub_server.run_folder import DATABASE_FILE, MODELS
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.strategy import PersonalizedStrategy
 

@@ -22,8 +22,8 @@ from fedsub_core.models.slicing import units_in
 from fedsub_core.models.unbuilt import Unbuilt
 from fedsub_core.models.units import first_units
 from fedsub_core.wire.bundles import Floats
-from fedsub_server.results import DATABASE_FILE, RUN_FILE
 from fedsub_server.resuming import SERVER
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.next_download import next_download
 

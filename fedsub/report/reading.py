@@ -16,7 +16,8 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import CONFUSION, CONFUSION_PEOPLE, MetricRow
 from fedsub_core.options import Value
 from fedsub_server.data_notes import read_notes
-from fedsub_server.results import DATABASE_FILE, RUN_FILE, method_summaries
+from fedsub_server.results import method_summaries
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary
 

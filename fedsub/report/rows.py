@@ -21,7 +21,7 @@ from fedsub.report.frame import Frame, Grid
 from fedsub.report.maps import class_means, confusion, last_f1, people_scores
 from fedsub.report.recovery import LATER, Recovery
 from fedsub_core.metrics import GAIN
-from fedsub_server.results import humanise_bytes
+from fedsub_server.run_folder import humanise_bytes
 
 _NONE = "–"
 #: Of more of them the CSV beside the page has the numbers.

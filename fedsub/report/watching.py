@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedsub.report.report import write_report
 from fedsub_core.errors import RunError
-from fedsub_server.results import DATABASE_FILE, RUN_FILE
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 
 #: Seconds between two looks at the databases, and after which a watched page loads itself anew.
 EVERY = 4

@@ -15,7 +15,7 @@ from fedsub_core.config.run_config import dump_toml
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.files import make_folder, write_whole
-from fedsub_server.results import RUN_FILE
+from fedsub_server.run_folder import RUN_FILE
 
 SECONDS_FILE = "seconds"
 #: Told about every second of each task that is trained, and how many of its rounds are done as far

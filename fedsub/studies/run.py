@@ -26,14 +26,9 @@ from fedsub_core.files import remove_drafts, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.models.held import why_unfit
 from fedsub_server.data_notes import write_notes
-from fedsub_server.results import (
-    DATABASE_FILE,
-    METRICS_FILE,
-    RUN_FILE,
-    export_csv,
-    summarise_run,
-)
+from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import may_change, why_rounds_stay
+from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: What `fedsub run --resume` may change: how long and on what a run computes, and where the data

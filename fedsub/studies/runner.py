@@ -33,7 +33,7 @@ from fedsub_core.errors import FedSubError, RunError, cut
 from fedsub_core.files import make_folder, write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_core.packages import build_with
-from fedsub_server.results import DATABASE_FILE, RUN_FILE
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
 

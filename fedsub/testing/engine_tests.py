@@ -21,8 +21,8 @@ from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.federation import Card, Federation, write_federation
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.methods.table import METHODS
-from fedsub_server.results import DATABASE_FILE, METRICS_FILE, MODELS, SUMMARY_FILE
 from fedsub_server.resuming import SERVER
+from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, SUMMARY_FILE
 from fedsub_server.rundb import RunDatabase
 
 CLIENTS, ROUNDS = 2, 2

@@ -14,7 +14,7 @@ from fedsub.report.frame import Floats, Frame, Grid, Trace
 from fedsub.report.reading import read_run
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.options import Value
-from fedsub_server.results import DATABASE_FILE
+from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: Metrics of people whose mean says nothing of a model: how many samples test it, in which group

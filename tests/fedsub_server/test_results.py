@@ -19,11 +19,11 @@ from fedsub_server.results import (
     REACHED,
     encodings,
     export_csv,
-    humanise_bytes,
     method_summaries,
     summarise_run,
     text_table,
 )
+from fedsub_server.run_folder import humanise_bytes
 from fedsub_server.rundb import RunDatabase
 
 FEDSUB = [0.5, 0.6, 0.7, 0.8, 0.9]

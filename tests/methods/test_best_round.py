@@ -22,7 +22,8 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
-from fedsub_server.results import DATABASE_FILE, MODELS, REACHED, how_chosen, text_table
+from fedsub_server.results import REACHED, how_chosen, text_table
+from fedsub_server.run_folder import DATABASE_FILE, MODELS
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
 

@@ -34,8 +34,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.units import first_units
-from fedsub_server.results import DATABASE_FILE, MODELS
 from fedsub_server.resuming import SERVER
+from fedsub_server.run_folder import DATABASE_FILE, MODELS
 from fedsub_server.rundb import RunDatabase
 
 from ..fedsub_core.models.modules import MODULES

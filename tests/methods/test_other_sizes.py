@@ -18,7 +18,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.wire.bundles import Bundle, Floats
-from fedsub_server.results import DATABASE_FILE
+from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.methods.framp import disturbed
 from strategies.parts.coverage import covered, multiplied_share

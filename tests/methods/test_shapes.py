@@ -31,7 +31,7 @@ from fedsub_core.config.run_config import RunConfig, from_flat
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
-from fedsub_server.results import MODELS
+from fedsub_server.run_folder import MODELS
 
 from .. import shapes
 from .test_modules import OF_CHAINS

@@ -15,7 +15,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.options import Value
-from fedsub_server.results import DATABASE_FILE
+from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
 from .tampered import tampered_path

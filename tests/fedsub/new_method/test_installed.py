@@ -14,7 +14,7 @@ import pytest
 
 from fedsub.new_method import write_package
 from fedsub_core.version import build
-from fedsub_server.results import DATABASE_FILE, SUMMARY_FILE
+from fedsub_server.run_folder import DATABASE_FILE, SUMMARY_FILE
 from fedsub_server.rundb import RunDatabase
 
 pytestmark = pytest.mark.slow

@@ -25,7 +25,7 @@ from fedsub_core.data.findings import AT_RANDOM, SplitNote
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.version import VERSION, build
 from fedsub_server.data_notes import DataNotes, write_notes
-from fedsub_server.results import RUN_FILE
+from fedsub_server.run_folder import RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.rundb_seal import sealed
 

@@ -20,7 +20,7 @@ from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.uploads import vector_of
 from fedsub_core.wire.bundles import Bundle, Whole
-from fedsub_server.results import DATABASE_FILE
+from fedsub_server.run_folder import DATABASE_FILE
 from strategies.methods.fedsub_ridge.people import came
 from strategies.rounds.secure_sums import SecureSums, most_weight
 
