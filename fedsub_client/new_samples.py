@@ -135,12 +135,16 @@ def check_new_edges(
     return check_edges(given, x.shape, isinstance(shape, Nodes), refused)
 
 
-def check_distances(x: Samples, card: Card, scaling: Scaling, where: str) -> str:
+def check_distances(
+    x: Samples, card: Card, scaling: Scaling, where: str, graph: bool = False
+) -> str:
     """Return a warning of rows that hold values far from the training data; "" if there is none.
 
     Parameters
     ----------
     x : [n, *features], as :func:`check_samples` returns it.
+    graph : rows are nodes, whose features are often rare words: one that 1 node of 5,000 has is 70
+        standard deviations away there. So a row's root mean square over features is judged.
     scaling : mean and standard deviation of the training data.
     where : what the messages begin with.
 
@@ -151,7 +155,8 @@ def check_distances(x: Samples, card: Card, scaling: Scaling, where: str) -> str
     """
     with np.errstate(over="ignore"):
         away = np.abs(apply(scaling, x)).reshape(len(x), len(card.features), -1).max(2)
-    rows = np.flatnonzero(away.max(1) > FAR)
+    of_row = np.sqrt(np.square(away).mean(1)) if graph else away.max(1)
+    rows = np.flatnonzero(of_row > FAR)
     if not len(rows):
         return ""
     features = [i for i in np.argsort(-away.max(0)) if away[:, i].max() > FAR]

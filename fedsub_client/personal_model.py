@@ -129,7 +129,7 @@ class PersonalModel:
         if (
             self.scaling is not None
             and x.dtype != np.uint8
-            and (far := check_distances(x, self.card, self.scaling, where))
+            and (far := check_distances(x, self.card, self.scaling, where, joined is not None))
         ):
             log.warning("%s", far)
         return found
