@@ -31,6 +31,7 @@ from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import Stack, inputs, select_params
 from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
 from fedsub_core.models.architecture import Shape
@@ -413,6 +414,9 @@ def held_and_learner(
         As :func:`make_cohort`.
     """
     of, hyper = method(settings.method), settings.hyper
-    held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
     sums = settings.secure.secure_aggregation
-    return held, make_learner(of, held.model, settings.training, hyper, held.whole, sums)
+    try:
+        held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
+        return held, make_learner(of, held.model, settings.training, hyper, held.whole, sums)
+    except ConfigError as error:  # a run has several methods
+        raise ConfigError(f"method {settings.method!r}: {error}") from error

@@ -48,7 +48,7 @@ def require_chain(
         others = isinstance(model.input_shape, (Nodes, Tokens))
         raise ConfigError(
             f"got a {type(model).__name__}, expected a chain such as mlp or cnn1d: {why}"
-            f"{', and no chain takes token ids or a graph' * others}"
+            f"{'. No chain takes token ids or a graph' * others}"
         )
     return model
 

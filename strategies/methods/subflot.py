@@ -39,7 +39,7 @@ class SubFLOTStrategy(SubModelStrategy):
 
     def init(self, start: Start) -> State:
         """Return the global tensors before the first round."""
-        require_chain(start.model)  # layers are brought to others from input to output
+        require_chain(start.model, "subflot matches layers, from input to output")
         return super().init(start)
 
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:

@@ -57,7 +57,11 @@ def place(name: str) -> str:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_trains_a_module(name: str, module: str, run_method: RunMethod) -> None:
     if name in OF_CHAINS:
-        why = "looks at a model layer by layer" if name == "subflot" else "early exits stand behind"
+        why = (
+            "subflot matches layers, from input"
+            if name == "subflot"
+            else "early exits stand behind"
+        )
         with pytest.raises(ConfigError, match=f"expected a chain such as mlp or cnn1d: .*{why}"):
             run_method(name, rounds=2, model=place(module))
         return

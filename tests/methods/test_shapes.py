@@ -46,14 +46,14 @@ MEANS_OF_IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedsub": (r"set fedsub\.prototype = embedding", {"prototype": "embedding"}),
     "fedsub-gated": (r"set fedsub-gated\.prototype = embedding", {"prototype": "embedding"}),
     "framp": (r"set framp\.descriptor = drawn", {"descriptor": "drawn"}),
-    **dict.fromkeys(OF_CHAINS, ("and no chain takes token ids or a graph", {})),
+    **dict.fromkeys(OF_CHAINS, ("No chain takes token ids or a graph", {})),
 }
 
 
 #: Why methods refuse nodes of a graph.
 REFUSES_NODES = {
     **dict.fromkeys(("fedsub", "fedsub-gated"), "got nodes of a graph, expected samples that"),
-    **dict.fromkeys(OF_CHAINS, "and no chain takes token ids or a graph"),
+    **dict.fromkeys(OF_CHAINS, "No chain takes token ids or a graph"),
 }
 
 
