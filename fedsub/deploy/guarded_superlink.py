@@ -25,7 +25,6 @@ from typing import Any
 
 import grpc
 
-from fedsub.deploy.fewer_writes import write_seldom
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import UMASK
 from fedsub_core.flower.modules import demand_deployable
@@ -159,5 +158,4 @@ def main() -> None:
         sys.exit(f"fedsub-superlink: {error}")
     flower = guard_flower()
     wait_for_locks()
-    write_seldom()
     flower.flower_superlink()

@@ -10,10 +10,9 @@ from typing import Any
 from flwr.common.constant import PUBLIC_KEY_HEADER
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
-from fedsub_core.errors import RunError
-from fedsub_core.flower.modules import DEPLOYS, flower_module
+from fedsub_core.flower.modules import flower_module
 
-__all__ = ["PUBLIC_KEY_HEADER", "FleetServicer", "command", "database", "link_state"]
+__all__ = ["PUBLIC_KEY_HEADER", "FleetServicer", "command", "database"]
 
 
 def command(*names: str) -> Any:
@@ -24,21 +23,3 @@ def command(*names: str) -> Any:
 def database(*names: str) -> Any:
     """Return the module that opens the database; raises as :func:`flower_module`."""
     return flower_module("flwr.supercore.sql_mixin", *names)
-
-
-def link_state(*methods: str) -> Any:
-    """Return the class of what a SuperLink writes into its database, which has these methods.
-
-    Raises
-    ------
-    RunError
-        If it no longer has one of them.
-    """
-    module = "flwr.server.superlink.linkstate.sql_linkstate"
-    found = flower_module(module, "SqlLinkState").SqlLinkState
-    if missing := [name for name in methods if not hasattr(found, name)]:
-        raise RunError(
-            f"flwr: its {module}.SqlLinkState has no {missing[0]} to replace; expected flwr "
-            f"{DEPLOYS}"
-        )
-    return found
