@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from fedsub.commands.declared import options_of
 from fedsub.commands.inspecting import inspected
 from fedsub.commands.progress import progress
 from fedsub.commands.terminal import OUT, console
-from fedsub_core.options import Option, describe, read_options
+from fedsub_core.options import read_options
 from fedsub_data.importing.options import ImportOptions
 
 if TYPE_CHECKING:
@@ -24,30 +24,13 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def _options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add one option per field of the import's options."""
-    for option in reversed(describe(ImportOptions)):
-        command = click.option(f"--{option.key}", help=_help(option), metavar=_metavar(option))(
-            command
-        )
-    return command
-
-
-def _help(option: Option) -> str:
-    return f"{option.doc} [default: {option.default if option.default != '' else 'none'}]"
-
-
-def _metavar(option: Option) -> str:
-    return "|".join(option.choices) if option.choices else option.type.__name__.upper()
-
-
 @click.command("import", short_help="Turn your own tables into a federation.")
 @click.argument("files", nargs=-1, required=True)
 @OUT
 @click.option(
     "--inspect/--no-inspect", default=True, help="also run `fedsub data inspect` at the end"
 )
-@_options
+@options_of(ImportOptions)
 def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | None) -> None:
     """Turn FILES (CSV, TSV, Parquet, .ts, .npz; also folders and patterns) into a federation.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from fedsub.commands.as_json import AS_JSON, beside, print_json
+from fedsub.commands.declared import options_of
 from fedsub.commands.engines import check_engine, engine_options
 from fedsub.commands.going_on import told_how_to_go_on
 from fedsub.commands.progress import progress
@@ -27,17 +28,7 @@ from fedsub_core.config.settings import (
     TrainingSettings,
 )
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_core.options import Option, describe, key_values
-
-
-def _config_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add one option per key of the run's configuration."""
-    for option in reversed(describe(RunConfig)):
-        command = click.option(f"--{option.key}", help=_help(option), metavar=_metavar(option))(
-            command
-        )
-    return command
-
+from fedsub_core.options import describe, key_values
 
 #: In which order the help lists options, and those that no class of settings declares.
 SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
@@ -71,14 +62,6 @@ class _Run(Sectioned):
         return found
 
 
-def _help(option: Option) -> str:
-    return f"{option.doc} [default: {option.default if option.default != '' else 'none'}]"
-
-
-def _metavar(option: Option) -> str:
-    return "|".join(option.choices) if option.choices else option.type.__name__.upper()
-
-
 @click.command(cls=_Run, short_help="Train methods on a federation and compare them.")
 @click.argument("config", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option(
@@ -102,7 +85,7 @@ def _metavar(option: Option) -> str:
 @AS_JSON
 @engine_options("clients")
 @tracking
-@_config_options
+@options_of(RunConfig)
 def run(
     config: str | None,
     resume: Path | None,

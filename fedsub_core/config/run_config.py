@@ -57,7 +57,8 @@ class RunAsked:
     data: str = text("watch", "a federation's folder, or 'watch' for the built-in one")
     method: str = text("fedsub", "the method to train")
     beside: str = option(
-        "local,fedavg", "methods to train as well, for comparison, with commas; '' none"
+        "local,fedavg",
+        "methods to train as well, for comparison, with commas; '': no others",
     )
 
 
@@ -81,7 +82,8 @@ class RunConfig(
     sizes: str = option(
         "",
         "shares, such as 1,1/2,3/8: at the end of a simulation, everybody is also tested with the "
-        "common model of each size, even of sizes that nobody trained; '' none",
+        "common model of each size, even of sizes that nobody trained; if left out, with no other "
+        "size",
     )
     class_counts: bool = option(
         True,
@@ -124,7 +126,11 @@ class RunConfig(
         minimum=0,
     )
     out: str = text("runs", "folder in which the run's folder is created")
-    folder: str = option("", "folder of a Flower run; if it has a run already, that run is resumed")
+    folder: str = option(
+        "",
+        "for `flwr run` only: the run's folder; if it has a run already, that run is resumed; if "
+        "left out, a new folder in out",
+    )
     hyper: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -32,7 +32,9 @@ class ModelSettings:
         "one of `fedsub models`, an installed one, package.module:builder or file.py:builder; "
         "auto: mlp for features, cnn1d for raw windows, cnn2d for images, fasttext for token ids",
     )
-    hidden: str = option(HIDDEN, "units of each hidden layer of mlp, with commas; '' none")
+    hidden: str = option(
+        HIDDEN, "units of each hidden layer of mlp, with commas; '': no hidden layer"
+    )
     norm: str = choice(
         "averaged",
         "local",

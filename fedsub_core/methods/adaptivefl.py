@@ -59,22 +59,22 @@ CARD = slice_card(
     choose="Some devices cannot hold the model, few are asked in a round (clients-per-round), "
     "and the first layers matter: they keep all units as long as a device can hold them.",
     decisions=(
-        "A model fits a device of capacity c if it has at most c * c of the full model's "
-        "numbers. If none fits (for an mlp at c = 1/4, because the smallest has 0.18), the "
-        "device gets the smallest, as in the authors' code. The metric over_budget says how "
-        "much larger it is.",
-        "A device has stated its capacity, so the server narrows the model that was drawn for "
-        "it, and never sends units that the device would discard. The server learns from the "
-        "drawn model and from the narrowed one.",
-        "A device keeps memory for the units of all models that it may receive, which are not "
-        "all parts of each other. It trains one of them (metric pool_model, 1 is the first). "
-        "It is tested with the largest.",
-        "Models that equal another are left out of the pool: for an mlp with two hidden "
-        "layers, three starts give five models, not seven.",
+        "A model fits a device of capacity c if it has at most c * c of the full model's numbers. "
+        "If no model of the pool fits, the device gets the smallest, as in the authors' code. For "
+        "an mlp this happens at c = 1/4, because the smallest model has 0.18 of the numbers. The "
+        "metric over_budget says how much larger it is than the budget.",
+        "A device has stated its capacity, so the server narrows the model that was drawn for it, "
+        "and never sends units that the device would discard. The server learns from the drawn "
+        "model and from the narrowed one.",
+        "A device keeps memory for the units of all models that it may receive, because a model "
+        "need not contain all smaller ones. It trains one of them (metric pool_model, 1 is the "
+        "first). It is tested with the largest.",
+        "Models that equal another are left out of the pool: for an mlp with two hidden layers, "
+        "three starts give five models, not seven.",
         "If all clients take part in a round, the server chooses only who gets which model.",
-        "If none of the remaining clients ever trained a kind of model, all have the same "
-        "probability.",
-        "Layers are counted in the order in which the forward pass first meets them: a group of "
-        "units counts where the first of its layers does.",
+        "If all remaining clients have the probability 0 for a kind of model, they get equal "
+        "probabilities.",
+        "Layers are counted in the order in which the forward pass first meets them. A group of "
+        "units has the place of its first layer.",
     ),
 )

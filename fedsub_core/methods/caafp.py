@@ -139,45 +139,47 @@ CARD = MethodCard(
     "with label-counts = true. Other devices see means over a group; of a group of two, each can "
     "work out the other's model.",
     decisions=(
-        "Similarity is the variance over members' last uploads. The report uses personal "
-        "models, each with its own random start, some never trained; the successor never "
-        "trains them. So its similarity is noise, and its pull moves a group's model to "
-        "random weights.",
-        "Without that, personal models have no use, so they are not available, nor is the "
-        "pull to them.",
-        "coherence = plain is that of the publications. Variances are below 0.01, so it "
-        "changes scores by at most 0.0025, while magnitude has 0.5. relative divides by the "
-        "layer's mean variance.",
-        "Fine-tuning keeps the mask. Both authors' codes drop it, so they test dense models "
-        "and print the sparsity of another model (finetune-masked = false).",
+        "The similarity of a group's members is the variance of the weights that they sent last. "
+        "The report computes it from personal models, each with its own random start, some of "
+        "them never trained; the successor never trains them. There the similarity is noise, and "
+        "the pull to personal models moves a group's model to random weights.",
+        "So personal models have no use here. Neither they nor the pull to them are available.",
+        "coherence = plain is that of the publications. Variances are below 0.01, so it changes "
+        "scores by at most 0.0025, while magnitude has 0.5. relative divides by the layer's mean "
+        "variance.",
+        "Fine-tuning keeps the mask. Both authors' codes drop it, so they test dense models and "
+        "print the sparsity of another model (finetune-masked = false does the same).",
         "All layers with weights are pruned; the report prunes two dense layers, 4.2 % of the "
         "model. Sparsity is reported over weights and over all numbers.",
-        "Label counts leave a device once, when people are divided, and only if asked for. "
-        "Without them a group's entropy counts as the largest possible one, so every group's "
+        "Label counts leave a device once, when people are divided into groups, and only if asked "
+        "for. Without them a group's entropy counts as the largest possible one, so every group's "
         "target is one half.",
-        "A group's first change goes to 0.7 at once (fixed:S: to S), even if it is the only "
-        "change.",
-        "If nobody of a group was drawn when masks change, the group waits for the next change.",
-        "A change cannot grow weights that it has just pruned. New weights start at 0. As "
-        "many grow as there is room for, and no more are replaced.",
-        "Means are weighted by samples. K is given, as in both publications; if it is not "
-        "known, use silhouette.",
-        "SGD of the run, not Adam.",
-        "Phases longer than the run are refused.",
+        "At the first change of its mask, a group's sparsity becomes 0.7 at once (with fixed:S it "
+        "becomes S), even if no other change follows.",
+        "If no member of a group was drawn for the round in which masks change, the group's mask "
+        "stays until the next change.",
+        "A change cannot grow weights that it has just pruned. New weights start at 0. A change "
+        "replaces no more weights than were masked out before it.",
+        "Means are weighted by samples. K is given, as in both publications; if it is not known, "
+        "use silhouette.",
+        "Devices train with the run's optimiser, by default SGD, and not with Adam.",
+        "A run that is shorter than the phases is refused.",
         "Masks change after the first round of the last phase, and then every adjust-every rounds.",
         "A person who first uploads after the division joins the group with the nearest mean "
         "update.",
-        "An evaluation in the last round additionally costs the epochs of fine-tuning.",
+        "In the last round, an evaluation also costs the epochs of fine-tuning.",
     ),
     errors=(
-        "With consistency 1, as in the report (one-shot), and equal members the score is magnitude "
-        "pruning.",
-        "The report's clusters are found ones, not the three true types, and its printed sparsity "
-        "of 60.6 % needs a group of five.",
-        "Its 100 rounds are an argument that the code never reads: it runs 40 rounds, FedCHAR 50.",
-        "By the successor's rule, every change of a group that is denser than 0.69 first "
-        "prunes it back to 0.7, so a denser target is never reached. Here this happens only "
-        "to a dense layer.",
-        "The successor's code prunes 0.7 whatever its formula says (sparsity = fixed:0.7).",
+        "In the report's schedule (one-shot) the consistency is 1. If the members of a group are "
+        "also equal, the score is that of magnitude pruning.",
+        "The report's groups are those that the clustering found, not the three true types. The "
+        "sparsity that it prints, 60.6 %, needs a group of five.",
+        "The report's 100 rounds are an argument that the code never reads: it runs 40 rounds, "
+        "FedCHAR 50.",
+        "By the successor's rule, every change first prunes a group back to 0.7 if its sparsity "
+        "is below 0.69, so a lower target is never reached. Here this happens only to a layer "
+        "that is still dense.",
+        "The successor's code always prunes to 0.7, whatever its formula says (sparsity = "
+        "fixed:0.7 does the same).",
     ),
 )

@@ -45,22 +45,24 @@ CARD = MethodCard(
     decisions=(
         "The model is a chain, such as mlp, cnn1d or a Sequential of such layers. Another module "
         "is refused, because where its forward pass could end early is not known.",
-        "Each hidden layer but the last has an exit: channels are averaged to four positions, "
-        "and one linear layer follows. The model's own output is the last exit.",
-        "A device of capacity c holds the model up to the deepest exit with at most c * c of "
-        "all numbers. If even the first exit needs more, it holds the model up to that; the "
-        "metric over_budget says how much more this is.",
-        "Depth has few steps. With cnn1d (9 x 128, 6 classes) a device of c = 1/2 holds 5.8 % "
-        "of the numbers, because the second exit needs 30 % and the device can hold 25 %. "
-        "With the mlp 128,512 the first exit needs 1.8 %, and the second is the full model.",
-        "The server sends FedDyn's mean minus its drift. If nobody holds a tensor in a round, "
-        "both stay as they were. A device keeps its own part of the drift.",
-        "FedDyn's drift sums the changes of all rounds, so it also sums what a hostile device "
-        "changed. Bounds hold only within each round. A bound on the drift, and medians in it, "
-        "were tried: without hostile devices both cost too much macro F1. Where devices may be "
-        "hostile, use feddyn = false.",
-        "ramp = 300 is the paper's value for 1000 rounds. With it, exits hardly teach each "
-        "other in short runs.",
+        "Each hidden layer but the last has an exit: channels are averaged to four positions, and "
+        "one linear layer follows. The model's own output is the last exit.",
+        "A device of capacity c holds the model up to the deepest exit with at most c * c of all "
+        "numbers. If even the first exit needs more, it holds the model up to that; the metric "
+        "over_budget says how much more this is.",
+        "A model has few exits, so parts have few sizes. With cnn1d (9 x 128, 6 classes) a device "
+        "of c = 1/2 holds 5.8 % of the numbers, because the second exit needs 30 % and the device "
+        "can hold 25 %. With the mlp 128,512 the first exit needs 1.8 %, and the second is the "
+        "full model.",
+        "The server sends the mean, corrected by FedDyn's drift. If no device of a round holds a "
+        "tensor, the tensor and its drift stay as they were. Each device has a drift of its own, "
+        "which it keeps.",
+        "FedDyn's drift sums the changes of all rounds, and with them what a hostile device "
+        "changed. Bounds hold only within each round. A bound on the drift and medians in it were "
+        "tried; without hostile devices both cost too much macro F1. If devices may be hostile, "
+        "use feddyn = false.",
+        "ramp = 300 is the paper's value for 1000 rounds. With it, exits hardly teach each other "
+        "in short runs.",
         "Predictions average the logits of all exits that the device holds.",
     ),
 )

@@ -14,20 +14,21 @@ from fedsub_core.wire.bundles import Declaration, dense, elements
 
 #: What the cards of all of these decide alike.
 DECISIONS = (
-    "A device of capacity c receives floor(c * c * d) of the model's d numbers, weights and "
-    "biases: those with the highest scores. Only these are trained and sent; the others are "
-    "0. Running statistics of norms are not counted: everybody has them.",
-    "A number's score is |w| * sqrt(fan_in), its size over that of a plain start. By size alone "
-    "(score = magnitude, the paper's) the numbers of layers with few inputs win: of an mlp with 3 "
-    "inputs a device of c = 1/2 is sent no number of the last layer, and nothing trains.",
-    "A mask travels with the numbers, one bit for each of the model (0.031 of it, before zstd): "
-    "at c = 1/8 twice what the numbers take.",
-    "Arithmetic is saved on paper alone: with numbers that are not 0 a weak device makes some of a "
-    "step's multiplications (multiplications_counted in the metrics), ordinary hardware really "
-    "makes all of them (multiplications_real). It holds the whole shapes, too. Devices that lack "
-    "memory need methods that narrow layers, as heterofl.",
-    "With an mlp, hardly a path from samples to classes is left at c = 1/8; the server warns "
-    "of it.",
+    "A device of capacity c receives floor(c * c * d) of the model's d numbers (weights and "
+    "biases): those with the highest scores. Only these are trained and sent; the others are 0. "
+    "Running statistics of norms are not counted: everybody has them.",
+    "A number's score is |w| * sqrt(fan_in): its absolute value, relative to the usual one at the "
+    "start. The paper's score is the absolute value alone (score = magnitude). It prefers layers "
+    "with few inputs: with an mlp of 3 inputs, a device of c = 1/2 receives no number of the last "
+    "layer, and nothing trains.",
+    "A mask travels with the numbers, one bit for each number of the model. Before zstd this is "
+    "0.031 of the model, and at c = 1/8 twice what the numbers take.",
+    "Less computation is needed only in theory. A weak device would make fewer multiplications in "
+    "a step if those by 0 were skipped (metric multiplications_counted). Ordinary hardware makes "
+    "all of them (multiplications_real). The device also keeps all tensors in their full shapes. "
+    "Devices that lack memory need a method that narrows layers, such as heterofl.",
+    "With an mlp at c = 1/8, almost no path of numbers other than 0 leads from the inputs to the "
+    "classes; the server warns of it.",
 )
 
 

@@ -41,20 +41,20 @@ CARD = slice_card(
     choose="People differ, weak devices can hold the model but not train all of it, and "
     "uploads cost more than downloads.",
     decisions=(
-        "The budget applies only to training. A weak device receives the full model, and "
-        "makes one forward pass over its samples with it, about a third of an epoch of the "
-        "full model. With every = n it receives the full model in one round of n, and its own "
-        "units in the others.",
-        "The paper says highly activated: here a unit's score is its mean output after ReLU over "
-        "all samples and positions (statistic = frequency: how often it is above 0); of equal "
-        "ones the first are chosen.",
-        "In a module, a unit's score comes from what the layers behind it read of it, with values "
-        "below 0 as 0, averaged over these layers. For units of a residual stream these are its "
-        "blocks and the head.",
-        "A model of a size that no device has (option sizes) has the units that were chosen "
-        "most often.",
-        "max(1, ceil(c * units)) units of each hidden layer are chosen.",
-        "A device is tested with the units of its last choice in the new model. A device that "
-        "has not chosen yet chooses with its training samples.",
+        "The budget applies only to training. A weak device receives the full model, and makes "
+        "one forward pass over its samples with it, about a third of an epoch of the full model. "
+        "With every = n, it receives the full model in one of n rounds, and only the units that "
+        "it chose in the others.",
+        "The paper does not define highly activated. Here a unit's score is its mean output after "
+        "ReLU over all samples and positions; with statistic = frequency it is how often the "
+        "output is above 0. Of units with equal scores, the first are chosen.",
+        "In a module, a unit's output is taken as the layers behind it read it, with values below "
+        "0 as 0, and averaged over these layers. Units of a residual stream are read by its "
+        "blocks and by the head.",
+        "A model of a size that no device has (option sizes) has the units that were chosen most "
+        "often.",
+        "A device chooses max(1, ceil(c * units)) units of each hidden layer.",
+        "A device is tested with the new model, and in it with the units of its last choice. A "
+        "device that has not chosen yet chooses with its training samples.",
     ),
 )

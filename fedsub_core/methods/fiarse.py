@@ -39,14 +39,15 @@ CARD = MethodCard(
     privacy=SEES_MODELS,
     decisions=(
         *DECISIONS,
-        "The threshold th is the least score that a device was sent, and stays for the round. A "
-        "number of score s below it counts as 0 until the next round and keeps its value; of "
-        "others the gradient is multiplied by 1 + 2 th s / (s + th)^2.",
-        "A device that holds everything drops nothing; th, the least of all scores, bends its "
-        "gradients all the same. So all of capacity 1 are FedAvg with factor = false alone.",
-        "A number is averaged over the devices that hold it. The code leaves out devices "
-        "whose number did not change; this differs only if a number that is held did not "
-        "change.",
+        "The threshold th is the lowest score of the numbers that a device received, and stays "
+        "the same for the round. If training moves a number's score s below th, the number counts "
+        "as 0 and is not trained until the next round, but it keeps its value. The gradient of "
+        "all other numbers is multiplied by 1 + 2 th s / (s + th)^2.",
+        "A device that holds all numbers drops none. But th, the lowest of all scores, still "
+        "changes its gradients. So if all devices have capacity 1, fiarse equals FedAvg only with "
+        "factor = false.",
+        "A number is averaged over the devices that hold it. The code leaves out devices whose "
+        "number did not change; this differs only if a number that is held did not change.",
         "All clients have the same weight, as in the code; weights = examples weighs by samples.",
     ),
     errors=(

@@ -35,19 +35,21 @@ CARD = slice_card(
     choose="For comparison only: it follows what others write about a paper that was not "
     "available, so its results say nothing about that paper.",
     decisions=(
-        "All of it is ours. A unit's score at a client is the mean over rounds (memory) of the "
-        "product of everybody's mean move of its weights and bias with the client's own, in rounds "
-        "in which the client held it. Of a size that is nobody's own (option sizes) they are drawn "
-        "alike.",
-        "Chances p maximise the sum of p times score, where p times a unit's multiplications at "
-        "full width sum to the share c of all, and p is from least to 1: the units of highest "
-        "score for their cost come first. Then units are drawn, at least one a layer.",
-        "The units of smallest chance are left out until the rest multiplies c * c as often as the "
-        "whole model at most: units cost less where others lack.",
+        "All of it is this project's own. The server keeps a score for each unit of each weak "
+        "client. A round's score is the client's change of the unit's weights and bias times "
+        "everybody's mean change, summed. The score is a running mean over rounds (option memory) "
+        "in which the client held the unit. For a size that no device has (option sizes), units "
+        "are drawn without scores.",
+        "Each unit has a probability p from least to 1. These maximise the sum of p times score. "
+        "Their budget: a unit's multiplications in the full model times p, summed over the units, "
+        "are the share c of the sum without p. So the units with the highest score for their cost "
+        "come first. Then units are drawn, at least one for each layer.",
+        "Then the units with the smallest p are removed, until the others need at most c * c of "
+        "the full model's multiplications. A unit costs less if units of other layers are missing.",
         "In a module, each weight counts as one multiplication, because it is not known at how "
         "many positions its layers multiply.",
-        "In its first round, without scores, a client gets ceil(c * units) of each layer, "
-        "drawn as in feddrop.",
+        "In its first round, without scores, a client gets ceil(c * units) of each layer, drawn "
+        "as in feddrop.",
         "A device's state has the full model's shapes, because the number of units that it "
         "receives differs from round to round. What it trains and sends is small.",
     ),

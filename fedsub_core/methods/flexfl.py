@@ -89,23 +89,24 @@ CARD = slice_card(
     choose="Some devices cannot hold the model, and layers differ in how many of their units "
     "are active. Training also costs forward passes of the smaller models.",
     decisions=(
-        "The code trains for 100 epochs on most of the test set to learn which layers are silent. "
-        "Here the first round is for that: devices that hold the whole model train it and say "
-        "which share of each hidden layer's outputs is 0; means are weighted by samples. Where "
-        "nobody in the round holds all, who was drawn trains the whole model this once, and "
-        "over_budget in the metrics says how much more that is than it can hold.",
-        "A device of capacity c is sent the largest model of the pool with at most c * c of the "
-        "numbers; where none is so small, one of c * c of them, and nothing teaches it. The code "
-        "lets models be larger by 0.05 of all numbers, which is 1.8 times the budget at c = 1/4.",
-        "The code sends three of the five models, drawn again each round, and a device with "
-        "too little memory uses a smaller one. Here a device has stated its capacity, and "
-        "gets the model that fits.",
-        "Smaller models are parts of the one in training, and constants as teachers, as in the "
-        "code: what they teach is KL(smaller || trained) at a temperature, its mean over samples "
-        "and classes.",
+        "The code trains for 100 epochs on most of the test set to learn how often each layer's "
+        "outputs are 0. Here the first round is for that. Devices that hold the whole model train "
+        "it, and report the share of zeros in each hidden layer's outputs; the mean is weighted "
+        "by samples. If no device of the round holds the whole model, those that were drawn train "
+        "it this once, and the metric over_budget says how much more that is than they can hold.",
+        "A device of capacity c receives the largest model of the pool with at most c * c of the "
+        "numbers. If all models of the pool are larger, it receives a model with c * c of the "
+        "numbers, and no smaller model teaches it. The code lets models be larger by 0.05 of all "
+        "numbers, which is 1.8 times the budget at c = 1/4.",
+        "The code sends three of the five models, drawn again each round, and a device with too "
+        "little memory uses a smaller one. Here a device has stated its capacity, and gets the "
+        "model that fits.",
+        "The smaller models that teach are parts of the model in training, and constants, as in "
+        "the code. The loss is KL(smaller || trained) at a temperature, its mean over samples and "
+        "classes.",
         "A device's state has the full model's shapes, because the widths of its layers are "
         "learnt in the first round. What it trains and sends is small.",
-        "In a module, a value of 0 or below counts as silent, as the layers behind a unit read "
-        "it. The size of a hidden layer is that of all layers that make its units.",
+        "In a module, a unit's output is taken as the layers behind it read it, and 0 or less "
+        "counts as zero. The size of a hidden layer is that of all layers that make its units.",
     ),
 )

@@ -95,43 +95,51 @@ CARD = MethodCard(
     "person has a class, that mean is that person's own.",
     decisions=(
         *DECISIONS,
-        "A descriptor is sent with the upload that it is asked for with, and not in the "
-        "handshake, which knows no method. Until then, and so in everybody's first round and in "
-        "the first round of people who join late, the model is the mean descriptor's.",
-        "Means of random features are nearly equal for all people: of each the first round's "
-        "median is taken off, and it is divided by the median way from there (times 1.48), up to "
-        "3 either way. descriptor_spread in the metrics says how far apart they are.",
-        "The network has 100 hidden units with ReLU and one linear layer for each tensor: 7.0 "
-        "million numbers for an mlp of 70 thousand. At first the mean descriptor's model is the "
-        "plain start; those of others are near it.",
-        "Several clients' steps are averaged alike, not by samples (eq. 5). clip bounds what each "
-        "adds to the network, among all and among a number's holders, and the round's step: the "
-        "median person's model moves no farther than the median device moved its own. Unbounded "
-        "(robust = none, as in the paper) steps overshoot, and one hostile device made them grow "
-        "until the run ended. multi-krum works on what clients' numbers moved by; trimmed-mean "
-        "and median move the outermost of each number to where they would cut.",
-        "The pull is the mean squared difference of a batch's class means from the prototypes, "
-        "summed over the classes in the batch: means over all samples would have no gradient. "
-        "Classes without a prototype are left out, so the first round has none.",
-        "Prototypes have the same weight for each client. Classes that nobody sends keep "
-        "their last mean.",
-        "The paper's switches: lam = 0 aligns nothing; descriptor = none is one model for all; "
-        "scope = layer is its layer-wise mask; descriptor-every = 10 asks for descriptors again, "
-        "of which the first round's go on to say what is usual. descriptor = one-hot gives who "
-        "first trains a number that nobody has, as long as the usual descriptor: there are size "
-        "of them, and who comes later has the mean descriptor's model. drawn says as little of "
-        "the data, and bounds no number of people. A mask made by a network and descriptors that "
-        "are learnt are left out.",
-        "descriptor-noise and descriptor-rotation disturb what the network is given of a person, "
-        "centred and scaled, once for the run: how much of it a model of one's own needs.",
+        "A device sends its descriptor with an upload, in a round in which the server asks for "
+        "it. The handshake cannot carry it, because it does not depend on the method. Until the "
+        "server has the descriptor, it generates the person's model from the mean descriptor: in "
+        "everybody's first round, and in the first round of people who join late.",
+        "The means of random features are nearly equal for all people. So the server subtracts "
+        "from each feature the first round's median over people, divides by the median distance "
+        "from it (times 1.48), and clips the result to between -3 and 3. The metric "
+        "descriptor_spread says how far apart people's descriptors are.",
+        "The network has one layer of 100 hidden units with ReLU, and one linear layer for each "
+        "tensor: 7.0 million numbers for an mlp of 70 thousand. At the start, the mean "
+        "descriptor's model is the common start, and the models of other descriptors are near it.",
+        "All clients' steps have the same weight; they are not weighted by samples (eq. 5). clip "
+        "bounds what each client adds to the network, over all numbers and among the holders of a "
+        "number. It also bounds the round's step: the median person's model moves no farther than "
+        "the median device moved its own. Without these bounds (robust = none, as in the paper) "
+        "steps overshoot, and one hostile device made them grow until the run ended. multi-krum "
+        "compares clients by how their numbers moved. trimmed-mean and median leave no client out "
+        "of a number's mean: they move the values that they would cut to the nearest one that "
+        "they keep.",
+        "The pull is a loss on each class of a batch: the mean squared difference of the class's "
+        "mean embedding in the batch from its prototype. It is summed over the classes of the "
+        "batch. With class means over all samples it would have no gradient. Classes without a "
+        "prototype are left out, so the first round has no pull.",
+        "Prototypes have the same weight for each client. Classes that nobody sends keep their "
+        "last mean.",
+        "The paper's ablations are options. lam = 0 aligns nothing. descriptor = none generates "
+        "one model for all. scope = layer is the layer-wise mask. descriptor-every = 10 asks for "
+        "descriptors again; their centre and scale stay those of the first round.",
+        "descriptor = one-hot gives each person an index when the person first trains. Its vector "
+        "is as long as the usual descriptor. There are as many indexes as size; people who come "
+        "later have the mean descriptor's model. descriptor = drawn says as little about the "
+        "data, and does not limit the number of people. The paper's mask made by a network and "
+        "its learnt descriptors are left out.",
+        "descriptor-noise and descriptor-rotation disturb each person's descriptor, after it is "
+        "centred and scaled, once for the whole run. This shows how much a personal model depends "
+        "on it.",
         "A model of a size that no device has (option sizes) is generated from the mean "
         "descriptor.",
-        "A person who joins late changes the network like all others; the paper freezes it then.",
-        "Running statistics of norms are everybody's mean, although models differ; norm = "
+        "A person who joins late trains the network like all others; the paper freezes it then.",
+        "Running statistics of norms are averaged over everybody, although models differ; norm = "
         "local or static fits better.",
     ),
     errors=(
-        "The paper's network goes against what clients moved by (phi - beta J^T delta, delta being "
-        "after minus before), which climbs: here it goes with it.",
+        "The paper's step of the network, phi - beta J^T delta with delta = after - before, has "
+        "the wrong sign: it moves models away from what clients trained. Here it has the other "
+        "sign.",
     ),
 )

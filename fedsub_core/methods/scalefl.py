@@ -66,22 +66,25 @@ CARD = MethodCard(
     decisions=(
         "The model is a chain, such as mlp, cnn1d or a Sequential of such layers. Another module "
         "is refused, because where its forward pass could end early is not known.",
-        "Each hidden layer but the last has an exit: channels are averaged to four positions, "
-        "and one linear layer follows. The model's own output is the last exit.",
-        "A device of the l-th of levels holds the model to its l-th exit. Of each hidden layer it "
-        "has the largest multiple of 1/32 of the units with c * c of all numbers at most. One of "
-        "capacity 1 holds everything. Capacities between two levels count as the lower.",
-        "The loss is the mean of all exits' held, weighted by their place; the divergence is a "
-        "mean over samples and classes, and is weighted with its exit. It begins after the first "
+        "Each hidden layer but the last has an exit: channels are averaged to four positions, and "
+        "one linear layer follows. The model's own output is the last exit.",
+        "A device at the l-th of the levels holds the model up to the l-th exit. For this, a "
+        "capacity between two levels counts as the lower. The device holds the same share of the "
+        "units in each hidden layer: the largest multiple of 1/32 with which its part has at most "
+        "c * c of all numbers. A device of capacity 1 holds everything.",
+        "The loss is a mean over the exits that the device holds; the i-th exit has the weight i. "
+        "The deepest exit teaches the others by a divergence, which is a mean over samples and "
+        "classes, and has the weight of the exit that is taught. Teaching begins after the first "
         "quarter of the rounds.",
-        "kd is 0 in the code for images and 0.05 for texts. With 0 the paper's second idea "
-        "has no effect, so here it is 0.05.",
-        "A number is averaged over the devices that hold it, an exit's over those that trained it.",
-        "The tested and used model ends at the deepest exit that the device holds, without "
-        "the other exits.",
+        "kd is 0 in the code for images and 0.05 for texts. With 0 the paper's second idea has no "
+        "effect, so here it is 0.05.",
+        "A number is averaged over the devices that hold it, an exit's number over those that "
+        "trained it.",
+        "The tested and used model ends at the deepest exit that the device holds, without the "
+        "other exits.",
     ),
     errors=(
-        "In the code the deepest exit is also changed by what it teaches. Here the teacher is "
-        "a constant.",
+        "In the code, the loss by which the deepest exit teaches also trains the deepest exit. "
+        "Here the teacher is a constant.",
     ),
 )

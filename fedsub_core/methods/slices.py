@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 #: What the cards of all of these decide alike.
 DECISIONS = (
-    "Units that a device holds and did not receive are 0, so its model computes the same as "
-    "the part that it received last.",
+    "Units that a device holds and did not receive are 0, so its model computes the same as the "
+    "part that it received last.",
     "Inputs and classes are never left out.",
     "The model is tested as received: the part that the device gets for the next round.",
     UNITS_STAY,
-    "Of a module a hidden layer is a group of units (docs/models.md). Units that a norm is over, "
-    "as LayerNorm, are refused: those that a device was not sent are 0 to it, and a norm counts "
-    "them in. Units that a frozen layer reads always stay.",
+    "In a module, a hidden layer is a group of units (docs/models.md). Units that a norm such as "
+    "LayerNorm averages over are refused: those that a device did not receive are 0, and the norm "
+    "would count them. Units that a frozen layer reads always stay.",
 )
 
 

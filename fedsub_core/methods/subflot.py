@@ -63,17 +63,19 @@ CARD = sub_model_card(
     "partly made of its own last model. The server needs time for the transport plans, and "
     "keeps everybody's last model.",
     decisions=(
-        "alpha is the weight of the global model. The paper gives it to either side in "
-        "different sections; at one half this is the same.",
-        "Plans have columns scaled to sum 1, as in OTFusion's code: the printed formulas would "
-        "shrink every unit by their number.",
+        "alpha is the weight of the global model. In some sections of the paper it is the weight "
+        "of the device's model instead; at one half both are the same.",
+        "Each column of a transport plan is scaled to the sum 1, as in OTFusion's code. The "
+        "printed formulas would divide every unit by the number of units.",
         "Units of a layer are compared by the Euclidean distance of their weights and biases.",
-        "A device that has sent nothing yet, or had another capacity then, gets the first "
-        "units of each layer (as in heterofl).",
+        "A device that has sent nothing yet, or had another capacity then, gets the first units "
+        "of each layer (as in heterofl).",
         "Training is pulled to the model as received. At capacity 1 there is no pull.",
-        "Without ota, uploads count as the first units. Without otp, the first units are sent.",
+        "With ota = false, the units of an upload count as the first units of the global model. "
+        "With otp = false, a device receives the first units.",
         "Means are weighted by samples.",
         "proxy = prefix, magnitude and random are the paper's ablation: the global model is "
-        "aligned with a part of itself. random is drawn again for each person and round.",
+        "aligned with its own first, largest or random units. random draws again for each person "
+        "and round.",
     ),
 )

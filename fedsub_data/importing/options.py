@@ -23,7 +23,8 @@ class ImportOptions:
     subject: str = option("", "column with the person of each row; guessed if left out")
     subject_from_name: str = option(
         "",
-        "regular expression for a file's name, such as '(\\d+)': its first group is the person",
+        "instead of --subject: regular expression for a file's name, such as '(\\d+)', whose first "
+        "group is the person",
     )
     label: str = option("", "column of the classes, as words or numbers; guessed if left out")
     time: str = option(
@@ -67,7 +68,10 @@ class ImportOptions:
     )
     not_numbers: str = choice("stop", "drop", doc="rows with text where a number is expected")
     unlabelled: str = choice("drop", "stop", doc="rows or windows without a label")
-    no_label: str = option("", "labels that mean 'no label', with commas, such as 0,transient")
+    no_label: str = option(
+        "",
+        "labels that mean 'no label', with commas, such as 0,transient; empty cells always mean it",
+    )
     duplicates: str = choice(
         AUTO,
         "drop",
@@ -99,7 +103,7 @@ class ImportOptions:
     fewest: int = option(2, "least number of samples; people with fewer are left out", minimum=2)
     name: str = option("", "the federation's name; if left out, the folder's")
     task: str = option("recognition", "name of the task, for the card")
-    units: str = option("", "units of the features, in words")
+    units: str = option("", "units of the features, in words; if left out, the card names none")
     memory: str = option(
         "256MB",
         "memory limit of the database that reads tables; the rest goes to disk",

@@ -68,7 +68,7 @@ class Inspection:
     hopkins : tuple of float or None, per class
         Over the samples of all people; None below ten distinct ones.
     timing : Timing
-        Windows in time, and what would leak.
+        Windows in time.
     arrivals : tuple of Arrival
         By round; empty where every client has all its samples from the start.
     repeated : int64 [clients]
@@ -76,7 +76,7 @@ class Inspection:
     splits : tuple of str
         In words how ``split = "auto"`` divides each client's samples.
     warnings : tuple of str
-        What would leak, and what else bends the results of a run.
+        What leaks in a run with ``split = "auto"``, and what else bends its results.
     """
 
     card: Card

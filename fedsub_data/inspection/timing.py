@@ -1,6 +1,7 @@
-"""Windows in time: whether they overlap, which split ``auto`` chooses, and what would leak.
+"""Windows in time: whether they overlap, which split ``auto`` chooses, and what is wrong.
 
-Each is said of every person: one file with times, or without, hides nothing of the others.
+Each is said of every person: one file with times, or without, hides nothing of the others. Whether
+the split of ``auto`` leaks is said by :func:`fedsub_core.data.findings.findings`, as in a run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Timing:
     auto_split : mapping of {'blocked', 'stratified'} to int
         What ``split = "auto"`` chooses, and for how many people.
     warnings : tuple of str
-        What would leak, and what to do.
+        Times and overlaps that contradict each other or are missing, and what to do.
     """
 
     known: Mapping[Known, int]
@@ -56,7 +57,7 @@ class Timing:
 
 
 def inspect_timing(federation: Federation) -> Timing:
-    """Return how the windows of `federation` lie in time, with warnings of leaks."""
+    """Return how the windows of `federation` lie in time, with warnings."""
     card, clients = federation.card, list(federation.clients.values())
     known = dict(Counter(time_known(client, card) for client in clients))
     length = window_seconds(clients[0], card)
@@ -89,12 +90,6 @@ def _warnings(
 ) -> list[str]:
     overlap = max(card.overlap, measured or 0.0)
     found = []
-    if overlap > 0:
-        found.append(
-            f"Windows overlap by {overlap:.0%}: a stratified split leaks, because windows that are "
-            "tested share part of their signal with windows that were trained on. Scores would "
-            'look better than they are. Use split = "blocked" or "unseen".'
-        )
     if measured is not None and abs(measured - card.overlap) > 0.01:
         found.append(
             f"The card says overlap = {card.overlap:g}, but the times t of the windows show "

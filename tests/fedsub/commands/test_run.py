@@ -135,9 +135,16 @@ def test_help_names_every_key_with_its_default() -> None:
     text = " ".join(said.split())
     for option in describe(RunConfig):
         assert f"--{option.key} " in text
-        assert f"[default: {option.default if option.default != '' else 'none'}]" in text
+        shown = str(option.default).lower() if option.type is bool else option.default
+        assert option.default == "" or f"[default: {shown}]" in text
         assert all(choice in text for choice in option.choices)
     assert "--resume" in text and "--set METHOD.KEY=VALUE" in text
+
+
+@pytest.mark.parametrize("command", [["run"], ["data", "import"]])
+def test_help_says_what_happens_without_an_option(command: list[str]) -> None:
+    said = CliRunner().invoke(cli, [*command, "--help"], terminal_width=100).output
+    assert "[default: none]" not in " ".join(said.split())
 
 
 def test_the_tables_of_the_longest_name_fit_a_terminal(fedsub: Call, town_folder: Path) -> None:

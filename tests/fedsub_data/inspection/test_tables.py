@@ -39,5 +39,5 @@ def test_terminal(awkward: Federation) -> None:
     console = Console(width=100, file=out)
     console.print(tables(inspect_federation(awkward, 0)))
     text = out.getvalue()
-    assert "<b>Walk</b> & run" in text and "Warning: Windows overlap by 50%" in text
+    assert "<b>Walk</b> & run" in text and "Warning: The order in time is not known" in text
     assert "clients that gain some" in text

@@ -12,6 +12,7 @@ from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
 from fedsub_core.data.splits import split
+from fedsub_data.inspection.inspection import inspect_federation
 from fedsub_data.inspection.timing import inspect_timing
 
 
@@ -32,7 +33,7 @@ def test_overlap_is_measured_from_times() -> None:
     assert timing.measured_overlap == pytest.approx(11 / 12)
     assert timing.overlapping_windows == pytest.approx(39 / 40)
     assert timing.auto_split == {"blocked": 2}
-    assert len(timing.warnings) == 1 and "stratified split leaks" in timing.warnings[0]
+    assert timing.warnings == ()
 
 
 def test_windows_that_only_touch_do_not_overlap() -> None:
@@ -50,8 +51,7 @@ def test_the_order_of_times_in_the_file_does_not_matter() -> None:
 def test_a_card_that_forgets_its_overlap_is_told_and_auto_is_not_fooled() -> None:
     timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=10.0))
     assert timing.auto_split == {"blocked": 2} and timing.overlap == pytest.approx(0.5)
-    text = " ".join(timing.warnings)
-    assert len(timing.warnings) == 2
+    (text,) = timing.warnings
     assert "The card says overlap = 0, but the times t of the windows show 0.50" in text
 
 
@@ -75,7 +75,7 @@ def test_times_in_milliseconds_are_an_order_alone() -> None:
     """Windows of 2 s every second; by their times they would lie 1,000 s apart."""
     timing = inspect_timing(federation(np.arange(40) * 1000.0, window_s=2.0, overlap=0.5))
     assert timing.known == {"order of t": 2} and timing.auto_split == {"blocked": 2}
-    assert "Give t in seconds" in timing.warnings[-1] and len(timing.warnings) == 2
+    assert "Give t in seconds" in timing.warnings[-1] and len(timing.warnings) == 1
 
 
 def test_times_that_one_client_lacks_are_not_known() -> None:
@@ -85,6 +85,18 @@ def test_times_that_one_client_lacks_are_not_known() -> None:
     assert timing.known == {"seconds from t": 2, "unknown": 1}
     assert timing.measured_overlap == pytest.approx(11 / 12), "of those who have times"
     assert "1 of 3 people (no t" in timing.warnings[-1]
+
+
+def test_a_leak_is_told_only_of_those_whom_auto_splits_at_random() -> None:
+    """Windows of a and b overlap by their times; c has none, and the card knows no overlap."""
+    both = federation(np.arange(40) * 5.0, window_s=10.0)
+    at_random = "are divided at random"
+    assert not [text for text in inspect_federation(both, 0).warnings if at_random in text]
+    third = ClientData("c", both.clients["a"].x + 100, both.clients["a"].y)
+    seen = inspect_federation(Federation(both.card, {**both.clients, "c": third}), 0)
+    assert seen.timing.auto_split == {"blocked": 2, "stratified": 1}
+    (told,) = [text for text in seen.warnings if at_random in text]
+    assert "those of 1 of 3 clients (c) are divided at random" in told
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.5])

@@ -1,0 +1,34 @@
+"""Options of a command that are declared as fields of a dataclass (:mod:`fedsub_core.options`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from fedsub_core.options import Option, describe
+
+
+def options_of(declared: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds one option per field of `declared` to a command."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(describe(declared)):
+            name, values = f"--{option.key}", "|".join(option.choices)
+            kind = values or option.type.__name__.upper()
+            command = click.option(name, help=help_text(option), metavar=kind)(command)
+        return command
+
+    return decorate
+
+
+def help_text(option: Option) -> str:
+    """Return what an option means, and its default.
+
+    Where the default is an empty text, its meaning says what happens without the option.
+    """
+    if option.default == "":
+        return option.doc
+    default = str(option.default)
+    return f"{option.doc} [default: {default.lower() if option.type is bool else default}]"
