@@ -85,7 +85,12 @@ def why_unfit(card: MethodCard, wire: WireSettings, whole: Model, capacity: floa
     if card.narrow != "model":
         return ""
     widest = max((group.size for group in whole.unit_groups), default=0)
-    if widest and capacity * widest < 1 - 1e-9:
+    if not widest:
+        return (
+            f"capacity: got {capacity:g} of a model without hidden units, of which no part can be "
+            "left out; expected capacity 1, or a model with a hidden layer"
+        )
+    if capacity * widest < 1 - 1e-9:
         return (
             f"capacity: got {capacity:g}, expected 1/{widest} at least: the smallest part of the "
             "model has one unit of each hidden layer"

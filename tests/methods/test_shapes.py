@@ -181,6 +181,16 @@ def test_the_best_round_is_chosen_on_a_part_of_them(
     assert len(chosen) == 3 * 4 and set(chosen) <= {1, 2, 3}
 
 
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_weak_device_sends_a_part_of_their_models(
+    cut: str, real_data: Path, run_method: RunMethod
+) -> None:
+    run = run_method("heterofl", CUTS[cut](real_data, people=2, each=30), capacities="1,0.5")
+    sent = {client: value for (_, client), value in run.metric("bytes_up_sent").items()}
+    least, most = sorted(sent.values())
+    assert least < 0.6 * most
+
+
 def test_a_model_of_ones_own_reads_token_ids(real_data: Path, run_method: RunMethod) -> None:
     federation = shapes.news(real_data, people=3, each=30)
     run = run_method("ditto", federation, rounds=2, model=f"{shapes.__file__}:Reader")

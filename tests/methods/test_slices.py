@@ -422,12 +422,15 @@ def test_flado_keeps_to_the_budget_and_a_unit_a_layer(capacity: float) -> None:
 
 
 @pytest.mark.parametrize("name", SLICES)
-def test_a_model_without_hidden_layers_is_whole_on_weak_devices(
-    name: str, run_method: RunMethod
+def test_a_weak_device_takes_no_part_with_a_model_without_hidden_units(
+    name: str, run_method: RunMethod, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Nothing of it can be left out."""
     run = run_method(name, model="linear", capacities=SHARES)
-    weak, strong = (run.uploads[-1][client].tensors for client in ("p2", "p1"))
-    assert all(weak[key].values.shape == strong[key].values.shape for key in strong)
+    assert set(run.uploads[-1]) == {"p1", "p4"}
+    for client, capacity in (("p2", 0.5), ("p3", 0.25)):
+        said = f"client {client!r}: capacity: got {capacity} of a model without hidden units"
+        assert said in caplog.text
 
 
 @pytest.mark.parametrize("name", ["feddse", "flado", "flexfl"])

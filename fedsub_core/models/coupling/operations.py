@@ -24,6 +24,8 @@ _VALUE_BY_VALUE = (
     "eq ne gt ge lt le logical_and logical_or logical_not masked_fill "
     "contiguous clone detach to float double half long int bool data requires_grad"
 )
+_PRODUCTS = ("mul", "rmul", "imul", "multiply")
+_QUOTIENTS = ("div", "truediv", "idiv", "itruediv", "divide", "true_divide")
 #: What comes out are the values that went in, at other places.
 _MOVES = (
     "reshape view flatten unflatten transpose swapaxes permute movedim squeeze unsqueeze "
@@ -39,8 +41,18 @@ _CONSTANTS = (
 )
 
 
+def _scales(call: Call, place: int) -> bool:
+    """Return whether the tensor at a place only scales the others: 0 of them stays 0."""
+    if call.name == "masked_fill":
+        return place > 0 and call.get(2, "value") == 0
+    return call.name in _PRODUCTS or (call.name in _QUOTIENTS and place > 0)
+
+
 def _value_by_value(tracer: Tracer, call: Call) -> Tensor:
-    """Make units at the same place one, as of a residual sum."""
+    """Make units at the same place one, as of a residual sum.
+
+    What no unit owns, and what is the same for all units, may scale them, as a mask of padding.
+    """
     labels, shape = tracer.labels, call.shape
     given = [tracer.of(tensor) for tensor in call.tensors]
     if len(given) == 1:
@@ -55,6 +67,8 @@ def _value_by_value(tracer: Tracer, call: Call) -> Tensor:
             # One value goes with every unit of the others, and is none of them.
             labels.fix(one)
             axes[i] = set()
+            continue
+        if others and others <= repeated and _scales(call, i):
             continue
         out = labels.together(out, one)
     return out

@@ -133,6 +133,17 @@ def gated() -> nn.Module:
     return Pass(does, first=nn.Conv1d(3, 12, 3), second=nn.Conv1d(6, 10, 3), last=nn.Linear(5, 4))
 
 
+def padded() -> nn.Module:
+    """Return a mean of embedded tokens but those of padding: a mask and a count scale units."""
+
+    def does(self: Any, x: Tensor) -> Any:
+        real = (x >= 1).unsqueeze(2)
+        seen = (real * self.embedding(x.long())).masked_fill(~real, 0)
+        return self.last(seen.sum(1) / real.sum(1).clamp(min=1))
+
+    return Pass(does, embedding=nn.Embedding(9, 6), last=nn.Linear(6, 4))
+
+
 def tokens() -> nn.Module:
     """Return a mean of embedded tokens, and an LSTM over them."""
 
@@ -276,6 +287,7 @@ PASSES: dict[str, tuple[Callable[[], nn.Module], Shape, dict[str, int]]] = {
     "side by side": (side_by_side, WINDOW, {"one": 5, "other": 2}),
     "gated": (gated, WINDOW, {"first": 6, "second": 5}),
     "tokens": (tokens, (12,), {"embedding": 6, "lstm": 5}),
+    "padded": (padded, (12,), {"embedding": 6}),
     "up again": (up_again, WINDOW, {"0": 8, "2": 6}),
     "in groups": (in_groups, WINDOW, {"0": 8, "4": 4}),
     "weighed": (weighed, WINDOW, {"conv": 6, "matrix": 7}),
