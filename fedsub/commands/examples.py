@@ -25,7 +25,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "fedsub status": (
         "fedsub status runs/people-ditto-20260101-120000",
-        "fedsub status runs/people-ditto-20260101-120000 --watch",
         "fedsub status /var/lib/fedsub/run --serve 9464",
         "fedsub status --superlink 127.0.0.1:8000 --ca /etc/fedsub/ca.crt",
     ),

@@ -14,6 +14,7 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.models.coupling.groups import sharing
 from fedsub_core.models.drawing import Builder
 from fedsub_core.models.traced import Trace, traced
+from fedsub_core.models.units import UnitGroup
 from fedsub_core.placement import Placement
 
 
@@ -23,6 +24,7 @@ class Narrowed:
 
     build: Builder
     places: Mapping[str, Placement]
+    groups: tuple[UnitGroup, ...]
 
     def __call__(self, input_shape: Shape, classes: int) -> nn.Module:
         """Draw the whole module, whatever the units, and leave out what is not placed."""

@@ -35,7 +35,7 @@ from fedsub_core.models.module_layers import module_layers
 from fedsub_core.models.narrowing import Narrowed, narrowed, retraced
 from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
 from fedsub_core.models.traced import Trace
-from fedsub_core.models.units import UnitGroup, Units, placements
+from fedsub_core.models.units import UnitGroup, Units, narrowed_groups, placements
 from fedsub_core.placement import Placement
 from fedsub_core.seeds import derive_seed
 
@@ -150,6 +150,8 @@ class TorchModel(Model):
     @cached_property
     def unit_groups(self) -> tuple[UnitGroup, ...]:
         """Units as a pass through the module shows them: :mod:`fedsub_core.models.coupling`."""
+        if isinstance(self.build, Narrowed):
+            return self.build.groups
         return unit_groups(self.module, self.input_shape)
 
     def narrow(self, units: Units) -> tuple[TorchModel, Mapping[str, Placement]]:
@@ -170,7 +172,8 @@ class TorchModel(Model):
             for oldest in list(self._narrow)[: 1 - KEPT]:
                 del self._narrow[oldest]
             self._narrow[key] = made
-        small = replace(self._narrow[key], build=Narrowed(self.build, places))
+        groups = narrowed_groups(self.unit_groups, units, places)
+        small = replace(self._narrow[key], build=Narrowed(self.build, places, groups))
         return small, {name: places[name] for name in self.tensor_shapes}
 
     @property

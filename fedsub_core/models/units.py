@@ -10,7 +10,7 @@ chains); here any choice of units of any model whose pass can be followed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,29 @@ def placements(
             before = axes[axis]
             axes[axis] = own if before is None else np.intersect1d(before, own)
     return {name: _placement(axes, shapes[name]) for name, axes in left.items()}
+
+
+def narrowed_groups(
+    groups: Sequence[UnitGroup], units: Units, places: Mapping[str, Placement]
+) -> tuple[UnitGroup, ...]:
+    """Return the groups of a model with these units alone, whose tensors stand at `places`.
+
+    They are not followed anew: of one unit a pass does not show whether values are mixed.
+    """
+    return tuple(_narrowed(group, units, places) for group in groups)
+
+
+def _narrowed(group: UnitGroup, units: Units, places: Mapping[str, Placement]) -> UnitGroup:
+    kept = units.get(group.name, np.arange(group.size))
+    number = np.full(group.size + 1, -1)  # the last entry answers for owner -1
+    number[kept] = np.arange(len(kept))
+    members = []
+    for member in group.members:
+        at = places.get(member.tensor, Placement())
+        entries = at.columns if member.axis else at.rows
+        owners = number[member.owners if entries is None else member.owners[entries]]
+        members.append(replace(member, owners=owners))
+    return replace(group, size=len(kept), members=tuple(members))
 
 
 def units_of(groups: Sequence[UnitGroup], shapes: Mapping[str, Shape]) -> Units:

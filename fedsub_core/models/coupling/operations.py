@@ -68,7 +68,8 @@ def _value_by_value(tracer: Tracer, call: Call) -> Tensor:
             labels.fix(one)
             axes[i] = set()
             continue
-        if others and others <= repeated and _scales(call, i):
+        alone = not any(labels.units(other) for other in (*given[:i], *given[i + 1 :]))
+        if not (alone or labels.units(one)) and others <= repeated and _scales(call, i):
             continue
         out = labels.together(out, one)
     return out

@@ -85,6 +85,22 @@ def test_it_computes_what_the_whole_does_with_the_others_zeroed(name: str) -> No
         torch.testing.assert_close(small.forward(part, x), expected, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", sorted({*PUBLISHED, *MODULES, *PASSES}))
+def test_its_units_are_those_of_the_whole_that_are_left(name: str) -> None:
+    """Of one unit a pass no longer shows whether a mean or a softmax mixes units."""
+    model = model_of(name)
+    small, places = model.narrow({group.name: np.array([1]) for group in model.unit_groups})
+    assert [(g.name, g.size) for g in small.unit_groups] == [(g.name, 1) for g in model.unit_groups]
+    kept = {group.name: np.arange(0, group.size, 2) for group in model.unit_groups}
+    half, places = model.narrow(kept)
+    again, inner = half.narrow({name: units[:1] * 0 for name, units in kept.items()})
+    first = model.narrow({name: np.array([0]) for name in kept})[0]
+    assert again.tensor_shapes == first.tensor_shapes
+    for tensor, at in places.items():
+        assert half.tensor_shapes[tensor] == at.shape(model.tensor_shapes[tensor])
+        assert again.tensor_shapes[tensor] == inner[tensor].shape(half.tensor_shapes[tensor])
+
+
 class OverHeld(nn.Module):
     """A norm over the last axis, or over axis 1 and those behind it, of held units alone."""
 
