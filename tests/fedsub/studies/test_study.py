@@ -561,6 +561,10 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
         name: replace(data, x=stream.integers(0, 256, (len(data.y), 3, 32, 32), np.uint8))
         for name, data in tiny.clients.items()
     }
+    texts = {
+        name: replace(data, x=stream.integers(1, 50, (len(data.y), 8), np.int32))
+        for name, data in tiny.clients.items()
+    }
     # Networks that take minutes give way to a small one.
     text = file.read_text().replace('"resnet18", "cnn2d"', '"cnn2d"')
     text = text.replace('"resnet18"', '"cnn2d"').replace('"vgg11"', '"cnn2d"')
@@ -575,6 +579,9 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
             row = np.stack([np.arange(5), np.arange(1, 6)])
             joined = {who: replace(data, edges=row) for who, data in tiny.clients.items()}
             chosen = Federation(replace(tiny.card, sample="node"), joined)
+        if name.startswith("ag-news"):
+            words = replace(tiny.card, features=("word",), sample="tokens", vocabulary=50, padding=0)
+            chosen = Federation(words, texts)
         write_federation(tmp_path / name, chosen)
     rounds = 12 if "cluster-round" in text else 2 if "-before" in text else 1
     study = shortened(read_study(file, tmp_path), "0", rounds)
