@@ -11,13 +11,13 @@ from torch import Tensor
 
 from fedsub_core.config.settings import ServerSettings
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.chain import require_chain
+from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units, placements, units_of
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.feddrop import drawn
 from strategies.methods.fedmp import norms
-from strategies.parts.alignment import aligned, check_plan
+from strategies.parts.alignment import aligned, check_groups, check_plan
 from strategies.parts.averaging import robust_mean
 from strategies.parts.sub_models import SubModelStrategy, best
 from strategies.rounds.context import Start
@@ -38,8 +38,8 @@ class SubFLOTStrategy(SubModelStrategy):
         self._made: tuple[State, dict[tuple[str, int], Bundle]] = ({}, {})
 
     def init(self, start: Start) -> State:
-        """Return the global tensors before the first round."""
-        require_chain(start.model, "subflot matches layers, from input to output")
+        """Return the global tensors before the first round; raises where units are not known."""
+        check_groups(start.model.unit_groups, start.model.parameter_shapes)
         return super().init(start)
 
     def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
@@ -64,7 +64,7 @@ class SubFLOTStrategy(SubModelStrategy):
         shapes = {name: tuple(tensor.shape) for name, tensor in last.items()}
         if not self.hyper.otp or shapes != dict(held.parameter_shapes):
             return None
-        near, share = self._aligned(state, last), self.hyper.alpha
+        near, share = self._aligned(state, last, self.model, held), self.hyper.alpha
         return Bundle(tensors=parts({n: share * near[n] + (1 - share) * last[n] for n in near}))
 
     def _proxy(self, state: State, client: str, turn: Turn) -> State:
@@ -100,8 +100,9 @@ class SubFLOTStrategy(SubModelStrategy):
         placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
         if self.hyper.ota:
             placed = {
-                client: replace(uploads[client], tensors=parts(self._aligned(tensors, old)))
+                client: replace(uploads[client], tensors=parts(near))
                 for client, tensors in own.items()
+                for near in [self._aligned(tensors, old, self.held_by(client), self.model)]
             }
         after = state | robust_mean(placed, old, robust, rule=self.rule)
         for client, tensors in own.items():
@@ -119,10 +120,11 @@ class SubFLOTStrategy(SubModelStrategy):
         return globals_of(state)
 
     def _aligned(
-        self, source: Mapping[str, Tensor], target: Mapping[str, Tensor]
+        self, source: State, target: State, model: Model, like: Model
     ) -> dict[str, Tensor]:
+        """Return a model's tensors, its units brought to those of another."""
         exact, keep = self.hyper.plan == "exact", self.hyper.inputs == "sum"
-        return aligned(source, target, self.model.layer_names, keep, exact)
+        return aligned(source, target, model.unit_groups, like.unit_groups, keep, exact)
 
 
 def parts(tensors: Mapping[str, Tensor]) -> dict[str, Floats]:

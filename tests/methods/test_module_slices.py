@@ -62,7 +62,7 @@ class Scaled(nn.Module):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("name", [*SLICES, "subflot"])
 def test_weak_devices_of_their_own_train_as_in_one_process(
     name: str, model: str, run_method: RunMethod, tmp_path: Path
 ) -> None:

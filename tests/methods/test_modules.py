@@ -43,8 +43,8 @@ from ..fedsub_core.models.modules import MODULES
 FILE = Path(__file__).parents[1] / "fedsub_core/models/modules.py"
 #: What they need of a model is found layer by layer.
 OF_UNITS = ("fedsub", "fedsub-gated")
-#: They go from layer to layer, or end behind one, as a chain does.
-OF_CHAINS = ("depthfl", "scalefl", "subflot")
+#: Their exits stand behind a layer of a chain.
+OF_CHAINS = ("depthfl", "scalefl")
 STATISTICS = {"1.running_mean", "1.running_var"}
 NORM = STATISTICS | {"1.weight", "1.bias"}
 
@@ -57,12 +57,8 @@ def place(name: str) -> str:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_trains_a_module(name: str, module: str, run_method: RunMethod) -> None:
     if name in OF_CHAINS:
-        why = (
-            "subflot matches layers, from input"
-            if name == "subflot"
-            else "early exits stand behind"
-        )
-        with pytest.raises(ConfigError, match=f"expected a chain such as mlp or cnn1d: .*{why}"):
+        why = "expected a chain such as mlp or cnn1d: .*early exits stand behind"
+        with pytest.raises(ConfigError, match=why):
             run_method(name, rounds=2, model=place(module))
         return
     run = run_method(name, rounds=2, model=place(module))
