@@ -68,9 +68,9 @@ CARD = sub_model_card(
         "Each column of a transport plan is scaled to the sum 1, as in OTFusion's code. The "
         "printed formulas would divide every unit by the number of units.",
         "Units of a layer are compared by the Euclidean distance of their weights and biases.",
-        "Units that are added, as around a residual block, have one plan. The layers that make them "
-        "first decide on it. The paper has a plan for each layer and passes the mean of them on, "
-        "and that would add different units.",
+        "Units that are added, as around a residual block, have one plan, which the layers that "
+        "make them first decide on. The paper has a plan for each layer and passes the mean of "
+        "them on, and that would add different units.",
         "What a norm has of a unit goes with the unit, its statistics, too.",
         "A device that has sent nothing yet, or had another capacity then, gets the first units "
         "of each layer (as in heterofl).",

@@ -580,8 +580,8 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
             joined = {who: replace(data, edges=row) for who, data in tiny.clients.items()}
             chosen = Federation(replace(tiny.card, sample="node"), joined)
         if name.startswith("ag-news"):
-            words = replace(tiny.card, features=("word",), sample="tokens", vocabulary=50, padding=0)
-            chosen = Federation(words, texts)
+            words = replace(tiny.card, features=("word",), sample="tokens", vocabulary=50)
+            chosen = Federation(replace(words, padding=0), texts)
         write_federation(tmp_path / name, chosen)
     rounds = 12 if "cluster-round" in text else 2 if "-before" in text else 1
     study = shortened(read_study(file, tmp_path), "0", rounds)
