@@ -4,12 +4,14 @@
 # compiled code (torch, grpcio, numpy, cryptography, ...) are published for both. Only our
 # own kernels are compiled. Both at once: docker buildx build --platform linux/amd64,linux/arm64 ...
 #
-# To pin the base to the byte: --build-arg PYTHON_IMAGE=python:3.11.14-slim-bookworm@sha256:...
+# To pin the base to the byte: PYTHON_IMAGE=python:3.11.14-slim-bookworm@sha256:... (README.md)
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
-# PyPI's torch for amd64 brings gigabytes of CUDA. For one with CUDA: https://pypi.org/simple
+# The CPU build. PyPI's torch for amd64 brings gigabytes of CUDA. TORCH_SHA256: what the wheel must
+# have; empty: whatever that index has.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ARG TORCH_SHA256=""
 # What a device needs is requirements.txt and nothing more. Encodings with zstd need "[zstd]" here.
 ARG EXTRAS=""
 WORKDIR /src
@@ -18,13 +20,22 @@ WORKDIR /src
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 RUN python -m venv --without-pip /opt/venv
-COPY constraints.txt requirements.txt ./
-RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \
-    --index-url "${TORCH_INDEX}" torch \
-    && pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \
+# All that may be installed is fetched here, by its hashes. The steps below reach no index.
+COPY constraints.txt docker/images.lock ./
+RUN pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels --require-hashes \
+    --requirement images.lock \
+    && pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels \
+    --constraint constraints.txt --index-url "${TORCH_INDEX}" torch \
+    && if [ -n "${TORCH_SHA256}" ]; then \
+    echo "${TORCH_SHA256}  $(echo /wheels/torch-*.whl)" > torch.sha256 \
+    && sha256sum --check torch.sha256; fi
+COPY requirements.txt ./
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-index --find-links /wheels \
     --requirement requirements.txt
 COPY . .
-RUN pip --python /opt/venv/bin/python install --no-cache-dir --constraint constraints.txt \
+# Versions are those of the wheels that were fetched.
+# hadolint ignore=DL3013
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-index --find-links /wheels \
     ".${EXTRAS}"
 
 FROM ${PYTHON_IMAGE}

@@ -48,8 +48,13 @@ def test_an_image_is_pinned_bare_and_nobodys(dockerfile: Path) -> None:
     text = dockerfile.read_text(encoding="utf-8")
     build, final = re.split(r"^FROM \$\{PYTHON_IMAGE\}$", text, flags=re.MULTILINE)
     assert re.search(r"^ARG PYTHON_IMAGE=python:3\.11\.\d+-slim-\w+$", build, re.MULTILINE)
-    installs = re.findall(r"pip --python \S+ install.*?(?=\n[A-Z]|&&|\Z)", build, re.DOTALL)
-    assert len(installs) == 3 and all("--constraint constraints.txt" in i for i in installs)
+    fetched, installs = (
+        re.findall(pip + r".*?(?=\n[A-Z]|&&|\Z)", build, re.DOTALL)
+        for pip in ("pip download", r"pip --python \S+ install")
+    )
+    assert ["--require-hashes" in one for one in fetched] == [True, False]
+    assert "--constraint constraints.txt" in fetched[1] and "torch" in fetched[1]
+    assert len(installs) == 2 and all("--no-index --find-links /wheels" in i for i in installs)
     assert f"COPY --from=build {VENV} {VENV}" in final
     assert not re.search(r"\bpip\b|apt-get|^ADD |secret", final, re.MULTILINE)
     assert re.findall(r"^USER (.+)$", text, re.MULTILINE) == ["10001:10001"]
@@ -89,4 +94,4 @@ def test_what_the_wheel_is_built_of_is_sent_to_the_builder_and_nothing_else(
     runpy.run_path("setup.py")
     folders = given["package_dir"]
     needed |= {folders.get(name, name.replace(".", "/")) for name in given["packages"]}
-    assert sent == {Path(path).parts[0] for path in needed}
+    assert sent == {Path(path).parts[0] for path in needed} | {"docker/images.lock"}
