@@ -21,7 +21,8 @@ class SubFLOTHyperparameters(ReceivedHyperparameters):
     )
     mu: float = option(
         1.0,
-        "weight of the pull to the received model, times the share of units that the device lacks",
+        "weight of the pull to the received model, times the share of units that the device lacks; "
+        "training diverges where mu times the learning rate is near 1 or above",
         minimum=0,
     )
     otp: bool = option(True, "align the global model's units with the device's last ones")

@@ -109,10 +109,13 @@ def test_a_forward_pass_is_pytorchs(
 def test_instruction_sets_give_the_same_bits(
     name: str, kernels: library.Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    variants = [variant for variant in FUSED if offered(variant) == variant]
+    if len(variants) < 2:
+        pytest.skip(f"this processor has {variants}: there are no two to compare")
     model, found = MODELS[name], []
     params, x = model.init(3, seed=2), samples(model)
     y = torch.arange(x.shape[1]).expand(3, -1) % model.classes
-    for variant in {offered(variant) for variant in FUSED}:
+    for variant in variants:
         monkeypatch.setenv(library.VARIABLE, variant)
         chosen = library.kernels()
         assert chosen is not None and chosen.variant == variant
