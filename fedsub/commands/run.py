@@ -18,7 +18,8 @@ from fedsub.commands.going_on import told_how_to_go_on
 from fedsub.commands.progress import progress
 from fedsub.commands.sections import Sectioned
 from fedsub.commands.tracking import check_tracking, tracking
-from fedsub_core.config.run_config import RunAsked, RunConfig, read_config
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.config.run_options import RunAsked
 from fedsub_core.config.settings import (
     CapacitySettings,
     ModelSettings,

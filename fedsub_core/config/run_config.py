@@ -7,15 +7,16 @@ hyperparameters are a table of its name (``[fedsub] fusion = "avg"``), which fla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import tomli_w
 
-from fedsub_core.config.capacities import check_capacities, sizes
+from fedsub_core.config.reading import hyperparameters, method_options, names_in, read_values
 from fedsub_core.config.run_checks import check_run
+from fedsub_core.config.run_options import RunAsked, RunOptions
 from fedsub_core.config.settings import (
     CapacitySettings,
     DeviceSettings,
@@ -26,45 +27,24 @@ from fedsub_core.config.settings import (
     ServerSettings,
     SplitSettings,
     TrainingSettings,
-    text,
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.cores import usable_cores
 from fedsub_core.encoders.names import NONE, check_encoder
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import METHODS, method
+from fedsub_core.methods.table import method
 from fedsub_core.models.names import check_kind, parse_hidden
-from fedsub_core.options import (
-    Option,
-    Value,
-    choice,
-    describe,
-    key_values,
-    option,
-    option_values,
-    suggestion,
-)
+from fedsub_core.options import Option, Value, describe, key_values, option_values
 from fedsub_core.packages import version_with
 from fedsub_core.wire.encoding import WireSettings
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class RunAsked:
-    """What is run."""
-
-    data: str = text("watch", "a federation's folder, or 'watch' for the built-in one")
-    method: str = text("fedsub", "the method to train")
-    beside: str = option(
-        "local,fedavg",
-        "methods to train as well, for comparison, with commas; '': no others",
-    )
-
-
-# Options come in the order of these, the last one's first; those of this class at the end.
+# Options come in the order of these, the last one's first; those of RunOptions at the end.
 @dataclass(frozen=True)
 class RunConfig(
+    RunOptions,
     SecureSettings,
     CapacitySettings,
     RoundSettings,
@@ -79,58 +59,6 @@ class RunConfig(
     is filled with the method's defaults.
     """
 
-    sizes: str = option(
-        "",
-        "shares, such as 1,1/2,3/8: at the end of a simulation, everybody is also tested with the "
-        "common model of each size, even of sizes that nobody trained; if left out, with no other "
-        "size",
-    )
-    class_counts: bool = option(
-        True,
-        "devices send a confusion matrix of their test samples for the report, for up to 50 "
-        "classes; false: they do not send it",
-    )
-    device: str = choice(
-        "auto", "cpu", "cuda", doc="where to compute; auto: cuda if there is a GPU"
-    )
-    threads: int = option(0, "number of threads; 0 = all cores", minimum=0)
-    checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
-    upload_encoding: str = option(
-        "float32",
-        "encodings of uploads, with commas: float32, bfloat16, int8, delta, top-k:SHARE, zstd",
-    )
-    download_encoding: str = option("float32", "encodings of downloads: the same, without top-k")
-    message_limit: int = option(
-        WireSettings.limit,
-        "largest size of a message in bytes; 0 = computed from the model",
-        minimum=0,
-    )
-    largest_number: float = option(
-        WireSettings.largest, "largest absolute value of a number in a message", above=0
-    )
-    robust: str = option(
-        "clip",
-        "filters on uploads before the server uses them: none, or, with commas, clip, multi-krum, "
-        "and either trimmed-mean or median",
-    )
-    robust_share: float = option(
-        RobustSettings.share,
-        "share of clients that multi-krum leaves out, or trimmed-mean at either end",
-        minimum=0,
-        below=0.5,
-    )
-    most_examples: float = option(
-        RobustSettings.most_examples,
-        "how many samples of one client count in a mean at most, as a multiple of the round's "
-        "median; 0 = no limit",
-        minimum=0,
-    )
-    out: str = text("runs", "folder in which the run's folder is created")
-    folder: str = option(
-        "",
-        "for `flwr run` only: the run's folder; if it has a run already, that run is resumed; if "
-        "left out, a new folder in out",
-    )
     hyper: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -151,7 +79,7 @@ class RunConfig(
     @property
     def methods(self) -> tuple[str, ...]:
         """The method of the run, then those beside it, each once."""
-        return tuple(dict.fromkeys([self.method, *_names(self.beside)]))
+        return tuple(dict.fromkeys([self.method, *names_in(self.beside)]))
 
     @property
     def wire(self) -> WireSettings:
@@ -243,8 +171,8 @@ def read_config(
     """
     values: dict[str, Value] = {}
     if path is not None:
-        values = _checked(flatten(read_toml(Path(path))), str(path), as_text=False)
-    values |= _checked((overrides or {}).items(), "command line", as_text=True)
+        values = read_values(flatten(read_toml(Path(path))), _options(), str(path), as_text=False)
+    values |= read_values((overrides or {}).items(), _options(), "command line", as_text=True)
     return _build(values, "command line" if path is None else str(path))
 
 
@@ -260,9 +188,10 @@ def from_flat(flat: Mapping[str, Any]) -> RunConfig:
     """
     where = "run config"
     given = {key: value for key, value in flat.items() if key != SET}
-    values = _checked(given.items(), where, as_text=False)
+    values = read_values(given.items(), _options(), where, as_text=False)
     settings = key_values(str(flat.get(SET, "")).split(), where, "fedsub.fusion=avg")
-    return _build(values | _checked(settings.items(), f"{where}: {SET}", as_text=True), where)
+    values |= read_values(settings.items(), _options(), f"{where}: {SET}", as_text=True)
+    return _build(values, where)
 
 
 def to_flat(config: RunConfig) -> dict[str, Value]:
@@ -314,56 +243,8 @@ def differences(a: RunConfig, b: RunConfig) -> dict[str, str]:
     return {k: f"{k}: {old!r} -> {new!r}" for k, old, new in pairs if old != new}
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _options() -> dict[str, Option]:
-    known = {o.key: o for o in describe(RunConfig)}
-    for name, row in METHODS.items():
-        known |= {f"{name}.{o.key}": o for o in describe(row.hyperparameters)}
-    return known
-
-
-def _checked(items: Iterable[tuple[str, Any]], where: str, as_text: bool) -> dict[str, Value]:
-    known = _options()
-    values: dict[str, Value] = {}
-    for key, value in items:
-        if key not in known:
-            raise _unknown(key, known, where)
-        table, dot, _ = key.partition(".")
-        place = f"{where}: [{table}]" if dot else where
-        if as_text and isinstance(value, str):
-            values[key] = known[key].parse(value, place)
-        else:
-            values[key] = known[key].check(value, place)
-        try:
-            if key in ("method", "beside"):
-                for name in _names(str(value)):
-                    method(name)
-            elif key == "model":
-                check_kind(str(value))
-            elif key == "encoder":
-                check_encoder(str(value))
-            elif key == "capacities":
-                check_capacities(str(value))
-            elif key == "sizes":
-                sizes(str(value))
-        except ConfigError as error:
-            raise ConfigError(f"{where}: {key}: {error}") from error
-    return values
-
-
-def _unknown(key: str, known: Mapping[str, Option], where: str) -> ConfigError:
-    table, dot, _ = key.partition(".")
-    if dot and table in METHODS:
-        of, same = f" of method {table!r}", [k for k in known if k.startswith(f"{table}.")]
-    else:
-        of, same = "", [k for k in known if "." not in k] + [f"[{name}]" for name in METHODS]
-    names = ", ".join(same) or "none"
-    return ConfigError(
-        f"{where}: unknown key {key!r}.{suggestion(key, known)} Known keys{of}: {names}."
-    )
+    return {o.key: o for o in describe(RunConfig)} | method_options()
 
 
 def _build(values: Mapping[str, Value], where: str) -> RunConfig:
@@ -373,10 +254,6 @@ def _build(values: Mapping[str, Value], where: str) -> RunConfig:
     file may set several methods and leave the choice to the command line.
     """
     own: dict[str, Any] = {k.replace("-", "_"): v for k, v in values.items() if "." not in k}
-    hyper = {}
-    for name, row in METHODS.items():
-        mine = {k.partition(".")[2]: v for k, v in values.items() if k.startswith(f"{name}.")}
-        hyper[name] = row.hyperparameters(**{k.replace("-", "_"): v for k, v in mine.items()})
-    config = RunConfig(**own, hyper=hyper)
+    config = RunConfig(**own, hyper=hyperparameters(values))
     check_run(config, where)
     return config
