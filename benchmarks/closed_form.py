@@ -22,7 +22,7 @@ import torch
 
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub_client.cohort import make_cohort
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import Card

@@ -28,7 +28,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub.engines.simulation import split_clients
-from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.cohort_messages import write_upload
+from fedsub_client.new_cohort import make_cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.models.to_torch import to_torch
@@ -107,7 +109,7 @@ def rounds(cohort: Cohort) -> tuple[float, int]:
         start = time.process_time()
         (upload,), _ = cohort.fit(Turn(round, ROUNDS, 0), None, [0], [received])
         seconds.append(time.process_time() - start)
-    return min(seconds), len(cohort.encode(0, upload, received, ROUNDS))
+    return min(seconds), len(write_upload(cohort, 0, upload, received, ROUNDS))
 
 
 def _data_bytes() -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fedsub_client.cohort import NOTHING, Cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.cohort_messages import NOTHING, write_upload
 from fedsub_client.learner import Report, State
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange
@@ -50,7 +51,7 @@ def train(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
     of = dict(zip([one.place for one in tested], metrics, strict=True))
     answers = list[Content]()
     for one, upload, report in zip(asked, uploads, reports, strict=True):
-        payload = cohort.encode(one.place, upload, one.received, told.turn.round, one.levels)
+        payload = write_upload(cohort, one.place, upload, one.received, told.turn.round, one.levels)
         answers.append(trained(payload, report, of.get(one.place, {})))
     return answers, state
 

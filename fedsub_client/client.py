@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.best_so_far import used
-from fedsub_client.cohort import NOTHING, Cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.cohort_messages import NOTHING, read_download
 from fedsub_client.learner import Report
 from fedsub_core.models.model import Params
 from fedsub_core.secure.quantise import Levels
@@ -87,7 +88,7 @@ class FedSubClient(NumPyClient):
         return content
 
     def _asked(self, told: Instructions, payload: bytes) -> Asked:
-        return Asked(0, told, self.cohort.decode(0, payload, told.turn.round))
+        return Asked(0, told, read_download(self.cohort, 0, payload, told.turn.round))
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:

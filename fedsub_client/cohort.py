@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.best_so_far import (
-    MACRO_F1,
     ROUND,
     best_tensors,
     better_of,
@@ -20,39 +18,25 @@ from fedsub_client.best_so_far import (
     used,
     used_round,
 )
-from fedsub_client.learner import Learner, Report, State, make_learner
-from fedsub_client.own_gains import own_gains
+from fedsub_client.evaluation import on_test_parts, on_validation_parts
+from fedsub_client.learner import Learner, Report, State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import DeviceSettings, SecureSettings
-from fedsub_core.cores import each
+from fedsub_core.config.settings import SecureSettings
 from fedsub_core.data.federation import Card
-from fedsub_core.data.stacks import Stack, inputs, select_params
+from fedsub_core.data.stacks import select_params
 from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import method
-from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
-from fedsub_core.models.architecture import Shape
-from fedsub_core.models.held import Held
+from fedsub_core.metrics import Evaluation
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
-from fedsub_core.secure import uploads as vectors
-from fedsub_core.secure.quantise import Levels
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
-from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle, Declaration
-from fedsub_core.wire.codec import Address, compose_upload, decode_download
 from fedsub_core.wire.encoding import WireSettings
-from fedsub_core.wire.envelope import Envelope, refusal
 from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
-from fedsub_core.wire.unwritten import Unwritten
-
-NOTHING = Bundle()
-Said = TypeVar("Said")
 
 
 @dataclass
@@ -200,60 +184,6 @@ class Cohort:
             self.encoder,
         )
 
-    # What goes over the wire.
-
-    def decode(
-        self, i: int, payload: bytes | Unwritten, round: int, last: LastTensors | None = None
-    ) -> Bundle:
-        """Decode the `i`-th client's download; `last`: what another of the cohort was sent.
-
-        Raises
-        ------
-        MessageRefused
-            If it does not fit this client, round and method.
-        """
-        reference = self.references[i] if self.wire.upload.delta else None
-        envelope = Envelope(
-            self.clients[i].client,
-            round,
-            self.receives,
-            reference,
-            self.wire.limit,
-            self.wire.largest,
-        )
-        return decode_download(payload, envelope, last)
-
-    def encode(
-        self, i: int, upload: Bundle, received: Bundle, round: int, levels: Levels | None = None
-    ) -> Unwritten:
-        """Encode the `i`-th client's upload, and remember what the server will then hold.
-
-        With `levels` as one vector of whole numbers, which is yet to be masked.
-
-        Raises
-        ------
-        MessageRefused
-            If the server wants the upload itself in a run in which it is to learn sums alone.
-        """
-        address, sends = Address(self.clients[i].client, round), self.learner.sends
-        if levels is not None:
-            vector = self.learner.vector(upload, received, levels)
-            declared = vectors.declared_of(len(vector))
-            return compose_upload(vectors.in_bundle(vector), address, declared)
-        if self.secure.secure_aggregation and upload.tensors:
-            what = "a question for the upload itself"
-            raise refusal(address.client, round, "secure sum", what, "a plan of a sum beside it")
-        if self.secure.secure_aggregation and upload.version != received.version:
-            upload = replace(upload, version=0)  # it might tell of samples
-        reference = self.references[i]
-        if (
-            reference is not None
-            and self.wire.upload.delta
-            and received.reference != reference.round
-        ):
-            reference.forget()  # server and device do not hold the same: start anew
-        return compose_upload(upload, address, sends, self.wire.upload, reference)
-
     # What is computed.
 
     def fit(
@@ -308,10 +238,7 @@ class Cohort:
         now |= self.learner.settled(now, train)
         if not self.keeps_best:
             return now
-        held = self.data.validation(scaling)
-        held = held if len(index) == len(self.clients) else held.select(index)
-        logits = torch.cat(self._said_of(held, partial(self.learner.predict, now)), 1)
-        judged = evaluate(logits, held.y, held.valid)
+        judged = on_validation_parts(self.learner, self.data, scaling, index, now)
         best = better_of(best_tensors(state), now, judged, turn.round)
         rows = torch.tensor(list(index), device=self.device)
         self.state = self.state | {
@@ -329,94 +256,6 @@ class Cohort:
         self, turn: Turn, scaling: Scaling | None, index: Sequence[int], state: State
     ) -> Evaluation:
         """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
-        train, test = self.data.at(turn.round, scaling)
-        if len(index) < len(self.clients):
-            train, test = train.select(index), test.select(index)
-        logits = torch.cat(self._said_of(test, partial(self.learner.predict, state)), 1)
-        found = evaluate(logits, test.y, test.valid)
-        if not self.class_counts:
-            found = replace(found, confusion=None)
-        classes = logits.shape[2]
-        tested = test.holds(classes)
-        new = torch.zeros_like(tested)
-        for row, i in enumerate(index):
-            new[row, self.clients[i].new_classes(turn.round)] = True
-        labelled = train.holds(classes)
-        if self.keeps_best:
-            best = best_tensors(select_params(self.state, index))
-            found = replace(found, best_round=best[ROUND], validation=best[MACRO_F1])
-            held = self.data.validation(scaling).holds(classes)
-            labelled = labelled | held[list(index)]
-        lacking = tested & ~labelled
-        found = found.with_class_mean(UNLABELLED, lacking)
-        found = found.with_class_mean(LABELLED, tested & labelled & lacking.any(1, keepdim=True))
-        found = found.with_class_mean(NEW, new)
-        alone = self._said_of(test, partial(self.learner.predict_alone, state))
-        theirs = [one.argmax(2) for one in alone if one is not None]
-        if not theirs:
-            return found
-        clients = [self.clients[i] for i in index]
-        gains = own_gains(test, clients, logits.argmax(2), torch.cat(theirs, 1), turn)
-        return replace(found, gains=gains)
-
-    def _said_of(self, data: Stack, predict: Callable[[Tensor], Said]) -> list[Said]:
-        """Return what is predicted of the samples, in blocks that are tested at a time."""
-        # A graph is seen whole.
-        size = data.x.shape[1] if data.context else self.data.tested_at_a_time
-        blocks = torch.split(data.x, size, 1)
-        return each(lambda block: predict(inputs(block, data.scale)), blocks)
-
-
-def make_cohort(
-    settings: DeviceSettings, card: Card, clients: Sequence[SplitClient], device: str = "cpu"
-) -> Cohort:
-    """Return the clients of a method's run, in the state before its first round.
-
-    Raises
-    ------
-    ConfigError
-        If the method's hyperparameters do not fit the model, or the encoder not the samples.
-    ValueError
-        If clients hold different parts of it: what they keep cannot be stacked.
-    """
-    of = method(settings.method)
-    shares = {c.capacity for c in clients}
-    if of.narrow and len(shares) > 1:
-        raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
-    held, learner = held_and_learner(settings, card, clients[0].shape, clients[0].capacity)
-    return Cohort(
-        learner,
-        of.receives(held.model, settings.hyper),
-        card,
-        clients,
-        settings.standardise,
-        settings.seed,
-        device,
-        settings.wire,
-        settings.method,
-        settings.model,
-        held.encoder,
-        settings.version,
-        of.trains,
-        settings.class_counts,
-        settings.secure,
-    )
-
-
-def held_and_learner(
-    settings: DeviceSettings, card: Card, shape: Shape, capacity: float = 1.0
-) -> tuple[Held, Learner]:
-    """Return what devices with samples of `shape` hold, and the learner that trains it.
-
-    Raises
-    ------
-    ConfigError
-        As :func:`make_cohort`.
-    """
-    of, hyper = method(settings.method), settings.hyper
-    sums = settings.secure.secure_aggregation
-    try:
-        held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
-        return held, make_learner(of, held.model, settings.training, hyper, held.whole, sums)
-    except ConfigError as error:  # a run has several methods
-        raise ConfigError(f"method {settings.method!r}: {error}") from error
+        best = select_params(best_tensors(self.state), index)
+        found = on_test_parts(self.learner, self.data, turn, scaling, index, state, best)
+        return found if self.class_counts else replace(found, confusion=None)

@@ -18,9 +18,9 @@ from flwr.app import ConfigRecord, Context, RecordDict
 from fedsub_client.answers import trained
 from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
-from fedsub_client.cohort import make_cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.model_file import model_bytes
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.own_part import (
     accepted,
     answered,

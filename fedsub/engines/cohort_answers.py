@@ -9,6 +9,7 @@ from flwr.app import Error, Message, MessageType, RecordDict
 
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
+from fedsub_client.cohort_messages import read_download
 from fedsub_client.own_part import accepted, answered, masked
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import SECURE, Plan
@@ -72,7 +73,7 @@ def _read(
             told = exchange.read_instructions(record)
         try:
             payload = exchange.payload_of(content)
-            asked = Asked(i, told, cohort.decode(i, payload, told.turn.round, last))
+            asked = Asked(i, told, read_download(cohort, i, payload, told.turn.round, last))
             if person := people.get(cohort.clients[i].client):
                 came = accepted(person, content, told, cohort.secure)
                 if came is not None:

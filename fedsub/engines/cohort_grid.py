@@ -20,8 +20,9 @@ from fedsub.engines.cohort_answers import replies, sum_reply
 from fedsub.engines.gathering import Members, gathered, give_back
 from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import SimulationGrid, by_size
-from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.cohort import Cohort
 from fedsub_client.learner import State
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.settings import DeviceSettings

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 
 from fedsub.engines.cohort_grid import resolve_device
-from fedsub_client.cohort import make_cohort
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.capacities import sizes
 from fedsub_core.config.run_config import RunConfig

@@ -14,8 +14,8 @@ from fedsub.engines.other_sizes import tested_with_sizes
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
-from fedsub_client.cohort import held_and_learner
 from fedsub_client.model_file import model_bytes
+from fedsub_client.new_cohort import held_and_learner
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.backend import Backend
 from fedsub_core.capacity import of_people

@@ -16,7 +16,7 @@ from fedsub.engines.simulation import (
     unseen_people,
 )
 from fedsub.studies.run_data import data_notes
-from fedsub_client.cohort import make_cohort
+from fedsub_client.new_cohort import make_cohort
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation

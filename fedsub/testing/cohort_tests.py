@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_client.cohort import NOTHING, Cohort, make_cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.cohort_messages import NOTHING
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.capacity import Capacity
 from fedsub_core.config.run_config import read_config

@@ -17,7 +17,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub.testing.runs import people
-from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.kernels import library

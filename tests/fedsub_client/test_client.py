@@ -15,7 +15,8 @@ from flwr.compat.common.recorddict_compat import fitins_to_recorddict, recorddic
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client.client import Arrays, FedSubClient
-from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.config.run_config import read_config
 from fedsub_core.config.settings import SplitSettings

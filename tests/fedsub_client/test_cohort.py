@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from fedsub.testing import battery
-from fedsub.testing.cohort_tests import CARD, SCALING, CohortTests, cohort, people, turn
-from fedsub_client.cohort import NOTHING, make_cohort
+from fedsub.testing.cohort_tests import SCALING, CohortTests, cohort, people, turn
+from fedsub_client.cohort_messages import NOTHING
 from fedsub_core.capacity import Capacity
-from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.data.standardise import moments, pool, scaling
-from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -97,9 +95,3 @@ def test_a_clients_state_is_taken_out_and_put_back() -> None:
     for one in (stack, other):
         one.fit(turn(2), SCALING, range(3), [NOTHING] * 3)
     assert all(torch.equal(stack.state[name], tensor) for name, tensor in other.state.items())
-
-
-def test_hyperparameters_that_do_not_fit_the_model_are_refused() -> None:
-    config = read_config(None, {"fedsub.depth": 4})
-    with pytest.raises(ConfigError, match=r"fedsub\.depth: got 4, expected at most 3"):
-        make_cohort(config.device_settings("fedsub"), CARD, people())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.card import Card

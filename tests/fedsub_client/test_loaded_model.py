@@ -110,7 +110,7 @@ def test_it_is_the_model_that_was_evaluated(
         seen.append(logits[0][valid[0]].clone())
         return evaluate(logits, y, valid)
 
-    monkeypatch.setattr("fedsub_client.cohort.evaluate", spy)
+    monkeypatch.setattr("fedsub_client.evaluation.evaluate", spy)
     folder, parts = trained(tmp_path, kind, scale, method)
     found = load_model(folder).probabilities(parts.test_x)
     assert found.shape == (18, 3) and found.dtype == np.float32

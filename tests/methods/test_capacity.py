@@ -15,8 +15,9 @@ from fedsub.engines.simulation import build_grid, build_strategy, split_clients,
 from fedsub.export.formats import export
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, RunMethod, assert_equal
-from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.cohort import Cohort
 from fedsub_client.loaded_model import load_model
+from fedsub_client.new_cohort import make_cohort
 from fedsub_core.closed_form.noise import sensitivity
 from fedsub_core.closed_form.sums import total, triangle
 from fedsub_core.config.run_config import RunConfig

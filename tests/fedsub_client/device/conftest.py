@@ -13,7 +13,8 @@ from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsub_client import app
-from fedsub_client.cohort import Cohort, make_cohort
+from fedsub_client.cohort import Cohort
+from fedsub_client.new_cohort import make_cohort
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_client.store import RECORD, STATE_FILE, beside

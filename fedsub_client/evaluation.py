@@ -1,0 +1,89 @@
+"""How good clients' personal models are, on their test parts and on their validation parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from fedsub_client.best_so_far import MACRO_F1, ROUND
+from fedsub_client.learner import Learner, State
+from fedsub_client.own_gains import own_gains
+from fedsub_client.scaled_data import ScaledData
+from fedsub_core.cores import each
+from fedsub_core.data.stacks import Stack, inputs
+from fedsub_core.data.standardise import Scaling
+from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
+from fedsub_core.turn import Turn
+
+Said = TypeVar("Said")
+
+
+def on_test_parts(
+    learner: Learner,
+    data: ScaledData,
+    turn: Turn,
+    scaling: Scaling | None,
+    index: Sequence[int],
+    state: State,
+    best: State,
+) -> Evaluation:
+    """Evaluate clients on their test parts.
+
+    Parameters
+    ----------
+    data : of all clients of a cohort.
+    scaling : the federation's.
+    index : who of them is tested.
+    state : in which they are tested.
+    best : their best tensors so far (:mod:`fedsub_client.best_so_far`); empty where the last
+        round's model is used.
+    """
+    clients = [data.clients[i] for i in index]
+    train, test = data.at(turn.round, scaling)
+    if len(index) < len(data.clients):
+        train, test = train.select(index), test.select(index)
+    logits = torch.cat(_said_of(test, data, partial(learner.predict, state)), 1)
+    found = evaluate(logits, test.y, test.valid)
+    classes = logits.shape[2]
+    tested = test.holds(classes)
+    new = torch.zeros_like(tested)
+    for row, client in enumerate(clients):
+        new[row, client.new_classes(turn.round)] = True
+    labelled = train.holds(classes)
+    if best:
+        found = replace(found, best_round=best[ROUND], validation=best[MACRO_F1])
+        held = data.validation(scaling).holds(classes)
+        labelled = labelled | held[list(index)]
+    lacking = tested & ~labelled
+    found = found.with_class_mean(UNLABELLED, lacking)
+    found = found.with_class_mean(LABELLED, tested & labelled & lacking.any(1, keepdim=True))
+    found = found.with_class_mean(NEW, new)
+    alone = _said_of(test, data, partial(learner.predict_alone, state))
+    theirs = [one.argmax(2) for one in alone if one is not None]
+    if not theirs:
+        return found
+    gains = own_gains(test, clients, logits.argmax(2), torch.cat(theirs, 1), turn)
+    return replace(found, gains=gains)
+
+
+def on_validation_parts(
+    learner: Learner, data: ScaledData, scaling: Scaling | None, index: Sequence[int], state: State
+) -> Evaluation:
+    """Evaluate clients on what is held back of their training parts; as :func:`on_test_parts`."""
+    held = data.validation(scaling)
+    held = held if len(index) == len(data.clients) else held.select(index)
+    logits = torch.cat(_said_of(held, data, partial(learner.predict, state)), 1)
+    return evaluate(logits, held.y, held.valid)
+
+
+def _said_of(stack: Stack, data: ScaledData, predict: Callable[[Tensor], Said]) -> list[Said]:
+    """Return what is predicted of a stack's samples, in blocks that are tested at a time."""
+    # A graph is seen whole.
+    size = stack.x.shape[1] if stack.context else data.tested_at_a_time
+    blocks = torch.split(stack.x, size, 1)
+    return each(lambda block: predict(inputs(block, stack.scale)), blocks)

@@ -1,0 +1,70 @@
+"""The cohort of a method's run before its first round, and what its devices hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedsub_client.cohort import Cohort
+from fedsub_client.learner import Learner, make_learner
+from fedsub_client.split_client import SplitClient
+from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.data.federation import Card
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import method
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.held import Held
+
+
+def make_cohort(
+    settings: DeviceSettings, card: Card, clients: Sequence[SplitClient], device: str = "cpu"
+) -> Cohort:
+    """Return the clients of a method's run, in the state before its first round.
+
+    Raises
+    ------
+    ConfigError
+        If the method's hyperparameters do not fit the model, or the encoder not the samples.
+    ValueError
+        If clients hold different parts of it: what they keep cannot be stacked.
+    """
+    of = method(settings.method)
+    shares = {c.capacity for c in clients}
+    if of.narrow and len(shares) > 1:
+        raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
+    held, learner = held_and_learner(settings, card, clients[0].shape, clients[0].capacity)
+    return Cohort(
+        learner,
+        of.receives(held.model, settings.hyper),
+        card,
+        clients,
+        settings.standardise,
+        settings.seed,
+        device,
+        settings.wire,
+        settings.method,
+        settings.model,
+        held.encoder,
+        settings.version,
+        of.trains,
+        settings.class_counts,
+        settings.secure,
+    )
+
+
+def held_and_learner(
+    settings: DeviceSettings, card: Card, shape: Shape, capacity: float = 1.0
+) -> tuple[Held, Learner]:
+    """Return what devices with samples of `shape` hold, and the learner that trains it.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`make_cohort`.
+    """
+    of, hyper = method(settings.method), settings.hyper
+    sums = settings.secure.secure_aggregation
+    try:
+        held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
+        return held, make_learner(of, held.model, settings.training, hyper, held.whole, sums)
+    except ConfigError as error:  # a run has several methods
+        raise ConfigError(f"method {settings.method!r}: {error}") from error

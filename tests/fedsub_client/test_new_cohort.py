@@ -1,0 +1,16 @@
+"""What a method's run begins with is refused where it does not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedsub.testing.cohort_tests import CARD, people
+from fedsub_client.new_cohort import make_cohort
+from fedsub_core.config.run_config import read_config
+from fedsub_core.errors import ConfigError
+
+
+def test_hyperparameters_that_do_not_fit_the_model_are_refused() -> None:
+    config = read_config(None, {"fedsub.depth": 4})
+    with pytest.raises(ConfigError, match=r"fedsub\.depth: got 4, expected at most 3"):
+        make_cohort(config.device_settings("fedsub"), CARD, people())
