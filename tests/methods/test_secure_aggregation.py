@@ -173,7 +173,7 @@ def test_a_device_whose_sums_are_damaged_takes_part_in_the_next(
     damaged: bytes, tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     device = Device(devices(tmp_path, config).contexts[1])
-    store = device.store("fedavg")
+    store = device.states.store("fedavg")
     asked = ConfigRecord(Name(1, bytes(16), "run", "fedavg").record("keys"))
     with store.lock():
         store.save_sums(damaged)

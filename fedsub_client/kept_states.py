@@ -1,0 +1,75 @@
+"""What a device keeps of a run's methods from message to message, each in a store of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flwr.app import RecordDict
+
+from fedsub_client.saved_state import Saved
+from fedsub_client.store import ContextStore, FolderStore, Store
+from fedsub_core.errors import RunError
+from fedsub_core.wire.exchange import Instructions
+
+
+class KeptStates:
+    """The states of a device's person.
+
+    Parameters
+    ----------
+    client : the person.
+    methods : of the run, its main one first.
+    node : the node's config: with ``state-dir`` states last on disk.
+    context : keeps them else, as long as the node lasts.
+    """
+
+    def __init__(
+        self, client: str, methods: Sequence[str], node: Mapping[str, Any], context: RecordDict
+    ) -> None:
+        self.client, self.methods = client, methods
+        self._node, self._context = node, context
+
+    def store(self, method: str) -> Store:
+        """Return where the state of `method` is kept.
+
+        Raises
+        ------
+        RunError
+            Where it is none of the run's methods.
+        """
+        if method not in self.methods:
+            expected = ", ".join(self.methods)
+            raise RunError(
+                f"client {self.client!r}: asked to train {method!r}, expected {expected}"
+            )
+        return self._store("" if method == self.methods[0] else method)
+
+    def load(self, told: Instructions) -> Saved | None:
+        """Return this device's state of the run; None where the run is new here."""
+        # A run may go on with another main method: then what was beside it stands where the main
+        # one's is looked for, and the other way round.
+        there = [_mine(store, told) for store in (self._store(""), self._store(told.method))]
+        return max(filter(None, there), key=lambda saved: saved.round, default=None)
+
+    def of_run(self, run: str) -> Saved | None:
+        """Return what is kept of a run, of the first of its methods that keeps something."""
+        found = [self.store(name).load() for name in self.methods]
+        return next((one for one in found if one is not None and one.run == run), None)
+
+    def save(self, saved: Saved, told: Instructions) -> None:
+        """Keep a state; not in place of another run's or method's."""
+        store = self.store(told.method)
+        store.save(saved, new_run=_mine(store, told) is None)
+
+    def _store(self, other: str) -> Store:
+        if "state-dir" in self._node:
+            return FolderStore(Path(str(self._node["state-dir"])), self.client, other)
+        return ContextStore(self._context, other)
+
+
+def _mine(store: Store, told: Instructions) -> Saved | None:
+    saved = store.load()
+    mine = saved is not None and (saved.run, saved.method) == (told.run, told.method)
+    return saved if mine else None
