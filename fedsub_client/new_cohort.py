@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fedsub_client.cohort import Cohort
 from fedsub_client.learner import Learner, make_learner
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import method

@@ -25,7 +25,7 @@ from fedsub_client.learner import State
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.cores import work_beside
 from fedsub_core.data.federation import Card
 from fedsub_core.data.samples import Pixels

@@ -22,7 +22,7 @@ from fedsub.engines.ray_cluster import check_version, in_short
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import DeviceSettings
+from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError

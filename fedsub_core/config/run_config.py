@@ -14,17 +14,16 @@ from typing import Any, TypeVar, cast
 
 import tomli_w
 
+from fedsub_core.config.halves import DeviceSettings, ServerSettings
 from fedsub_core.config.reading import hyperparameters, method_options, names_in, read_values
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_checks import check_run
 from fedsub_core.config.run_options import RunAsked, RunOptions
 from fedsub_core.config.settings import (
     CapacitySettings,
-    DeviceSettings,
     ModelSettings,
-    RobustSettings,
     RoundSettings,
     SecureSettings,
-    ServerSettings,
     SplitSettings,
     TrainingSettings,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.config.settings import RobustSettings, text
+from fedsub_core.config.robust import RobustSettings
+from fedsub_core.config.settings import text
 from fedsub_core.options import choice, option
 from fedsub_core.wire.encoding import WireSettings
 

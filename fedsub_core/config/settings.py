@@ -9,12 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedsub_core.data.card import Card
-from fedsub_core.errors import ConfigError
 from fedsub_core.models.names import HIDDEN
-from fedsub_core.options import choice, option, suggestion
-from fedsub_core.version import VERSION
-from fedsub_core.wire.encoding import WireSettings
+from fedsub_core.options import choice, option
 
 
 def text(default: str, doc: str) -> Any:
@@ -228,51 +224,6 @@ class RoundSettings(TestedSettings):
         return round % self.evaluate_every == 0 or round == self.rounds
 
 
-#: What may stand between uploads and their mean.
-ROBUST_FILTERS = ("none", "clip", "multi-krum", "trimmed-mean", "median")
-
-
-@dataclass(frozen=True)
-class RobustSettings:
-    """What keeps a few malicious uploads from deciding a mean.
-
-    Parameters
-    ----------
-    clip, multi_krum : whether uploads are clipped, whether those far from all others are left out.
-    mean : ``mean``, ``trimmed-mean`` or ``median`` of what is left.
-    share : of a round's clients that may be malicious.
-    most_examples : samples of one client that count at most in a mean, over the round's median;
-        0: any.
-    """
-
-    clip: bool = True
-    multi_krum: bool = False
-    mean: str = "mean"
-    share: float = 0.2
-    most_examples: float = 3.0
-
-    @classmethod
-    def parse(cls, text: str, share: float, most_examples: float = 3.0) -> RobustSettings:
-        """Return the settings of a list of filters, such as ``clip,trimmed-mean``.
-
-        Raises
-        ------
-        ConfigError
-            For an unknown filter, for ``none`` with others, or for two means.
-        """
-        parts = [part.strip() for part in text.split(",") if part.strip()]
-        for part in parts:
-            if part not in ROBUST_FILTERS:
-                hint = suggestion(part, ROBUST_FILTERS)
-                known = ", ".join(ROBUST_FILTERS)
-                raise ConfigError(f"robust: unknown {part!r}.{hint} Known: {known}")
-        means = [part for part in parts if part in ("trimmed-mean", "median")]
-        if len(means) > 1 or ("none" in parts and len(parts) > 1):
-            raise ConfigError(f"robust: got {text!r}, expected none alone, or one mean at most")
-        mean = means[0] if means else "mean"
-        return cls("clip" in parts, "multi-krum" in parts, mean, share, most_examples)
-
-
 @dataclass(frozen=True)
 class SecureSettings:
     """Whether a server learns sums of people's uploads alone, and of how many."""
@@ -290,60 +241,3 @@ class SecureSettings:
         "largest change of a number in a round under secure aggregation; larger ones are clipped",
         above=0,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HalfSettings(ModelSettings):
-    """What either half of one method needs.
-
-    Parameters
-    ----------
-    method, hyper : its name in the table and its hyperparameters.
-    wire : how messages are written.
-    secure : see :class:`SecureSettings`.
-    version : what each side says it is (:func:`fedsub_core.packages.version_with`).
-    """
-
-    method: str
-    hyper: Any
-    wire: WireSettings
-    secure: SecureSettings = SecureSettings()
-    version: str = VERSION
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerSettings(HalfSettings):
-    """What the server half of one method needs.
-
-    Parameters
-    ----------
-    rounds : see :class:`RoundSettings`.
-    workers : threads to compute with.
-    robust : see :class:`RobustSettings`.
-    card : the operator's, which decides on classes and features; None: most devices do.
-    given : keys of the run that devices go by and that are not at their defaults.
-    """
-
-    rounds: RoundSettings
-    workers: int = 1
-    robust: RobustSettings = RobustSettings()
-    card: Card | None = None
-    given: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceSettings(HalfSettings):
-    """What the device half of one method needs.
-
-    Parameters
-    ----------
-    training : local training.
-    split : of each client's samples.
-    seed : of the run, from which the first model and the encoder are drawn.
-    class_counts : whether test samples are counted by true and predicted class.
-    """
-
-    training: TrainingSettings
-    split: SplitSettings
-    seed: int
-    class_counts: bool = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from fedsub_core.config.settings import DeviceSettings, ServerSettings
+from fedsub_core.config.halves import DeviceSettings, ServerSettings
 from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.names import resolve_encoder

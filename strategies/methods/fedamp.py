@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.methods.fedclar import divides_in
 from fedsub_core.turn import Turn
 from strategies.parts.dividing import Labels, divided_below

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units, placements, units_of

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.clipping import clip

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from strategies.parts.averaging import krum, malicious
 from strategies.parts.clipping import Clip, factors, scales
 

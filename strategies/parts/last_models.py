@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Start

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.prototypes import COUNTS, PROTOTYPES
 from fedsub_core.models.model import Model

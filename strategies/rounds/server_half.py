@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model

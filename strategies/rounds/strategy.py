@@ -23,7 +23,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
 from fedsub_core.capacity import WHOLE, Capacity, held_in
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.encoders.standardised import shared_features

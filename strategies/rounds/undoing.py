@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
 from strategies.parts.averaging import shares
 from strategies.parts.clipping import scales

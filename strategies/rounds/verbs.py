@@ -11,7 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn

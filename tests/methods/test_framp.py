@@ -15,8 +15,8 @@ from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_client.methods.framp import ClassMeanPull, descriptor
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.config.settings import RobustSettings
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError, MessageRefused

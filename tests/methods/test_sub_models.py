@@ -23,8 +23,8 @@ from fedsub.studies.run import train_methods
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_core.config.capacities import check_capacities
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import RunConfig, dump_toml
-from fedsub_core.config.settings import RobustSettings
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError, MessageRefused

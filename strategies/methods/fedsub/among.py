@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.holdings import Block, Holdings
 from strategies.methods.fedsub.membership import ClusterWeights

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from strategies.methods.fedsub.membership import ClusterWeights
 from strategies.parts.averaging import MEANS, krum, malicious
 

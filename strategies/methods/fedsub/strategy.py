@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Part

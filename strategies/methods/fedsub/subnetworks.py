@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import Architecture

@@ -18,8 +18,8 @@ from fedsub_client.new_cohort import make_cohort
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_client.store import RECORD, STATE_FILE, beside
+from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
-from fedsub_core.config.settings import DeviceSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation

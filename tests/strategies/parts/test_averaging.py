@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import read_config
-from fedsub_core.config.settings import RobustSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.wire.bundles import Bundle, Floats

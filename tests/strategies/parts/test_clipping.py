@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.averaging import Rule, robust_mean

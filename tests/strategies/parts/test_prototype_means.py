@@ -11,8 +11,8 @@ import torch
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.runs import next_from
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import read_config
-from fedsub_core.config.settings import RobustSettings
 from fedsub_core.errors import MessageRefused
 from fedsub_core.models.kinds import mlp
 from fedsub_core.wire.bundles import Bundle, Floats

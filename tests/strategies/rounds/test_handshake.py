@@ -10,7 +10,7 @@ import pytest
 from flwr.app import ConfigRecord, Error, Message, MessageType
 
 from fedsub_core.capacity import WHOLE, Capacity
-from fedsub_core.config.settings import ServerSettings
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.card import Card
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.models.kinds import build_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, bits, dense
 from fedsub_core.wire.encoding import WireSettings

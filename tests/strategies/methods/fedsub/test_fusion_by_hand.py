@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.methods.fedsub import READINGS
 from strategies.methods.fedsub.fusion import fuse
 from strategies.methods.fedsub.membership import cluster_weights

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as trials
 from torch import Tensor
 
-from fedsub_core.config.settings import RobustSettings
+from fedsub_core.config.robust import RobustSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import FUSIONS
 from strategies.methods.fedsub.fusion import fuse
