@@ -1,0 +1,72 @@
+"""What is read of each row of a table, in SQL: whose it is, its class, its time, its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedsub_data.importing.roles import Roles, is_number
+from fedsub_data.importing.text_files import EMPTY, literal, name
+
+_DATES = ("TIMESTAMP", "DATE")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of tables.
+
+    Parameters
+    ----------
+    roles : what they are.
+    types : DuckDB's, by name.
+    text : whether they are of files of text, in which all columns are text.
+    decimal : what separates a number's whole part from the rest.
+    """
+
+    roles: Roles
+    types: Mapping[str, str]
+    text: bool
+    decimal: str
+
+    def ticks(self, times: Sequence[str | None]) -> bool:
+        """Return whether time, of which these are some values, is in numbers."""
+        there = [v for v in times if v is not None]
+        if self.text:
+            return not there or is_number(there[0])
+        return not self.types[str(self.roles.time)].startswith(_DATES)
+
+    def selected(self, owner: str | None, ticks: bool) -> str:
+        """Return what is selected of each row; an `owner` where all rows of a file are one's."""
+        whose = self._subject() if owner is None else f"{literal(owner)}::VARCHAR"
+        time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
+        numbers = [self._number(one) for one in self.roles.features]
+        return ", ".join([whose, f"{name(self.roles.label)}::VARCHAR", *time, *numbers])
+
+    def _subject(self) -> str:
+        """Return the column that says whose a row is as text; NULL where it is blank."""
+        text = f"{name(str(self.roles.subject))}::VARCHAR"
+        none = ", ".join(map(literal, EMPTY))
+        return f"CASE WHEN trim({text}) IN ({none}) THEN NULL ELSE {text} END"
+
+    def _time(self, time: str, ticks: bool) -> str:
+        """Return the column of time as seconds or ticks, float64; NULL where it is none."""
+        column = name(time)
+        if ticks:
+            text = f"replace({column}, ',', '.')" if self._comma(time) else column
+            return f"TRY_CAST({text} AS DOUBLE)"
+        if self.text:
+            column = f"TRY_CAST({column} AS TIMESTAMPTZ)"
+        return f"epoch({column})"
+
+    def _number(self, feature: str) -> str:
+        """Return a column as float32: NULL where there is none, infinite where it is text.
+
+        Text that spells infinity counts as text.
+        """
+        column = name(feature)
+        text = f"replace({column}, ',', '.')" if self._comma(feature) else column
+        one = f"TRY_CAST({text} AS FLOAT)"
+        return f"CASE WHEN {column} IS NULL THEN NULL ELSE coalesce({one}, 'inf') END"
+
+    def _comma(self, column: str) -> bool:
+        return self.decimal == "," and self.types[column] == "VARCHAR"
