@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fedsub.report import rows
+from fedsub.report import comparison_rows, method_rows, people_rows
 from fedsub.report.attendance import ATTENDANCE_EXPLAINED, attendance_maps
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
 from fedsub.report.comparing import Pair, gains, pairs
@@ -106,8 +106,10 @@ def remove_report(folder: Path) -> bool:
 def _sections(
     frame: Frame, config: RunConfig | None, compared: Sequence[Pair], came: Sequence[Recovery]
 ) -> list[Section]:
-    local, all_local = rows.against_local(frame, _NAMED), rows.against_local(frame)
-    own = rows.against_own(frame, _NAMED)
+    local = comparison_rows.against_local(frame, _NAMED)
+    all_local = comparison_rows.against_local(frame)
+    own = comparison_rows.against_own(frame, _NAMED)
+    reached, by_capacity = method_rows.reached(frame), method_rows.by_capacity(frame)
     longer = local is not None and all_local is not None and local.rows != all_local.rows
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
@@ -128,25 +130,25 @@ def _sections(
             "alone",
             "Does it beat training alone?",
             text(strip, STRIP_EXPLAINED),
-            [one for one in (rows.beats_local(compared, gains(frame)), local) if one],
+            [one for one in (comparison_rows.beats_local(compared, gains(frame)), local) if one],
             [strip] if strip else [],
             [all_local] if longer and all_local else [],
         ),
         Section(
             "methods",
             "Methods",
-            tables=[o for o in (rows.reached(frame), rows.by_capacity(frame), own) if o],
+            tables=[one for one in (reached, by_capacity, own) if one],
         ),
         Section(
             "capacities", "People by capacity", text(by_size, CAPACITIES_EXPLAINED), figures=by_size
         ),
-        Section("cost", "What it costs", tables=[rows.costs(frame)]),
+        Section("cost", "What it costs", tables=[method_rows.costs(frame)]),
         Section(
             "differences",
             "Which method is better",
             how_compared(compared),
-            [rows.compared(first, fewer)] if first else [],
-            folded=[rows.compared(compared)] if fewer else [],
+            [comparison_rows.compared(first, fewer)] if first else [],
+            folded=[comparison_rows.compared(compared)] if fewer else [],
         ),
         Section(
             "rounds",
@@ -159,27 +161,27 @@ def _sections(
             "Who took part",
             text(there, ATTENDANCE_EXPLAINED),
             figures=there,
-            folded=[rows.absent(frame)] if there else [],
+            folded=[people_rows.absent(frame)] if there else [],
         ),
         Section(
             "people",
             "People",
             figures=[scores["people"]] if "people" in scores else [],
-            folded=[rows.people(frame)] if "people" in scores else [],
+            folded=[people_rows.people(frame)] if "people" in scores else [],
         ),
         Section(
             "classes",
             "Classes",
             text(frame.explained, f"{frame.explained}."),
             figures=[scores["classes"]] if "classes" in scores else [],
-            folded=[rows.classes(frame)] if "classes" in scores else [],
+            folded=[people_rows.classes(frame)] if "classes" in scores else [],
         ),
         Section(
             "confusion",
             "Which class is taken for which",
             text(confused, CONFUSION_EXPLAINED),
             figures=confused,
-            folded=rows.confusions(frame),
+            folded=people_rows.confusions(frame),
         ),
         Section(
             "people-classes",
@@ -202,12 +204,12 @@ def _sections(
             text(came, "Macro F1 before is the mean over people in the evaluation before; the drop "
                  "is to the lowest until data came again; it is back where it reaches what it "
                  "was."),
-            [rows.recovered(came, frame.of_seed)] if came else [],
+            [method_rows.recovered(came, frame.of_seed)] if came else [],
         ),
         Section(
             "protocol",
             "How it was done",
-            folded=[split] if (split := rows.splits(frame)) else [],
+            folded=[split] if (split := people_rows.splits(frame)) else [],
             facts=protocol(frame, config),
         ),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub.report import rows
+from fedsub.report import comparison_rows, method_rows, people_rows, rows
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
 from fedsub.report.comparing import LOCAL, Pair, gains, pairs
 from fedsub.report.csv_tables import csv_files
@@ -154,20 +154,25 @@ def _part(
     by_size = list(capacity_maps(frame))
     texts += [CAPACITIES_EXPLAINED] if by_size else []
     drawn += [strip, *by_size, *score_maps(frame), *group_maps(frame), *prediction_maps(frame)]
-    worse, everybody = rows.against_local(frame, _NAMED), rows.against_local(frame)
+    worse = comparison_rows.against_local(frame, _NAMED)
+    everybody = comparison_rows.against_local(frame)
     came = [one for name in frame.methods for one in recoveries(frame.of(name)[0])]
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]
     shown = [
         reached,
-        rows.beats_local(compared, gains(frame)),
+        comparison_rows.beats_local(compared, gains(frame)),
         _costs(found, runs),
-        rows.compared(with_best, best) if with_best else None,
+        comparison_rows.compared(with_best, best) if with_best else None,
         worse,
-        rows.against_own(frame, _NAMED),
-        rows.recovered(came, frame.of_seed) if came else None,
+        comparison_rows.against_own(frame, _NAMED),
+        method_rows.recovered(came, frame.of_seed) if came else None,
     ]
-    folded = [rows.people(frame), rows.classes(frame), rows.people_classes(frame)]
-    folded += [rows.compared(compared), everybody]
+    folded = [
+        people_rows.people(frame),
+        people_rows.classes(frame),
+        people_rows.people_classes(frame),
+    ]
+    folded += [comparison_rows.compared(compared), everybody]
     return Section(
         f"{frame.key}results",
         name_of(cell) or "Results",

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from fedsub.report.comparing import gains, pairs
+from fedsub.report.comparison_rows import against_own, beats_local
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.group_maps import group_maps, shared_clusters
 from fedsub.report.reading import read_run
 from fedsub.report.report import remove_report, write_report
-from fedsub.report.rows import against_own, beats_local
 from fedsub_core.errors import RunError
 from fedsub_data.inspection.drawing import DOTS_PER_INCH
 

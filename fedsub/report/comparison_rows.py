@@ -1,0 +1,123 @@
+"""Methods against each other and against training alone, as rows of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedsub.report.comparing import LOCAL, Pair, differences
+from fedsub.report.frame import Frame, Grid
+from fedsub.report.rows import NONE, Rows
+from fedsub_core.metrics import GAIN
+
+
+def beats_local(pairs: Sequence[Pair], gains: Mapping[str, Mapping[str, float]]) -> Rows | None:
+    """Return whether each method beats local training, by how much and for how many people.
+
+    Parameters
+    ----------
+    gains : of :func:`~fedsub.report.comparing.gains`.
+    """
+    rows = []
+    for name, each in gains.items():
+        (pair,) = (one for one in pairs if {one.first, one.second} == {name, LOCAL})
+        sign = 1 if pair.first == name else -1
+        ends = NONE
+        if pair.judged and pair.low is not None and pair.high is not None:
+            low, high = sorted((sign * pair.low, sign * pair.high))
+            ends = f"{low:+.3f} to {high:+.3f}"
+        more, less = (sum(way * gain > 0 for gain in each.values()) for way in (1, -1))
+        rows.append(
+            (
+                name,
+                pair.verdict(name),
+                f"{round(sign * pair.difference, 3) + 0.0:+.3f}",
+                ends,
+                f"{more} of {len(each)}",
+                f"{less} of {len(each)}",
+            )
+        )
+    head = ("method", "against training alone", "macro F1", "95 % interval", "people who gain",
+            "who lose")  # fmt: skip
+    caption = "Macro F1 less that of training alone (`local`), mean over the same people"
+    return Rows(caption, head, rows, (1,)) if rows else None
+
+
+def against_local(frame: Frame, most: int | None = None) -> Rows | None:
+    """Return who is worse off than with local training, `most` of them; None without `local`."""
+    rows = []
+    for name in frame.methods:
+        if name == LOCAL or LOCAL not in frame.methods:
+            continue
+        round, each = differences(frame, name, LOCAL)
+        worse = sorted((gain, person) for person, gain in each.items() if gain < 0)
+        if each:
+            people = ", ".join(f"{person} ({gain:+.3f})" for gain, person in worse[:most])
+            more = len(worse) - len(worse[:most])
+            share = f"{len(worse)} of {len(each)}, {len(worse) / len(each):.0%}"
+            rows.append(
+                (name, share, str(round), (people or "nobody") + f" and {more} more" * (more > 0))
+            )
+    head = ("method", "worse than local", "round", "who, and by how much macro F1")
+    caption = "People whose macro F1 is lower than with local training" + ", all" * (most is None)
+    return Rows(caption, head, rows, (3,)) if rows else None
+
+
+def against_own(frame: Frame, most: int | None = None) -> Rows | None:
+    """Return who is worse off than with the model that devices have without others, beyond noise.
+
+    Devices say by how much, with the interval of a bootstrap over their test samples. Of several
+    seeds all are counted, a person in each; None where no method has one.
+    """
+    rows = []
+    for method in frame.methods:
+        gain: dict[str, float] = {}
+        low: dict[str, float] = {}
+        high: dict[str, float] = {}
+        round = 0
+        for trace in frame.of(method):
+            grids = [trace.people.get(name, Grid.of({})) for name in GAIN]
+            if not grids[0].rounds:
+                continue
+            round = grids[0].rounds[-1]
+            of = f", seed {trace.seed}" if len(frame.seeds) > 1 else ""
+            for kept, grid in zip((gain, low, high), grids, strict=True):
+                kept |= {person + of: value for person, value in grid.at(round).items()}
+        if not gain:
+            continue
+        worse = sorted((gain[person], person) for person, end in high.items() if end < 0)
+        better = sum(end > 0 for end in low.values())
+        people = ", ".join(f"{person} ({value:+.3f})" for value, person in worse[:most])
+        more = len(worse) - len(worse[:most])
+        rows.append(
+            (
+                method,
+                f"{sum(gain.values()) / len(gain):+.3f}",
+                f"{better} of {len(gain)}, {better / len(gain):.0%}",
+                f"{len(worse)} of {len(gain)}, {len(worse) / len(gain):.0%}",
+                str(round),
+                (people or "nobody") + f" and {more} more" * (more > 0),
+            )
+        )
+    head = ("method", "macro F1", "better beyond noise", "worse beyond noise", "round", "who")
+    caption = (
+        "People's models against those that their devices have without others: trained beside them "
+        "for as many rounds and, while samples are held back to judge models, on fewer, so not "
+        "`local`; or solved of own samples alone. A "
+        "difference is beyond noise where the 95 % interval over a person's own test samples, "
+        "overlapping windows drawn together, excludes 0; chance does that for some 3 % either way"
+    )
+    return Rows(caption, head, rows, (5,)) if rows else None
+
+
+def compared(pairs: Sequence[Pair], only: str = "") -> Rows:
+    """Return two methods a row, and which is better, if the interval says so; `only` one's."""
+    rows = []
+    for pair in pairs:
+        ends = NONE if pair.low is None else f"{pair.low:+.3f} to {pair.high:+.3f}"
+        verdict = f"{pair.better} is better" if pair.better else "no difference shown"
+        difference = f"{pair.difference:+.3f}"
+        rows.append((f"{pair.first} less {pair.second}", difference, ends, verdict, str(pair.n)))
+    head = ("methods", "macro F1", "95 % interval", "so", "people")
+    caption = "Mean difference of macro F1 over the same people"
+    whose = f", {only} and the others" if only else ", every two methods"
+    return Rows(caption + whose, head, rows, (3,))
