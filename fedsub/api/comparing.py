@@ -20,10 +20,11 @@ from fedsub.api.running import Report, shown_with_place
 from fedsub.api.tables import table
 from fedsub.commands.study_progress import study_progress
 from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
+from fedsub.studies.kept_study import keep_study, kept_study
 from fedsub.studies.local_engine import local_engine
 from fedsub.studies.runner import Stage, choose, run_study
 from fedsub.studies.study import Study, Task
-from fedsub.studies.study_file import keep_study, kept_study, read_study
+from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import Run, finished, tables
 from fedsub.studies.study_tables import write_tables

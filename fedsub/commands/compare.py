@@ -56,10 +56,11 @@ def compare(
     """
     from fedsub.commands.study_progress import study_progress
     from fedsub.studies.absent_data import check_some_data
+    from fedsub.studies.kept_study import keep_study, shortened
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
     from fedsub.studies.runner import RunsFailedError, run_study
-    from fedsub.studies.study_file import keep_study, read_study, shortened
+    from fedsub.studies.study_file import read_study
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import TABLES_FILE, plain_tables, write_tables

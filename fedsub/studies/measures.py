@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedsub.studies.study_file import SUMMARY, TO_TARGET
+from fedsub.studies.measure_names import SUMMARY, TO_TARGET
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, by_round
 

@@ -249,7 +249,7 @@ def test_nothing_is_written_and_the_run_goes_on(tmp_path: Path, going_on: bool) 
 
 
 def test_a_study(tmp_path: Path) -> None:
-    from fedsub.studies.study_file import keep_study
+    from fedsub.studies.kept_study import keep_study
 
     file = tmp_path / "quick.toml"
     file.write_text(

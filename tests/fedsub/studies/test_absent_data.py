@@ -9,9 +9,10 @@ import pytest
 
 from fedsub.studies.absent_data import absent_data, check_some_data
 from fedsub.studies.engine import Underway
+from fedsub.studies.kept_study import shortened
 from fedsub.studies.runner import RunsFailedError, run_study
 from fedsub.studies.study import Task
-from fedsub.studies.study_file import read_study, shortened
+from fedsub.studies.study_file import read_study
 from fedsub.studies.study_results import finished, tables
 from fedsub.testing.runs import people
 from fedsub_core.data.federation import write_federation

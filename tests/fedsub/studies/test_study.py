@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from fedsub.studies.engine import federation_of
+from fedsub.studies.kept_study import shortened
 from fedsub.studies.local_engine import local_engine
 from fedsub.studies.runner import (
     RunsFailedError,
@@ -30,7 +31,7 @@ from fedsub.studies.runner import (
     unfinished_tuning,
 )
 from fedsub.studies.study import Entry, Study, Task, task_of, tuning_tasks
-from fedsub.studies.study_file import read_study, shortened
+from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import finished, tables
 from fedsub.studies.study_tables import write_tables

@@ -14,9 +14,10 @@ import pytest
 
 from fedsub.report import comparing
 from fedsub.studies.engine import SECONDS_FILE, Underway
+from fedsub.studies.kept_study import keep_study, kept_study, shortened
 from fedsub.studies.runner import RUNS, database_of, final_tasks, row_key, run_tasks
 from fedsub.studies.study import Printed, Study, Task, Values
-from fedsub.studies.study_file import keep_study, kept_study, read_study, shortened
+from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, gains_of, tables
 from fedsub.studies.study_tables import markdown, write_tables

@@ -1,0 +1,79 @@
+"""A study as it was started, shortened or whole, and kept in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedsub.studies.study import STUDY_FILE, Study, shown
+from fedsub.studies.study_file import read_in
+from fedsub_core.errors import ConfigError, RunError, cut
+from fedsub_core.files import write_whole
+
+#: In a study's folder, beside its file.
+ASKED_FILE = "asked.json"
+
+
+def keep_study(folder: Path, file: Path, data: Path | None, asked: Mapping[str, Any]) -> None:
+    """Keep in a study's folder what it was started with, for :func:`kept_study`."""
+    places = [str(place.resolve()) for place in (data, file.parent) if place is not None]
+    write_whole(folder / STUDY_FILE, file.read_bytes())
+    kept = {"name": file.stem, "places": places, **asked}
+    write_whole(folder / ASKED_FILE, (json.dumps(kept) + "\n").encode())
+
+
+def kept_study(folder: Path) -> Study:
+    """Return the study whose folder this is.
+
+    Raises
+    ------
+    ConfigError, RunError
+        If its file is no study any more, or what it was started with cannot be read.
+    """
+    try:
+        asked = json.loads((folder / ASKED_FILE).read_text("utf-8"))
+        name, places = asked.pop("name", folder.name), [Path(p) for p in asked.pop("places")]
+        study = read_in(folder / STUDY_FILE, places, name)
+        return shortened(study, **asked)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"{folder / ASKED_FILE}: cannot be read ({type(error).__name__}: {cut(error)})"
+        ) from error
+
+
+def shortened(
+    study: Study,
+    seeds: str | None,
+    rounds: int | None,
+    only: Sequence[str] = (),
+    row: Sequence[str] = (),
+) -> Study:
+    """Return the study with other seeds, such as ``0,1,2``, rounds, fewer tables, fewer rows.
+
+    `only` are keys of [vary] with a value, such as ``data=wisdm``, `row` names of [methods].
+    """
+    if seeds is not None:
+        numbers = [text.strip() for text in seeds.split(",")]
+        if not all(text.isascii() and text.isdigit() for text in numbers):
+            raise ConfigError(f"seeds: got {seeds!r}, expected whole numbers, such as 0,1,2")
+        study = replace(study, seeds=tuple(dict.fromkeys(map(int, numbers))))
+    if rounds is not None:
+        others = (tuple(pair for pair in cell if pair[0] != "rounds") for cell in study.cells)
+        run = {**study.run, "rounds": rounds}
+        study = replace(study, run=run, cells=tuple(dict.fromkeys(others)))
+    for text in only:
+        has = {cell: [f"{key}={shown(value)}" for key, value in cell] for cell in study.cells}
+        kept = tuple(cell for cell in study.cells if text in has[cell])
+        if not kept:
+            there = ", ".join(dict.fromkeys(one for each in has.values() for one in each))
+            raise ConfigError(f"only: got {text!r}, expected one of {there or 'none'}")
+        study = replace(study, cells=kept)
+    for label in row:
+        if label not in (labels := [entry.label for entry in study.entries]):
+            raise ConfigError(f"row: got {label!r}, expected one of {', '.join(labels)}")
+    if row:
+        study = replace(study, entries=tuple(e for e in study.entries if e.label in row))
+    return study
