@@ -7,11 +7,8 @@ loses power at any moment reopens exactly at its last committed round.
 from __future__ import annotations
 
 import json
-import logging
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from torch import Tensor
@@ -19,30 +16,16 @@ from torch import Tensor
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_server.rundb_file import PACKAGE, connect, database_errors, note
-from fedsub_server.rundb_log import lost_commits, write_back
-from fedsub_server.rundb_seal import (
-    Checked,
-    Row,
-    committed_metrics,
-    metrics_checksum,
-    sealed,
-    transaction,
-)
-from fedsub_server.rundb_state import StateRows
+from fedsub_server.rundb_file import database_errors
+from fedsub_server.rundb_log import write_back
+from fedsub_server.rundb_metrics import columns
+from fedsub_server.rundb_notes import FORGOTTEN, RunNotes
+from fedsub_server.rundb_seal import metrics_checksum
 
-log = logging.getLogger("fedsub")
 State = dict[str, dict[str, Tensor]]
-#: In `meta`: how many clients were forgotten.
-_FORGOTTEN = "forgotten"
-#: In `meta`: the most memory that the run's processes held, bytes.
-_MEMORY = "peak_memory"
-_BACKEND = "backend"
-#: In `meta`: seconds of the method's own server half, and of how many rounds.
-_SERVER = "server_seconds"
 
 
-class RunDatabase:
+class RunDatabase(RunNotes):
     """The database of one method's run, open until :meth:`close` or the end of a ``with`` block.
 
     Parameters
@@ -66,21 +49,9 @@ class RunDatabase:
     def __init__(
         self, path: Path, config: Mapping[str, object] | None = None, package: str = ""
     ) -> None:
-        self.path = path
-        lost = lost_commits(path)
-        self._connection = connect(path, config, package)
-        self._check = Checked(self._connection)
-        self._state = StateRows(self._connection)
+        super().__init__(path, config, package)
         self._forgotten = self.forgotten()
         self._since = time.monotonic()
-        if lost:
-            log.warning(
-                "%s-wal is damaged, or power failed while it was written: commits in it cannot be "
-                "read (at least %d). What is there ends with round %d",
-                path,
-                lost,
-                self.last_round(),
-            )
 
     def commit(
         self,
@@ -120,36 +91,22 @@ class RunDatabase:
                     f"{self.path}: got round {round} to commit, expected one after {last}; go on "
                     "from the round that load() returns, and run one process per run folder"
                 )
-            rows = sorted(
-                (self._columns(row, last, round) for row in metrics), key=lambda row: row[:4]
-            )
+            rows = columns(metrics, self.path, last, round)
             self._connection.execute(
                 "INSERT INTO rounds VALUES (?, ?, ?)",
                 (round, time.monotonic() - self._since, metrics_checksum(iter(rows))),
             )
             self._state.replace(state)
-            self._connection.executemany(
-                "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
-                rows,
-            )
+            self._metrics.add(rows)
             if server[1]:
-                before = self._server_seconds()
-                both = f"{before[0] + server[0]:.6f} {before[1] + server[1]}"
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SERVER, both)
-                )
+                self._add_server_seconds(*server)
         write_back(self._connection)
         self._since = time.monotonic()
 
     def clients(self) -> list[str]:
         """Return the clients that have metrics, ascending."""
         with self._reading(metrics=True):
-            found = self._connection.execute("SELECT DISTINCT client FROM metrics ORDER BY client")
-            return [client for (client,) in found if client]
-
-    def forgotten(self) -> int:
-        """Return how many clients were forgotten."""
-        return int(self.meta().get(_FORGOTTEN, 0))
+            return self._metrics.clients()
 
     def forget(
         self, client: str, alias: str, round: int, state: Mapping[str, Mapping[str, Tensor]]
@@ -173,13 +130,7 @@ class RunDatabase:
                         f"round {round} to be the last: nothing was changed. Try again"
                     )
                 self._state.replace(state)
-                self._connection.execute(
-                    "UPDATE metrics SET client = ? WHERE client = ?", (alias, client)
-                )
-                now = [(crc, one) for one, _, crc in committed_metrics(self._connection)]
-                self._connection.executemany(
-                    "UPDATE rounds SET metrics_crc = ? WHERE round = ?", now
-                )
+                self._metrics.rename(client, alias)
                 meta = self.meta()
                 config = json.loads(meta["config"])
                 config.pop(fingerprint_key(client), None)
@@ -187,7 +138,7 @@ class RunDatabase:
                     "INSERT OR REPLACE INTO meta VALUES (?, ?)",
                     [
                         ("config", json.dumps(config, sort_keys=True)),
-                        (_FORGOTTEN, str(self._forgotten + 1)),
+                        (FORGOTTEN, str(self._forgotten + 1)),
                     ],
                 )
             self._forgotten += 1
@@ -209,28 +160,12 @@ class RunDatabase:
             state = self._state.load()
             return self._last_round() or 0, state
 
-    def last_round(self) -> int:
-        """Return the last committed round, 0 if there is none."""
-        with self._reading():
-            return self._last_round() or 0
-
     def metrics(self, metric: str | None = None) -> Iterator[MetricRow]:
         """Iterate over all metrics, or those called `metric`, by round, client, name and class."""
         with self._reading(metrics=True):
             pass  # not for as long as somebody reads on: a run could not write its log back
         with database_errors(self.path, "read"):
-            for round, client, name, label, value in self._connection.execute(
-                "SELECT round, client, metric, class, value FROM metrics "
-                "WHERE :metric IS NULL OR metric = :metric ORDER BY round, client, metric, class",
-                {"metric": metric},
-            ):
-                yield MetricRow(
-                    round,
-                    client,
-                    None if label < 0 else label,
-                    name,
-                    float("nan") if value is None else value,
-                )
+            yield from self._metrics.read(metric)
 
     def seconds(self) -> float:
         """Return the time all rounds took, s: each from the commit before it, or the start."""
@@ -241,106 +176,3 @@ class RunDatabase:
         with self._reading():
             found = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
             return dict(found.fetchall())
-
-    def server_seconds(self) -> float | None:
-        """Return what the method's own server half took in a round, s, on average.
-
-        None where it is not known, as of a run of an older version.
-        """
-        seconds, rounds = self._server_seconds()
-        return seconds / rounds if rounds else None
-
-    def _server_seconds(self) -> tuple[float, int]:
-        seconds, rounds = self.meta().get(_SERVER, "0 0").split()
-        return float(seconds), int(rounds)
-
-    def note_memory(self, peak: int) -> None:
-        """Keep the most memory that the process held, bytes, if it is more than was kept."""
-        most = max(peak, self.memory() or 0)
-        with self._writing():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MEMORY, str(most))
-            )
-
-    def memory(self) -> int | None:
-        """Return the most memory that the run's processes held, bytes; None where not known."""
-        kept = self.meta().get(_MEMORY)
-        return None if kept is None else int(kept)
-
-    def note_backend(self, backend: str) -> None:
-        """Keep who trains, kernels or PyTorch, where it was nobody or another before."""
-        with database_errors(self.path, "written"):
-            note(self._connection, _BACKEND, backend)
-
-    def backend(self) -> str | None:
-        """Return who trained, one after another with commas; None where it is not known."""
-        return self.meta().get(_BACKEND)
-
-    def trained_by(self) -> str:
-        """Return the version and code by which the run was begun, and code by which it went on.
-
-        So too of the package that offers its method, if there is one.
-        """
-        meta = self.meta()
-        package = f" with {meta[PACKAGE]}" if PACKAGE in meta else ""
-        return f"{meta['version']} (code {meta['code']}){package}"
-
-    def meta(self) -> dict[str, str]:
-        """Return ``schema``, package ``version``, ``config`` (JSON) of the run's start, ``run``.
-
-        ``run`` is a name drawn for the run, by which devices tell it from others. ``code`` has the
-        digests of the code that trained it, in order, with commas between; ``package`` the same of
-        the package that offers its method. ``forgotten``, ``server_seconds`` and ``peak_memory``
-        are there once there is something to count. ``seal`` is :mod:`fedsub_server.rundb_seal`'s.
-        """
-        with self._reading():
-            return dict(self._connection.execute("SELECT key, value FROM meta").fetchall())
-
-    def close(self) -> None:
-        """Close the file; what was committed stays."""
-        self._connection.close()
-
-    def __enter__(self) -> RunDatabase:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @contextmanager
-    def _reading(self, metrics: bool = False) -> Iterator[None]:
-        """Read one moment of what was found to be as it was written, `metrics` only if wanted."""
-        with database_errors(self.path, "read"):
-            if self._connection.in_transaction:
-                self._check(metrics)
-                yield
-            else:
-                with transaction(self._connection, "DEFERRED"):
-                    self._check(metrics)
-                    yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Write in one transaction, on top of what was found to be as it was written."""
-        try:
-            with database_errors(self.path, "written"), sealed(self._connection):
-                self._check()
-                yield
-        except BaseException:
-            self._state.forget()  # what was written is not there
-            raise
-
-    def _last_round(self) -> int | None:
-        row = self._connection.execute("SELECT max(round) FROM rounds").fetchone()
-        return None if row[0] is None else int(row[0])
-
-    def _columns(self, row: MetricRow, last: int | None, round: int) -> Row:
-        """Return a metric as SQLite gives it back: nan as None, and no zero below 0."""
-        first = 0 if last is None else last + 1
-        if not first <= row.round <= round or (row.label is not None and row.label < 0):
-            raise RunError(
-                f"{self.path}: got {row} in the commit of round {round}, expected rounds {first} "
-                f"to {round} and None or a class from 0 as label; commit a round's rows once"
-            )
-        label = -1 if row.label is None else row.label
-        value = None if math.isnan(row.value) else float(row.value) + 0.0
-        return row.round, row.client, row.metric, label, value

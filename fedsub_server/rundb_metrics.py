@@ -1,0 +1,82 @@
+"""The metrics in a run's database: a row for each number of a round, client, class and name."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from fedsub_core.errors import RunError
+from fedsub_core.metrics import MetricRow
+from fedsub_server.rundb_seal import Row, committed_metrics
+
+
+class MetricRows:
+    """The table ``metrics`` of a connection; whoever calls is in a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add a commit's rows, as :func:`columns` gives them."""
+        self._connection.executemany(
+            "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
+            rows,
+        )
+
+    def clients(self) -> list[str]:
+        """Return the clients that have metrics, ascending."""
+        found = self._connection.execute("SELECT DISTINCT client FROM metrics ORDER BY client")
+        return [client for (client,) in found if client]
+
+    def read(self, metric: str | None) -> Iterator[MetricRow]:
+        """Iterate over all metrics, or those called `metric`, by round, client, name and class."""
+        for round, client, name, label, value in self._connection.execute(
+            "SELECT round, client, metric, class, value FROM metrics "
+            "WHERE :metric IS NULL OR metric = :metric ORDER BY round, client, metric, class",
+            {"metric": metric},
+        ):
+            yield MetricRow(
+                round,
+                client,
+                None if label < 0 else label,
+                name,
+                float("nan") if value is None else value,
+            )
+
+    def rename(self, client: str, alias: str) -> None:
+        """Put `alias` in a client's place, and the checksums that then are right beside rounds."""
+        self._connection.execute("UPDATE metrics SET client = ? WHERE client = ?", (alias, client))
+        now = [(crc, one) for one, _, crc in committed_metrics(self._connection)]
+        self._connection.executemany("UPDATE rounds SET metrics_crc = ? WHERE round = ?", now)
+
+
+def columns(metrics: Iterable[MetricRow], path: Path, last: int | None, round: int) -> list[Row]:
+    """Return metrics as SQLite gives them back, in the order of their key.
+
+    They have nan as None, and no zero below 0.
+
+    Parameters
+    ----------
+    path : of the database, which messages begin with.
+    last, round : the last committed round, None before the first; and the one to commit.
+
+    Raises
+    ------
+    RunError
+        If a row is of none of the rounds between, or its class is below 0.
+    """
+    return sorted((_row(one, path, last, round) for one in metrics), key=lambda row: row[:4])
+
+
+def _row(row: MetricRow, path: Path, last: int | None, round: int) -> Row:
+    first = 0 if last is None else last + 1
+    if not first <= row.round <= round or (row.label is not None and row.label < 0):
+        raise RunError(
+            f"{path}: got {row} in the commit of round {round}, expected rounds {first} "
+            f"to {round} and None or a class from 0 as label; commit a round's rows once"
+        )
+    label = -1 if row.label is None else row.label
+    value = None if math.isnan(row.value) else float(row.value) + 0.0
+    return row.round, row.client, row.metric, label, value

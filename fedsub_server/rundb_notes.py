@@ -1,0 +1,71 @@
+"""What a run's database notes of the run itself: who trained it, how long, in how much memory."""
+
+from __future__ import annotations
+
+from fedsub_server.rundb_file import PACKAGE, database_errors, note
+from fedsub_server.rundb_open import OpenDatabase
+
+#: In `meta`: how many clients were forgotten.
+FORGOTTEN = "forgotten"
+#: In `meta`: the most memory that the run's processes held, bytes.
+_MEMORY = "peak_memory"
+_BACKEND = "backend"
+#: In `meta`: seconds of the method's own server half, and of how many rounds.
+_SERVER = "server_seconds"
+
+
+class RunNotes(OpenDatabase):
+    """What stands in `meta` beside what a run began with."""
+
+    def forgotten(self) -> int:
+        """Return how many clients were forgotten."""
+        return int(self.meta().get(FORGOTTEN, 0))
+
+    def server_seconds(self) -> float | None:
+        """Return what the method's own server half took in a round, s, on average.
+
+        None where it is not known, as of a run of an older version.
+        """
+        seconds, rounds = self._server_seconds()
+        return seconds / rounds if rounds else None
+
+    def _server_seconds(self) -> tuple[float, int]:
+        seconds, rounds = self.meta().get(_SERVER, "0 0").split()
+        return float(seconds), int(rounds)
+
+    def _add_server_seconds(self, seconds: float, rounds: int) -> None:
+        """Add what the server half took in some rounds; whoever calls is in a transaction."""
+        before = self._server_seconds()
+        both = f"{before[0] + seconds:.6f} {before[1] + rounds}"
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SERVER, both))
+
+    def note_memory(self, peak: int) -> None:
+        """Keep the most memory that the process held, bytes, if it is more than was kept."""
+        most = max(peak, self.memory() or 0)
+        with self._writing():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MEMORY, str(most))
+            )
+
+    def memory(self) -> int | None:
+        """Return the most memory that the run's processes held, bytes; None where not known."""
+        kept = self.meta().get(_MEMORY)
+        return None if kept is None else int(kept)
+
+    def note_backend(self, backend: str) -> None:
+        """Keep who trains, kernels or PyTorch, where it was nobody or another before."""
+        with database_errors(self.path, "written"):
+            note(self._connection, _BACKEND, backend)
+
+    def backend(self) -> str | None:
+        """Return who trained, one after another with commas; None where it is not known."""
+        return self.meta().get(_BACKEND)
+
+    def trained_by(self) -> str:
+        """Return the version and code by which the run was begun, and code by which it went on.
+
+        So too of the package that offers its method, if there is one.
+        """
+        meta = self.meta()
+        package = f" with {meta[PACKAGE]}" if PACKAGE in meta else ""
+        return f"{meta['version']} (code {meta['code']}){package}"
