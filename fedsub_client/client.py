@@ -44,6 +44,8 @@ class FedSubClient(NumPyClient):
         self.model: Params = cohort.learner.predicted_by(used(cohort.state))
         #: What the last round of training reported.
         self.report: Report = {}
+        #: What the last round added to a sum, as :meth:`Learner.once` names it.
+        self.once = ""
 
     def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the handshake's values: client id, version, classes, shape, moments."""
@@ -78,6 +80,7 @@ class FedSubClient(NumPyClient):
         (content,), tested = train(cohort, [one])
         self.model = cohort.learner.predicted_by(tested or cohort.in_use(told.turn, told.scaling))
         self.report = content.get(exchange.REPORT, {})
+        self.once = "" if levels is None else cohort.learner.once(one.received)
         return content
 
     def test(self, told: Instructions, payload: bytes | None = None) -> Content:

@@ -21,7 +21,7 @@ from fedsub_client.file_history import FileHistory
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
 from fedsub_client.new_cohort import make_cohort
-from fedsub_client.own_part import rounded_again
+from fedsub_client.own_part import OwnPart, rounded_again
 from fedsub_client.person import capacity_of, check_builder, client_of, read_data
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
@@ -34,7 +34,6 @@ from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.packages import version_with
 from fedsub_core.secure.messages import SECURE
-from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
@@ -156,19 +155,24 @@ class Device:
         model = cohort.personal_model(0, client.model, round, told.scaling)
         self.states.save(replace(before, state=cohort.client_state(0), model=model), told)
 
-    def _trained(self, payload: bytes, told: Instructions, levels: Levels | None) -> Content:
+    def _trained(self, payload: bytes, told: Instructions, part: OwnPart | None) -> Content:
+        """Do a round, or answer what it was answered with; with a `part` in a sum under masks."""
         round, saved = told.turn.round, self.states.load(told)
+        levels = None if part is None else part.levels
         if saved is not None and saved.round == round:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
             reply = saved.reply
+            if saved.levels is not None and part is None:
+                raise self.sums.single(told)
             metrics: Content = {}
             if told.also_evaluate or levels is not None:
                 before = self._numpy_client(told.method, self._file(saved), saved, round)
                 metrics = before.test(told) if told.also_evaluate else metrics
-                if levels is not None:
+                if part is not None:
                     examples = before.cohort.introductions()[0].facts.examples
                     address = Address(self.client, round)
-                    reply = rounded_again(reply, saved.levels, levels, examples, address)
+                    again = saved.levels, part.levels, examples, address
+                    reply = part.masked(rounded_again(reply, *again), saved.once).to_bytes()
             return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(
@@ -182,6 +186,8 @@ class Device:
         client = self._numpy_client(told.method, file, saved, round)
         answer = client.train(told, payload, levels)
         reply = answer[exchange.PAYLOAD].to_bytes()
+        # Before it is kept: what is not sent shall not count as sent.
+        sent = reply if part is None else part.masked(reply, client.once).to_bytes()
         new = Saved(
             self.client,
             told.run,
@@ -193,9 +199,10 @@ class Device:
             client.report,
             client.cohort.personal_model(0, client.model, round, told.scaling),
             None if levels is None else (levels.weight, levels.each),
+            client.once,
         )
         self.states.save(new, told)
-        return {**answer, exchange.PAYLOAD: exchange.pack(reply)}
+        return {**answer, exchange.PAYLOAD: exchange.pack(sent)}
 
     def _model(self, run: str) -> RecordDict:
         if not self.simulated:

@@ -8,13 +8,12 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
-from fedsub_client.own_part import accepted, answered, holds_tensors, least_of, masked
+from fedsub_client.own_part import OwnPart, accepted, answered, holds_tensors, least_of
 from fedsub_client.store import Store
 from fedsub_core.config.settings import SecureSettings
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
-from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content, Instructions
 
@@ -72,51 +71,62 @@ class DeviceSums:
         content: RecordDict,
         told: Instructions,
         store: Store,
-        work: Callable[[bytes, Instructions, Levels | None], Content],
+        work: Callable[[bytes, Instructions, OwnPart | None], Content],
     ) -> Content:
         """Do a round; what is sent of a sum's is masked, what is kept of it is not.
 
         Parameters
         ----------
-        work : does the round of a download; with levels its upload is one vector of whole numbers.
+        work : does the round of a download; with a part in a sum its upload is a masked vector.
 
         Raises
         ------
         MessageRefused
             Where the person cannot go by the sum's plan; or where there is none beside the
-            download, and nothing may leave that tells of this person alone.
+            download, and nothing may leave that tells of this person alone: by the run, by its
+            owner, or because the person has sent something under masks in this run.
         """
         if SECURE not in content:
+            of_sums = self.settings.secure_aggregation
+            if not of_sums and (self._shows_sums_alone() or self._took_part(told.run, store)):
+                raise self.single(told)
             answer = work(exchange.unpack(content), told, None)
-            if self._shows_sums_alone() and holds_tensors(exchange.unpack(answer)):
-                got, expected = "a question for the upload itself", "a plan of a sum beside it"
-                raise MessageRefused(self.client, told.turn.round, "secure sum", got, expected)
+            if of_sums and holds_tensors(exchange.unpack(answer)):
+                raise self.single(told)
             return answer
         person = self._participant(store)
         # Before all work: what cannot be sent need not be made.
-        came = accepted(person, content, told, self.settings)
-        assert came is not None
-        plan, levels = came
-        answer = work(exchange.unpack(content), told, levels)
-        upload = masked(person, exchange.unpack(answer), plan)
+        part = accepted(person, content, told, self.settings)
+        answer = work(exchange.unpack(content), told, part)
         store.save_sums(person.kept())
-        return {**answer, exchange.PAYLOAD: exchange.pack(upload.to_bytes())}
+        return answer
+
+    def single(self, told: Instructions) -> MessageRefused:
+        """Return the error for a server that wants an upload by itself."""
+        got, expected = "a question for the upload itself", "a plan of a sum beside it"
+        return MessageRefused(self.client, told.turn.round, "secure sum", got, expected)
+
+    def _took_part(self, run: str, store: Store) -> bool:
+        return self._person(store, 0).took_part(run)
 
     def _participant(self, store: Store) -> Participant:
         """Return the person as it takes part in sums, with what it kept."""
         if not self.settings.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
-        least = max(self.settings.secure_least, self._least)
+        return self._person(store, max(self.settings.secure_least, self._least))
+
+    def _person(self, store: Store, least: int) -> Participant:
         try:
             return Participant(self.client, least, store.load_sums())
         except ValueError as error:
-            # Secrets of one round: without them it is out of that, no longer.
+            # Of its run nobody knows any more which sums were opened.
+            saved = store.load()
             log.warning(
                 "client %s: what it kept of its sums is damaged (%s); it begins anew",
                 self.client,
                 error,
             )
-            return Participant(self.client, least)
+            return Participant(self.client, least, lost=saved.run if saved else None)
 
     def _shows_sums_alone(self) -> bool:
         """Whether nothing may leave that tells of this person alone: by the run or its owner."""

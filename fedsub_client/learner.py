@@ -227,6 +227,14 @@ class Learner(ABC):
         """
         return uploads.of_upload(upload, received, self.sends, levels)
 
+    def once(self, received: Bundle) -> str:
+        """Name what a client that is asked adds to a sum, if it stays the same from round to round.
+
+        Then all sums of it in a run must be of the same people: two that differ in one person
+        would tell what that one added. Of what changes, as models do: "".
+        """
+        return ""
+
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state in which the clients' models are tested; nothing of it is kept.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,18 +45,47 @@ def answered(person: Participant, record: Mapping[str, Any]) -> RecordDict:
     return RecordDict({SECURE: ConfigRecord(said)})
 
 
+@dataclass(frozen=True)
+class OwnPart:
+    """A person, and the plan of a sum that it accepted.
+
+    Parameters
+    ----------
+    levels : by which its vector is rounded.
+    """
+
+    person: Participant
+    plan: Plan
+    levels: Levels
+
+    def masked(self, payload: bytes | Unwritten, once: str) -> Unwritten:
+        """Return an upload's vector under masks.
+
+        Parameters
+        ----------
+        once : :meth:`Participant.masked`'s.
+
+        Raises
+        ------
+        MessageRefused
+            If another vector was sent before, or this one is in a sum that was opened of others.
+        """
+        data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
+        address = Address(self.person.client, self.plan.name.round)
+        under = self.person.masked(_vector(data), self.plan.name, once)
+        return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))
+
+
 def accepted(
     person: Participant, content: Content, told: Instructions, secure: SecureSettings
-) -> tuple[Plan, Levels] | None:
-    """Return the plan of a sum that came with a download, once it is accepted; None: none came.
+) -> OwnPart:
+    """Return a person's part in a sum, once it accepts the plan that came with a download.
 
     Raises
     ------
     MessageRefused
         If the person cannot go by it, or it is of another run than the download beside it.
     """
-    if SECURE not in content:
-        return None
     reader = Reader(person.client, told.turn.round)
     plan = reader.plan(content[SECURE])
     if (plan.name.run, plan.name.method) != (told.run, told.method):
@@ -63,7 +93,7 @@ def accepted(
         got = f"{plan.name.method!r} of run {plan.name.run!r}"
         raise reader.refuse("secure sum", got, f"{told.method!r} of run {told.run!r}")
     person.accept(plan)
-    return plan, Levels(secure.secure_range, plan.weight, plan.each)
+    return OwnPart(person, plan, Levels(secure.secure_range, plan.weight, plan.each))
 
 
 def holds_tensors(payload: bytes) -> bool:
@@ -98,20 +128,6 @@ def rounded_again(
     return compose_upload(
         uploads.in_bundle(vector), of, uploads.declared_of(len(vector))
     ).to_bytes()
-
-
-def masked(person: Participant, payload: bytes | Unwritten, plan: Plan) -> Unwritten:
-    """Return an upload's vector under masks.
-
-    Raises
-    ------
-    MessageRefused
-        If another vector was sent before.
-    """
-    data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
-    address = Address(person.client, plan.name.round)
-    under = person.masked(_vector(data), plan.name)
-    return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))
 
 
 def _vector(payload: bytes) -> Words:

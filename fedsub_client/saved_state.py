@@ -46,6 +46,7 @@ class Saved:
     model : the personal model, once there is one.
     levels : of a secure sum, by which the reply was rounded: weight and each of
         :class:`fedsub_core.secure.quantise.Levels`; None where it went by itself.
+    once : what the reply added to that sum, as :meth:`fedsub_client.learner.Learner.once` names it.
     """
 
     client: str
@@ -58,6 +59,7 @@ class Saved:
     report: Report = field(default_factory=dict)
     model: PersonalModel | None = None
     levels: tuple[int, int] | None = None
+    once: str = ""
 
     def to_bytes(self) -> bytes:
         """Return all of it as one safetensors file."""
@@ -73,7 +75,7 @@ class Saved:
             "report": dict(self.report),
         }
         if self.levels is not None:
-            facts["levels"] = self.levels
+            facts |= {"levels": self.levels, "once": self.once}
         tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
         if self.model is not None:
@@ -119,6 +121,7 @@ class Saved:
                 facts["report"],
                 model_of(bytes(tensors["model"].numpy())) if "model" in tensors else None,
                 tuple(facts["levels"]) if "levels" in facts else None,
+                facts.get("once", ""),
             )
         except RunError:
             raise

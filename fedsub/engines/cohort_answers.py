@@ -10,9 +10,9 @@ from flwr.app import Error, Message, MessageType, RecordDict
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import read_download
-from fedsub_client.own_part import accepted, answered, masked
+from fedsub_client.own_part import OwnPart, accepted, answered
 from fedsub_core.errors import MessageRefused
-from fedsub_core.secure.messages import SECURE, Plan
+from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
@@ -36,16 +36,20 @@ def replies(
     if kind == MessageType.QUERY:
         said = [RecordDict({handshake.HANDSHAKE: i.record()}) for i in cohort.introductions()]
         return [Message(own, reply_to=m) for own, m in zip(said, messages, strict=True)]
-    good, refused, plans = _read(cohort, messages, people)
+    good, refused, parts = _read(cohort, messages, people)
     contents, _ = _WORK[kind](cohort, good)
     answers = list[Message]()
     for one, content in zip(good, contents, strict=True):
-        if one.place in plans:
-            person = people[cohort.clients[one.place].client]
-            payload = content[exchange.PAYLOAD]
-            payload = masked(person, payload, plans[one.place])
+        message = messages[one.place]
+        if one.place in parts:
+            once = cohort.learner.once(one.received)
+            try:
+                payload = parts[one.place].masked(content[exchange.PAYLOAD], once)
+            except MessageRefused as error:
+                refused.append(Message(Error(0, str(error)), reply_to=message))
+                continue
             content = {**content, exchange.PAYLOAD: payload}
-        answers.append(answer(content, messages[one.place]))
+        answers.append(answer(content, message))
     return refused + answers
 
 
@@ -59,12 +63,12 @@ def sum_reply(person: Participant, message: Message) -> Message:
 
 def _read(
     cohort: Cohort, messages: Sequence[Message], people: Mapping[str, Participant]
-) -> tuple[list[Asked], list[Message], dict[int, Plan]]:
+) -> tuple[list[Asked], list[Message], dict[int, OwnPart]]:
     """Read each client's message; one whose download is refused is answered with an error.
 
-    Also return the plans of secure sums that came beside downloads, by place.
+    Also return clients' parts in a secure sum whose plans came beside downloads, by place.
     """
-    good, refused, plans = list[Asked](), list[Message](), dict[int, Plan]()
+    good, refused, parts = list[Asked](), list[Message](), dict[int, OwnPart]()
     last, record, told = LastTensors(), None, None
     for i, message in enumerate(messages):
         content = content_of(message)
@@ -74,12 +78,11 @@ def _read(
         try:
             payload = exchange.payload_of(content)
             asked = Asked(i, told, read_download(cohort, i, payload, told.turn.round, last))
-            if person := people.get(cohort.clients[i].client):
-                came = accepted(person, content, told, cohort.secure)
-                if came is not None:
-                    plans[i], levels = came
-                    asked = replace(asked, levels=levels)
+            person = people.get(cohort.clients[i].client)
+            if person is not None and SECURE in content:
+                parts[i] = accepted(person, content, told, cohort.secure)
+                asked = replace(asked, levels=parts[i].levels)
             good.append(asked)
         except (MessageRefused, ValueError) as error:
             refused.append(Message(Error(0, str(error)), reply_to=message))
-    return good, refused, plans
+    return good, refused, parts

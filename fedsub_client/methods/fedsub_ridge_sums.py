@@ -88,6 +88,17 @@ class SummedRidgeLearner(FedSubRidgeLearner):
             samples, version = own.counted, own.version
         return There(version, samples, min(samples, weight), classes)
 
+    def once(self, received: Bundle) -> str:
+        """Name statistics, and equations by the sums that they are of.
+
+        Which classes a person has is counted anew while people come: of that :meth:`vector` says
+        no more than evaluated rounds do.
+        """
+        kind, _ = _asked(received, self.model.classes)
+        if kind == summing.EQUATIONS:
+            return f"equations of sums {received.version}"
+        return "statistics" if kind == summing.STATISTICS else ""
+
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
         """Return what one client adds to a sum: what it was asked for.
 

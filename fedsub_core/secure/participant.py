@@ -54,8 +54,11 @@ class Secrets:
     shares : of its neighbours' and its own secrets, those of the pair key and of the seed.
     sealed : its answer to the question for shares, by neighbour.
     masked, vector : with whom its vector was masked, and a hash of it.
+    once : what the vector says, if its sums in a run must all be of the same people.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
     answered, opened, opened_run : the session, the round and the run of that.
+    told : what it helped to open that is said once, by run: a hash of its vector, and of whom.
+    lost : the run of which it no longer knows what it helped to open; None: there is none.
     """
 
     run: str = ""
@@ -69,12 +72,15 @@ class Secrets:
     sealed: dict[str, str] = field(default_factory=dict)
     masked: list[str] = field(default_factory=list)
     vector: str = ""
+    once: str = ""
     sent: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
     answer: dict[str, str] = field(default_factory=dict)
     answered: str = ""
     opened: int = 0
     opened_run: str = ""
+    told: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    lost: str | None = None
 
 
 class Participant:
@@ -86,6 +92,7 @@ class Participant:
     least : people in a sum at least, itself among them.
     kept : what an earlier process kept (:meth:`kept`); None: nothing.
     entropy : see :data:`Entropy`.
+    lost : a run of which what it kept is lost.
 
     Raises
     ------
@@ -99,16 +106,24 @@ class Participant:
         least: int,
         kept: bytes | None = None,
         entropy: Entropy = secrets.token_bytes,
+        lost: str | None = None,
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
         try:
-            self._own = Secrets() if kept is None else Secrets(**json.loads(kept))
+            self._own = Secrets(lost=lost) if kept is None else Secrets(**json.loads(kept))
         except TypeError as error:
             raise ValueError(f"{client!r}: kept: {error}") from None
 
     def kept(self) -> bytes:
         """Return all that it keeps, secrets among it."""
         return json.dumps(asdict(self._own)).encode()
+
+    def took_part(self, run: str) -> bool:
+        """Return whether it sent a vector of a run, or may have."""
+        own = self._own
+        sending = bool(own.vector) and own.run == run
+        opened = bool(own.opened) and own.opened_run == run
+        return sending or opened or run == own.lost or run in own.told
 
     def answer(self, record: Mapping[str, Any], round: int) -> Record:
         """Answer a question about a round's sum.
@@ -160,14 +175,19 @@ class Participant:
             own.shares[other] = shares[:SHARE_BYTES].hex(), shares[SHARE_BYTES:].hex()
         own.masked = sorted(plan.sealed)
 
-    def masked(self, vector: Words, name: Name) -> Words:
+    def masked(self, vector: Words, name: Name, once: str = "") -> Words:
         """Return its vector under its own mask and those that it shares with neighbours.
+
+        Parameters
+        ----------
+        once : what the vector says, if all sums of it in a run must be of the same people, for it
+            stays the same from round to round; "": it does not.
 
         Raises
         ------
         MessageRefused
-            If it is another vector than before, which would tell of both, or somebody's key is
-            none.
+            If it is another vector than before, which would tell of both; if it has been in an
+            opened sum of other people; or if somebody's key is none.
         """
         own, reader = self._own, Reader(self.client, name.round)
         self._demand(reader, name)
@@ -175,6 +195,9 @@ class Participant:
         digest = hashlib.sha256(vector.tobytes()).hexdigest()
         if own.vector not in ("", digest):
             raise reader.refuse("secure sum: vector", "another than before", "the same")
+        if once:
+            self._demand_untold(reader, once, digest)
+        own.once = own.once or once
         total, own.vector = vector + expanded(bytes.fromhex(own.seed), len(vector)), digest
         private = private_key(bytes.fromhex(own.mask))
         for other in own.masked:
@@ -207,6 +230,8 @@ class Participant:
                 answered=own.answered,
                 opened=own.opened,
                 opened_run=own.opened_run,
+                told=own.told,
+                lost=own.lost,
             )
         return {"keys": self._public().joined()}
 
@@ -264,6 +289,10 @@ class Participant:
             raise reader.refuse(
                 "secure sum: unmask", f"round {own.round} again with {sent}", f"{own.sent} again"
             )
+        if own.once:
+            told = own.told.setdefault(own.run, {}).setdefault(own.once, [own.vector, *sent])
+            if told[1:] != sent:
+                raise reader.refuse(f"secure sum: {own.once} again", sent, told[1:])
         own.answer = {c: own.shares[c][1] for c in sent} | {c: own.shares[c][0] for c in silent}
         own.sent, own.silent, own.answered = sent, silent, own.session
         own.opened_run, own.opened = own.run, own.round
@@ -288,6 +317,21 @@ class Participant:
     def _demand_closed(self, reader: Reader, name: Name) -> None:
         if name.session.hex() == self._own.answered:
             raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
+
+    def _demand_untold(self, reader: Reader, once: str, digest: str) -> None:
+        """Refuse a sum whose difference from one that it helped to open may be of one person."""
+        own, what = self._own, f"secure sum: {once} again"
+        if own.run == own.lost:
+            expected = "none of this run: with whom it was opened, this device no longer knows"
+            raise reader.refuse(what, f"a plan of round {own.round}", expected)
+        if (told := own.told.get(own.run, {}).get(once)) is None:
+            return
+        vector, *people = told
+        if gone := sorted(set(people) - {self.client, *own.masked}):
+            raise reader.refuse(what, f"a plan without {gone}", f"the people of before, {people}")
+        if vector != digest:
+            expected = "the vector that was opened: weight, each and samples of then"
+            raise reader.refuse(what, "another vector", expected)
 
     def _demand_people(self, reader: Reader, people: int) -> None:
         if people < self.least:

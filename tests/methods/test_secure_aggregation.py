@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,52 +11,14 @@ import torch
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from torch import Tensor
 
-from fedsub.engines.simulation import build_strategy
-from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import RunMethod, people
 from fedsub_client.device import Device
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
-from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.messages import SECURE, Name
 
-SUMS: dict[str, Any] = dict(
-    rounds=2, device="cpu", threads=1, lr=0.05, batch_size=16, hidden="16", robust="none",
-    secure_aggregation=True, standardise="client", quorum=0.0, round_timeout=0.3, join_timeout=0.3,
-)  # fmt: skip
-Passes = Callable[[Message], bool]
-
-
-class Devices(DeviceGrid):
-    """Devices some of whose messages are lost: those that `passes` says no to."""
-
-    passes: Passes = staticmethod(lambda message: True)
-
-    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
-        """Let each device work whose message comes through."""
-        return super().answers([message for message in messages if self.passes(message)])
-
-
-class Server:
-    """A server's process: a strategy, the states after its rounds, and what it wrote of them."""
-
-    def __init__(self, config: RunConfig, grid: Devices) -> None:
-        self.strategy = build_strategy(config, config.method)
-        self.states: list[dict[str, Tensor]] = []
-        self.rows: list[MetricRow] = []
-        self.strategy.on_round = self._note
-        self.strategy.start(grid)
-
-    def _note(self, round: int, state: dict[str, Tensor], rows: Sequence[MetricRow]) -> None:
-        kept = ("linear", "everybody", "holders", "pooled")
-        model = {n: t.clone() for n, t in state.items() if n.startswith(kept)}
-        self.states.append(model)
-        self.rows += rows
-
-    def metric(self, name: str) -> dict[int, float]:
-        """Return a metric of the run by round."""
-        return {r.round: r.value for r in self.rows if r.metric == name}
+from .server_of_sums import SUMS, Devices, Server, devices, phase
 
 
 @pytest.fixture
@@ -65,10 +26,6 @@ def config(tmp_path: Path) -> RunConfig:
     """Return a run of four people's devices."""
     write_federation(tmp_path / "data", people())
     return RunConfig(method="fedavg", beside="", data=str(tmp_path / "data"), **SUMS)
-
-
-def devices(tmp_path: Path, config: RunConfig, **node: Any) -> Devices:
-    return Devices(config, 4, **{"state-dir": str(tmp_path / "states")} | node)
 
 
 def equal(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
@@ -145,10 +102,6 @@ def test_a_round_that_is_repeated_with_fewer_people_is_rounded_by_their_levels(
     # Of three as heavy people twice as many levels fit as of four.
     keys = {"method": name, "hyper": {}, "rounds": 1, "most_examples": 2.5}
     config = RunConfig(**vars(config) | keys)
-
-    def phase(message: Message) -> str:
-        asked = message.content.config_records.get(SECURE)
-        return str(asked["phase"]) if asked is not None else ""
 
     def without_one(grid: Devices) -> Server:
         grid.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != 3

@@ -18,23 +18,38 @@ Change = Callable[[str, Record], Record]
 
 
 class Sum:
-    """One sum of random vectors `x`, whose phases some people leave."""
+    """One sum of random vectors `x`, whose phases some people leave.
 
-    def __init__(self, people: int = 5, length: int = 7, least: int = 3, seed: int = 0) -> None:
+    Parameters
+    ----------
+    once : what the vectors say that is said once.
+    """
+
+    def __init__(
+        self,
+        people: int = 5,
+        length: int = 7,
+        least: int = 3,
+        seed: int = 0,
+        round: int = 1,
+        run: str = "run",
+        once: str = "",
+    ) -> None:
         stream = np.random.default_rng(seed)
         names = [f"p{i:03}" for i in range(people)]
         self.people = {name: Participant(name, least, entropy=stream.bytes) for name in names}
         self.x = {c: stream.integers(0, 2**32, length, np.uint32) for c in self.people}
         self.y: dict[str, Words] = {}
         self.plans: dict[str, Plan] = {}
-        self.server = Summation(1, least, length, "run", "fedavg", stream.bytes)
+        self.server = Summation(round, least, length, run, "fedavg", stream.bytes)
+        self.round, self.once = round, once
         #: All that the server was ever told, in order.
         self.told: list[Any] = []
 
     def keys(self, but: Collection[str] = ()) -> None:
         """Let everybody show keys."""
         for client in self.people.keys() - set(but):
-            answer = self.people[client].answer(self.server.ask_keys(), 1)
+            answer = self.people[client].answer(self.server.ask_keys(), self.round)
             self.told.append(answer)
             self.server.take_keys(client, answer)
 
@@ -42,7 +57,7 @@ class Sum:
         """Let everybody who showed keys share its secrets."""
         for client, asked in self.server.ask_shares().items():
             if client not in but:
-                answer = self.people[client].answer(asked, 1)
+                answer = self.people[client].answer(asked, self.round)
                 self.told.append(answer)
                 self.server.take_shares(client, answer)
 
@@ -51,9 +66,9 @@ class Sum:
         self.plans = self.server.plans(LEVELS)
         for client, plan in self.plans.items():
             if client not in but:
-                came = Reader(client, 1).plan(plan.record())
+                came = Reader(client, self.round).plan(plan.record())
                 self.people[client].accept(came)
-                self.y[client] = self.people[client].masked(self.x[client], came.name)
+                self.y[client] = self.people[client].masked(self.x[client], came.name, self.once)
                 self.told.append(self.y[client])
                 self.server.take_vector(client, self.y[client])
 
@@ -61,7 +76,7 @@ class Sum:
         """Let those who sent a vector open the sum; return it."""
         for client, asked in self.server.ask_unmask().items():
             if client not in but:
-                answer = change(client, self.people[client].answer(asked.record(), 1))
+                answer = change(client, self.people[client].answer(asked.record(), self.round))
                 self.told.append(answer)
                 self.server.take_unmasked(client, answer)
         return self.server.open()
