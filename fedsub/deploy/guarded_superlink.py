@@ -1,14 +1,16 @@
 """``fedsub-superlink``: Flower's SuperLink, in which one device cannot lock the database for all.
 
-A reply lists the objects that it is made of. Flower 1.39 takes any number of them, and writes all
-in one transaction: 30,000, which are 2 MB, keep everybody else from the database until they give up
-and the run has failed. It also takes requests of 2 GB. Here both have bounds, far above what
-devices need: a model's numbers travel in objects of 5 MiB.
+A reply lists the objects that it is made of. Flower takes any number of them, and writes all in one
+transaction: 30,000, which are 2 MB, keep everybody else from the database until they give up and
+the run has failed. It also takes requests of 2 GB (1.39) or of any size (1.42). Here both have
+bounds, far above what devices need: a model's numbers travel in objects of 5 MiB.
 
-Who calls signs with a key. Flower compares it with the node that a call names, but not with the key
-that ``ActivateNode`` names: anybody who had a device's public key could say that the device is
-there, for an hour at a time, in which the device itself is refused. Nor does it look whose replies
-a node pushes. Here whoever is named in a call must be who signed it.
+Who calls signs with a key. Flower 1.39 compares it with the node that a call names, but not with
+the key that ``ActivateNode`` names: anybody who had a device's public key could say that the device
+is there, for an hour at a time, in which the device itself is refused. 1.42 compares it. Neither
+looks whose replies a node pushes. Here whoever is named in a call must be who signed it.
+
+Flower 1.39 answers SuperNodes over gRPC, 1.42 over HTTP: see ``fleet_door.py``.
 
 Who writes waits for who writes already. Flower waits 5 s, then says "database is locked", on which
 its SuperExec ends and the run fails: a slow disk under load is enough. Here it waits a minute.
@@ -21,20 +23,33 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import UMASK
-from fedsub_core.flower.modules import demand_deployable
-from fedsub_core.flower.superlink import PUBLIC_KEY_HEADER, FleetServicer, command, database
+from fedsub_core.flower.modules import HTTP, demand_deployable
+from fedsub_core.flower.superlink import (
+    PUBLIC_KEY_HEADER,
+    FleetServicer,
+    command,
+    database,
+    fleet_handlers,
+)
 from fedsub_core.logs import set_up_logs
 
 #: Objects of one reply; a node may announce as many again only so fast, a second.
 MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
 #: Bytes of one request of a device.
 MOST_BYTES = 2**25
+#: What HTTP calls gRPC's reasons to refuse.
+HTTP_STATUS = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+}
 #: Seconds that a write to the SuperLink's database waits for others.
 LOCK_SECONDS = 60
 
@@ -66,6 +81,26 @@ class Allowance:
         return allowed
 
 
+def why_refused(request: Any, allowance: Allowance) -> tuple[grpc.StatusCode, str] | None:
+    """Return why what a node pushes is refused, as gRPC says it; None if it is not.
+
+    It is refused as another node's reply, as one of too many objects, or of more than may come now;
+    what may come grows less only by what is not refused.
+    """
+    objects = count_objects(request.message_object_trees, MOST_OBJECTS)
+    node = request.node.node_id
+    for source in {message.metadata.src_node_id for message in request.messages_list} - {node}:
+        said = f"node {node}: got a message from node {source}, expected its own"
+        return grpc.StatusCode.PERMISSION_DENIED, said
+    if objects > MOST_OBJECTS:
+        said = f"node {node}: got a message of over {MOST_OBJECTS} objects, expected fewer"
+        return grpc.StatusCode.INVALID_ARGUMENT, said
+    if not allowance.spend(node, objects):
+        said = f"node {node}: announces more than {OBJECTS_A_SECOND:g} objects a second"
+        return grpc.StatusCode.RESOURCE_EXHAUSTED, said
+    return None
+
+
 class GuardedServicer(FleetServicer):
     """Flower's answers to SuperNodes, behind those bounds."""
 
@@ -85,17 +120,8 @@ class GuardedServicer(FleetServicer):
 
     def PushMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Refuse another node's reply, one of too many objects, or of more than may come now."""
-        objects = count_objects(request.message_object_trees, MOST_OBJECTS)
-        node = request.node.node_id
-        for source in {message.metadata.src_node_id for message in request.messages_list} - {node}:
-            said = f"node {node}: got a message from node {source}, expected its own"
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
-        if objects > MOST_OBJECTS:
-            said = f"node {node}: got a message of over {MOST_OBJECTS} objects, expected fewer"
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)
-        if not self.allowance.spend(node, objects):
-            said = f"node {node}: announces more than {OBJECTS_A_SECOND:g} objects a second"
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
+        if refused := why_refused(request, self.allowance):
+            context.abort(*refused)
         return super().PushMessages(request, context)
 
 
@@ -118,7 +144,7 @@ def wait_for_locks() -> None:
     sql = database("SQLITE_PRAGMAS", "create_engine")
     pragmas = dict(sql.SQLITE_PRAGMAS)
     if "busy_timeout" not in pragmas:
-        raise RunError(f"flwr: got pragmas {pragmas} without a busy_timeout; expected flwr 1.39")
+        raise RunError(f"flwr: got pragmas {pragmas} without a busy_timeout")
     pragmas["busy_timeout"] = str(LOCK_SECONDS * 1000)
     sql.SQLITE_PRAGMAS = tuple(pragmas.items())
     create_engine = sql.create_engine
@@ -133,8 +159,8 @@ def wait_for_locks() -> None:
     sql.create_engine = patient_engine
 
 
-def guard_flower() -> Any:
-    """Put the guard into Flower's module of the SuperLink's command, and return it.
+def guard_grpc() -> Any:
+    """Put the guard into 1.39's module of the SuperLink's command, and return it.
 
     Raises
     ------
@@ -148,14 +174,43 @@ def guard_flower() -> Any:
     return flower
 
 
+def guard_http() -> Any:
+    """Put the guard before 1.42's answers to SuperNodes; return the module of its command.
+
+    Raises
+    ------
+    RunError
+        If Flower no longer has what is to be replaced.
+    """
+    # Flower's SuperLink brings both, and 1.39's guard needs neither.
+    from fastapi import HTTPException
+
+    from fedsub.deploy.fleet_door import serve
+
+    flower, handlers = command("uvicorn"), fleet_handlers("push_messages")
+    push_messages, allowance = handlers.push_messages, Allowance()
+
+    def guarded(request: Any, **keys: Any) -> Any:
+        if refused := why_refused(request, allowance):
+            code, said = refused
+            raise HTTPException(HTTP_STATUS[code], said)
+        return push_messages(request=request, **keys)
+
+    def run(app: Any, *, reload: bool, workers: int, **keys: Any) -> None:
+        """Stand for uvicorn's; one worker, which is never loaded again, is what Flower asks for."""
+        serve(app, MOST_BYTES, **keys)
+
+    handlers.push_messages, flower.uvicorn = guarded, SimpleNamespace(run=run)
+    return flower
+
+
 def main() -> None:
     """Run Flower's SuperLink, with its own options; its database is its owner's alone."""
     os.umask(UMASK)
     try:
         set_up_logs()
-        demand_deployable()
+        flower = guard_http() if demand_deployable() == HTTP else guard_grpc()
+        wait_for_locks()
+        flower.flower_superlink()
     except FedSubError as error:
         sys.exit(f"fedsub-superlink: {error}")
-    flower = guard_flower()
-    wait_for_locks()
-    flower.flower_superlink()

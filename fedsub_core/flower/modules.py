@@ -1,4 +1,4 @@
-"""Modules of Flower's in which something is replaced, and the release that this was written for."""
+"""Modules of Flower's in which something is replaced, and the releases this was written for."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from typing import Any
 
 from fedsub_core.errors import RunError
 
-#: The releases whose processes of a deployment can be replaced: their SuperNodes speak gRPC.
-DEPLOYS = "1.39"
+#: The releases whose processes ours can stand in for. SuperNodes of the first speak gRPC with their
+#: SuperLink, those of the second HTTP.
+GRPC, HTTP = "1.39", "1.42"
 
 
-def demand_deployable() -> None:
-    """Refuse a Flower whose processes ours were not written for.
+def demand_deployable() -> str:
+    """Return which of the two releases is installed: GRPC or HTTP; refuse any other.
 
     A guard that Flower no longer asks is none, and nobody would notice.
 
     Raises
     ------
     RunError
-        Names both releases.
+        Names what is installed, and both releases.
     """
     got = version("flwr")
-    if not f"{got}.".startswith(f"{DEPLOYS}."):
-        raise RunError(
-            f"flwr: got {got}, expected {DEPLOYS}: this program stands in for parts of Flower that "
-            "are others there. pip install -c constraints.txt flwr"
-        )
+    for series in (GRPC, HTTP):
+        if f"{got}.".startswith(f"{series}."):
+            return series
+    raise RunError(
+        f"flwr: got {got}, expected {GRPC} or {HTTP}: this program stands in for parts of Flower "
+        "that are others there. pip install -c constraints.txt flwr"
+    )
 
 
 def flower_module(module: str, *names: str) -> Any:
@@ -42,5 +45,7 @@ def flower_module(module: str, *names: str) -> Any:
     found = import_module(module)
     for name in names:
         if not hasattr(found, name):
-            raise RunError(f"flwr: its {module} has no {name} to replace; expected flwr {DEPLOYS}")
+            raise RunError(
+                f"flwr: its {module} has no {name} to replace; expected flwr {GRPC} or {HTTP}"
+            )
     return found

@@ -1,6 +1,6 @@
 """Flower's SuperNode: its state, where that is made, its loop, its command; and its ClientApp.
 
-Of 1.39. In 1.42 the loop asks the state by other names.
+The same in 1.39 and in 1.42, but for the name by which the loop asks its state for messages.
 """
 
 from __future__ import annotations

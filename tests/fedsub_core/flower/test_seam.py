@@ -65,12 +65,11 @@ def test_such_a_line_is_found(line: str) -> None:
 
 
 def test_all_of_the_seam_fits_the_flower_that_is_installed() -> None:
-    """Also 1.42: what is replaced there is another matter."""
     for module in pkgutil.iter_modules(flower.__path__):
         import_module(f"{flower.__name__}.{module.name}")
 
 
-@pytest.mark.parametrize("got", ["1.42.0", "1.40", "1.390", "2"])
+@pytest.mark.parametrize("got", ["1.43.0", "1.40", "1.390", "2"])
 @pytest.mark.parametrize(
     ("module", "program"),
     [
@@ -86,13 +85,20 @@ def test_a_flower_that_would_not_ask_the_guard_is_refused(
     monkeypatch.setattr("os.umask", lambda mask: 0)
     with pytest.raises(SystemExit) as ended:
         module.main()
-    assert str(ended.value.code).startswith(f"{program}: flwr: got {got}, expected 1.39: this ")
+    assert str(ended.value.code).startswith(
+        f"{program}: flwr: got {got}, expected 1.39 or 1.42: this "
+    )
 
 
-@pytest.mark.parametrize("got", ["1.39.0", "1.39.7", "1.39"])
-def test_a_flower_of_that_series_is_taken(got: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("got", "series"),
+    [("1.39.0", modules.GRPC), ("1.39", modules.GRPC), ("1.42.7", modules.HTTP)],
+)
+def test_a_flower_of_these_series_is_taken(
+    got: str, series: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(modules, "version", lambda name: got)
-    modules.demand_deployable()
+    assert modules.demand_deployable() == series
 
 
 def test_what_is_no_longer_there_is_named() -> None:
