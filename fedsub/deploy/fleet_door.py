@@ -38,22 +38,22 @@ class FleetDoor:
     """
 
     def __init__(self, app: App, port: int, most: int) -> None:
-        self._app, self._port, self._most = app, port, most
+        self.app, self._port, self._most = app, port, most
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Answer one request, or hand it on."""
         if scope["type"] == "lifespan":
-            return await self._app(scope, receive, send)
+            return await self.app(scope, receive, send)
         of_devices = scope["server"][1] == self._port
-        if scope["type"] != "http" or of_devices != scope["path"].startswith(PATH):
-            return await _refuse(scope, send, 404, "Not Found")
+        if of_devices != scope["path"].startswith(PATH):
+            return await _refuse(send, 404, "Not Found")
         if of_devices:
             body = await self._read(scope, receive)
             if body is None:
                 said = f"got a request of over {self._most} bytes, expected fewer"
-                return await _refuse(scope, send, 413, said)
+                return await _refuse(send, 413, said)
             receive = _replay(body, receive)
-        return await self._app(scope, receive, send)
+        return await self.app(scope, receive, send)
 
     async def _read(self, scope: Event, receive: Receive) -> bytes | None:
         """Return a request's body; None if it is too large, which is noticed before it is kept."""
@@ -84,14 +84,12 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-async def _refuse(scope: Event, send: Send, status: int, said: str) -> None:
-    if scope["type"] == "websocket":
-        return await send({"type": "websocket.close", "code": 1000})
+async def _refuse(send: Send, status: int, said: str) -> None:
     body = json.dumps({"detail": said}).encode()
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    return await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body})
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -133,4 +131,5 @@ def serve(app: Any, most: int, *, host: str, port: int, **keys: Any) -> None:
         fleet, number = parse_address(address)
         sockets.append(bound(fleet, number))
         answers = FleetDoor(app, sockets[1].getsockname()[1], most)
-    uvicorn.Server(uvicorn.Config(answers, **keys)).run(sockets)
+    # Flower has no websockets.
+    uvicorn.Server(uvicorn.Config(answers, ws="none", **keys)).run(sockets)

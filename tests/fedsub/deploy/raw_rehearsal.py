@@ -53,7 +53,12 @@ class WithRawDevices(Rehearsal):
     def start_raw(self, names: Sequence[str]) -> None:
         """Start some of the raw devices, in a process of their own; ended with all others."""
         place, before = self.place, len(self.nodes())
-        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+        paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "OMP_NUM_THREADS": "1",
+        }
         where = [f"{HOST}:{self.fleet}", place.credentials.ca, place.folder / "keys"]
         command = [sys.executable, "-m", "raw_device", *map(str, where)]
         command += [str(place.folder / "journal"), *names]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
+from typing import Any
 
 import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
@@ -44,6 +45,12 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return pass_an_hour
 
 
+def messages(state: AnsweringNodeState, **chosen: Any) -> list[Message]:
+    """Return what the SuperNode's loop gets of its state: Flower 1.42 renamed it."""
+    get: Any = getattr(state, "get_messages_legacy", state.get_messages)
+    return list(get(**chosen))
+
+
 def receive(state: AnsweringNodeState, started: bool = True) -> tuple[Message, int]:
     """Do what a SuperNode does with a message, and its app with the task; the message is left."""
     round = len(state.msg_store) + 1
@@ -58,13 +65,13 @@ def receive(state: AnsweringNodeState, started: bool = True) -> tuple[Message, i
 
 
 def assert_replied(state: AnsweringNodeState, message: Message) -> None:
-    [reply] = state.get_messages(is_reply=True)
+    [reply] = messages(state, is_reply=True)
     assert reply.metadata.reply_to_message_id == message.metadata.message_id
     assert reply.error.code == ErrorCode.CLIENT_APP_CRASHED
     # The SuperNode says how long the app took, and reads what the reply is made of.
     assert 0 <= state.get_message_processing_duration(message.metadata.message_id) < 2
     assert state.object_store.get(reply.metadata.message_id)
-    assert not state.get_messages()  # neither it nor the message once more
+    assert not messages(state)  # neither it nor the message once more
 
 
 @pytest.mark.parametrize("taken", [False, True])
@@ -73,9 +80,9 @@ def test_an_app_that_dies_is_replied_for(
 ) -> None:
     message, _ = receive(state)
     if taken:
-        assert state.get_messages(run_ids=[RUN], is_reply=False, limit=1) == [message]
+        assert messages(state, run_ids=[RUN], is_reply=False, limit=1) == [message]
         state.record_message_processing_start(message.metadata.message_id)
-    assert not state.get_messages(is_reply=True)
+    assert not messages(state, is_reply=True)
     later()
     assert_replied(state, message)
 
@@ -90,14 +97,14 @@ def test_who_has_replied_is_not_replied_for(
     state: AnsweringNodeState, later: Callable[[], None]
 ) -> None:
     message, task = receive(state)
-    assert state.get_messages(run_ids=[RUN], is_reply=False, limit=1) == [message]
+    assert messages(state, run_ids=[RUN], is_reply=False, limit=1) == [message]
     state.record_message_processing_start(message.metadata.message_id)
     reply = Message(RecordDict(), reply_to=message)
     reply.metadata.__dict__["_message_id"] = reply.object_id
     state.store_message(reply)
     assert state.finish_task(task, SubStatus.FAILED, "")
     later()
-    assert state.get_messages(is_reply=True) == [reply]
+    assert messages(state, is_reply=True) == [reply]
 
 
 @pytest.mark.parametrize("expires", [False, True])
@@ -112,8 +119,8 @@ def test_a_message_whose_own_app_is_yet_to_come_is_left_to_it(
         later()
     else:
         assert state.finish_task(task, SubStatus.FAILED, "")
-    assert not state.get_messages(is_reply=True)
-    assert state.get_messages(run_ids=[RUN], is_reply=False, limit=1) == [second]
+    assert not messages(state, is_reply=True)
+    assert messages(state, run_ids=[RUN], is_reply=False, limit=1) == [second]
 
 
 def test_the_message_of_another_run_is_left_to_its_app(
@@ -122,7 +129,7 @@ def test_the_message_of_another_run_is_left_to_its_app(
     message, _ = receive(state)
     message.metadata.__dict__["_run_id"] = RUN + 1
     later()
-    assert not state.get_messages(is_reply=True)
+    assert not messages(state, is_reply=True)
 
 
 def test_the_program_has_this_state(monkeypatch: pytest.MonkeyPatch) -> None:

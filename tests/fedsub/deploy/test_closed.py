@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import grpc
 import pytest
 
 from fedsub.deploy.certificates import make_certificates
@@ -38,6 +37,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.options import Value
 from fedsub_server.rundb import RunDatabase
 
+from .raw_device.connection import answers_plainly, why_unsigned_is_refused
 from .tampered import tampered_path
 
 pytestmark = pytest.mark.slow
@@ -178,17 +178,11 @@ def test_strangers_are_not_let_in(site: Site, tmp_path: Path) -> None:
         assert node.process.returncode == 1 and node_id(node) is None
         assert words in node.output() and "Exit Code: 305" in node.output()
 
-    # Without a SuperNode, by gRPC alone: no TLS, then TLS and no key.
+    # Without a SuperNode: no TLS, then TLS and no key.
     address = f"{HOST}:{site.fleet}"
-    bare = grpc.insecure_channel(address)
-    with pytest.raises(grpc.FutureTimeoutError):
-        grpc.channel_ready_future(bare).result(timeout=3)
-    secure = grpc.secure_channel(address, grpc.ssl_channel_credentials(ours.read_bytes()))
-    with bare, secure:
-        for verb in ("PullMessages", "PushMessages", "ActivateNode"):
-            with pytest.raises(grpc.RpcError) as error:
-                secure.unary_unary(f"/flwr.proto.Fleet/{verb}")(b"", timeout=20)
-            assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+    assert not answers_plainly(address)
+    for method in ("PullMessages", "PushMessages", "ActivateNode"):
+        assert why_unsigned_is_refused(address, ours, method) == "UNAUTHENTICATED"
 
     # The SuperLink minded none of it: who is registered is let in, also now.
     leaver = site.join("leaver", *site.identity("leaver"))

@@ -49,7 +49,7 @@ def test_mutants_end_no_run_and_a_raw_device_takes_part_beside_them(
     for entry in sent.values():
         counts.update({key: n for key, n in entry.items() if isinstance(n, int)})
     with capsys.disabled():
-        print("\nmutants over gRPC:", {name: counts[name] for name in ("answers", *DOORS)})
+        print("\nmutants:", {name: counts[name] for name in ("answers", *DOORS)})
         print({name: n for name, n in counts.items() if name.startswith("outcome")})
     assert all(counts[door] >= LEAST_MUTANTS // len(DOORS) for door in DOORS)
     used = {(row.round, row.client) for row in rows if row.metric == "bytes_up_sent"}

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import grpc
 import pytest
 
 from fedsub_core.config.run_config import read_config
 from fedsub_server.rundb import RunDatabase
 
 from .private_files import assert_private
+from .raw_device.connection import answers_plainly, speaks_tls
 
 Left = Callable[[], list[str]]
 DEPLOY = "from fedsub.commands.deploy import deploy; deploy(prog_name='fedsub deploy')"
@@ -77,17 +77,6 @@ def rehearse(town_folder: Path, tmp_path: Path, mark: Left) -> Iterator[Callable
         rehearsal.process.kill()  # what it left is its guardian's to end
 
 
-def reaches(channel: grpc.Channel, seconds: float) -> bool:
-    """Whether a gRPC connection comes about."""
-    try:
-        grpc.channel_ready_future(channel).result(timeout=seconds)
-    except grpc.FutureTimeoutError:
-        return False
-    finally:
-        channel.close()
-    return True
-
-
 def assert_ports_are_free(ports: list[int]) -> None:
     for port in ports:
         # A process that was killed has no environment any more while the kernel, under load for
@@ -116,11 +105,9 @@ def test_a_deployment_runs_over_tls_and_leaves_nothing(
     rehearsal = rehearse(3, "rounds=2", "split=stratified")
     rehearsal.read_until("SuperNodes connected: p1, p2, p3")
     fleet, control = rehearsal.ports
-    address, certs = f"127.0.0.1:{fleet}", rehearsal.folder / "certs"
-    ours = grpc.ssl_channel_credentials((certs / "ca.crt").read_bytes())
-    assert reaches(grpc.secure_channel(address, ours), 30)
-    assert not reaches(grpc.insecure_channel(address), 3)
-    assert not reaches(grpc.secure_channel(address, grpc.ssl_channel_credentials()), 3)
+    address, ca = f"127.0.0.1:{fleet}", rehearsal.folder / "certs" / "ca.crt"
+    assert speaks_tls(address, ca) and not speaks_tls(address, None)
+    assert not answers_plainly(address)
 
     assert rehearsal.end(timeout=400) == 0, rehearsal.said
     assert not mark()

@@ -1,10 +1,23 @@
-"""A device's connection to a SuperLink: TLS, calls signed with its key, heartbeats."""
+"""A device's connection to a SuperLink: TLS, calls signed with its key, heartbeats.
+
+Flower 1.39 speaks gRPC with SuperNodes, later ones HTTP: which, says what is installed. FedSub's
+own code is not used here.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import socket
+import ssl
 import threading
+from base64 import b64encode
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +30,133 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 from flwr.proto import fleet_pb2 as fleet
-from flwr.proto.fleet_pb2_grpc import FleetStub
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest
 from flwr.proto.node_pb2 import Node
+from google.protobuf.message_factory import GetMessageClass
 
+OVER_HTTP = not version("flwr").startswith("1.39.")
 #: Seconds within which the SuperLink must hear of a device; it is told sooner.
 HEARTBEAT = 30.0
 CALL_SECONDS = 60.0
 #: A SuperLink counts a call that it could not parse as one that goes on; a connection has 1000.
 CALLS_EACH = 500
+#: What gRPC calls HTTP's reasons to refuse.
+REASONS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    413: "RESOURCE_EXHAUSTED",
+    429: "RESOURCE_EXHAUSTED",
+}
+#: Every call of a SuperNode's, with what it asks and answers.
+METHODS = fleet.DESCRIPTOR.services_by_name["Fleet"].methods_by_name
+
+
+class Refused(Exception):
+    """A call was refused, or got no answer: why, by gRPC's name, and what was said."""
+
+    def __init__(self, reason: str, said: str) -> None:
+        super().__init__(f"{reason}: {said}")
+        self.reason = reason
+
+
+class Caller:
+    """Makes calls to one SuperLink, whose certificate `ca` signed; headers show who calls."""
+
+    def __init__(self, address: str, ca: bytes) -> None:
+        self._address, self._ca = address, ca
+        self._channel = None if OVER_HTTP else self._open()
+
+    def __call__(self, method: str, data: bytes, headers: Mapping[str, bytes]) -> bytes:
+        """Return what a method answers to some bytes; raises Refused."""
+        if OVER_HTTP:
+            return self._post(method, data, headers)
+        assert self._channel is not None
+        made = self._channel.unary_unary(f"/flwr.proto.Fleet/{method}")
+        signed = [(n, v.decode()) if n == "flwr-timestamp" else (n, v) for n, v in headers.items()]
+        try:
+            return bytes(made(data, metadata=signed, timeout=CALL_SECONDS))
+        except grpc.RpcError as error:
+            raise Refused(error.code().name, str(error.details())) from error
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._channel is not None:
+            self._channel.close()
+
+    def _open(self) -> grpc.Channel:
+        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        # Else channels of one process to one server share a connection.
+        options.append(("grpc.use_local_subchannel_pool", 1))
+        credentials = grpc.ssl_channel_credentials(self._ca)
+        return grpc.secure_channel(self._address, credentials, options=options)
+
+    def _post(self, method: str, data: bytes, headers: Mapping[str, bytes]) -> bytes:
+        path = "/v1/fleet/" + re.sub(r"(?<=.)([A-Z])", r"-\1", method).lower()
+        told: dict[str, str | bytes] = {"content-type": "application/protobuf"}
+        for name, value in headers.items():
+            binary = name.endswith("-bin")
+            told[name.removesuffix("-bin")] = b64encode(value) if binary else value
+        trusted = ssl.create_default_context(cadata=self._ca.decode())
+        connection = HTTPSConnection(self._address, timeout=CALL_SECONDS, context=trusted)
+        try:
+            connection.request("POST", path, data, told)
+            answer = connection.getresponse()
+            got = answer.read()
+        except (OSError, HTTPException) as error:
+            raise Refused("UNAVAILABLE", str(error)) from error
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            with suppress(ValueError):
+                got = json.dumps(json.loads(got)).encode()
+            raise Refused(REASONS.get(answer.status, f"HTTP {answer.status}"), got.decode())
+        return got
+
+
+def speaks_tls(address: str, ca: Path | None) -> bool:
+    """Return whether a SuperLink shows a certificate that `ca` signed; None: whom all trust."""
+    host, _, port = address.rpartition(":")
+    trusted = ssl.create_default_context(cafile=ca)
+    trusted.set_alpn_protocols(["h2", "http/1.1"])
+    try:
+        with socket.create_connection((host, int(port)), CALL_SECONDS) as plain:
+            trusted.wrap_socket(plain, server_hostname=host).close()
+    except ssl.SSLCertVerificationError:
+        return False
+    return True
+
+
+def answers_plainly(address: str) -> bool:
+    """Return whether a SuperLink answers who speaks without TLS."""
+    if OVER_HTTP:
+        connection = HTTPConnection(address, timeout=CALL_SECONDS)
+        try:
+            connection.request("POST", "/v1/fleet/pull-messages", b"")
+            return bool(connection.getresponse())
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+    with grpc.insecure_channel(address) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=3)
+        except grpc.FutureTimeoutError:
+            return False
+    return True
+
+
+def why_unsigned_is_refused(address: str, ca: Path, method: str) -> str:
+    """Call a method without a key; return why it is refused, by gRPC's name, "" if it is not."""
+    caller = Caller(address, ca.read_bytes())
+    try:
+        caller(method, b"", {})
+    except Refused as refused:
+        return refused.reason
+    finally:
+        caller.close()
+    return ""
 
 
 class Connection:
@@ -48,9 +178,9 @@ class Connection:
         self.sent = 0
         form = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         self._public = private.public_key().public_bytes(*form)
-        self._address, self._ca = address, ca.read_bytes()
-        self._channel, self._raw, self._raw_calls = self._open(), self._open(), 0
-        self._stub = FleetStub(self._channel)
+        # Calls that may be broken have a connection of their own, which is ended now and then.
+        self._open = partial(Caller, address, ca.read_bytes())
+        self._caller, self._raw, self._raw_calls = self._open(), self._open(), 0
         request = fleet.ActivateNodeRequest(
             public_key=claims or self._public, heartbeat_interval=HEARTBEAT
         )
@@ -59,9 +189,10 @@ class Connection:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def call(self, method: str, request: Any) -> Any:
-        """Call one of the fleet's methods; raises grpc.RpcError as gRPC does."""
+        """Call one of the fleet's methods; raises Refused."""
         self.sent += request.ByteSize()
-        return getattr(self._stub, method)(request, metadata=self._signed(), timeout=CALL_SECONDS)
+        answer = self._caller(method, request.SerializeToString(), self._signed())
+        return GetMessageClass(METHODS[method].output_type).FromString(answer)
 
     def call_raw(self, method: str, data: bytes) -> bytes:
         """Call a method with bytes that may be no request; raises as :meth:`call`."""
@@ -70,24 +201,15 @@ class Connection:
         if self._raw_calls % CALLS_EACH == 0:
             self._raw.close()
             self._raw = self._open()
-        made = self._raw.unary_unary(f"/flwr.proto.Fleet/{method}")
-        return bytes(made(data, metadata=self._signed(), timeout=CALL_SECONDS))
+        return self._raw(method, data, self._signed())
 
-    def _open(self) -> grpc.Channel:
-        options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-        # Else channels of one process to one server share a connection.
-        options.append(("grpc.use_local_subchannel_pool", 1))
-        credentials = grpc.ssl_channel_credentials(self._ca)
-        return grpc.secure_channel(self._address, credentials, options=options)
-
-    def _signed(self) -> tuple[tuple[str, str | bytes], ...]:
-        stamp = datetime.now(UTC).isoformat()
-        signature = self._key.sign(stamp.encode(), ec.ECDSA(SHA256()))
-        return (
-            ("flwr-public-key-bin", self._public),
-            ("flwr-timestamp", stamp),
-            ("flwr-signature-bin", signature),
-        )
+    def _signed(self) -> dict[str, bytes]:
+        stamp = datetime.now(UTC).isoformat().encode()
+        return {
+            "flwr-public-key-bin": self._public,
+            "flwr-timestamp": stamp,
+            "flwr-signature-bin": self._key.sign(stamp, ec.ECDSA(SHA256())),
+        }
 
     def pull(self) -> tuple[Any, Any] | None:
         """Return the next message to this node and the tree of its objects, if there is one."""
@@ -113,10 +235,10 @@ class Connection:
         """Say good-bye."""
         self._closed.set()
         self.call("DeactivateNode", fleet.DeactivateNodeRequest(node_id=self.node.node_id))
-        self._channel.close()
+        self._caller.close()
 
     def _beat(self) -> None:
         while not self._closed.wait(HEARTBEAT / 3):
             request = SendNodeHeartbeatRequest(node=self.node, heartbeat_interval=HEARTBEAT)
-            with suppress(grpc.RpcError):  # the next one may come through
+            with suppress(Refused):  # the next one may come through
                 self.call("SendNodeHeartbeat", request)

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
 import numpy as np
 from flwr.proto import fleet_pb2 as fleet
 from flwr.proto.message_pb2 import Message, Metadata, PushObjectRequest
 from flwr.proto.recorddict_pb2 import RecordDict
 
-from .connection import Connection
+from .connection import Connection, Refused
 from .objects import Thing, body_of, config_record, content, payload, read_config, thing
 
 #: About as a SuperNode: more often, many devices keep the SuperLink's database busy.
@@ -71,8 +70,8 @@ class Device:
                 question = self._next()
                 if question is not None:
                     self._answer(question)
-            except grpc.RpcError as error:
-                self.note({"device": self.name, "broken": str(error.code())})
+            except Refused as error:
+                self.note({"device": self.name, "broken": error.reason})
 
     def stop(self) -> None:
         """End :meth:`work`."""

@@ -14,7 +14,6 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-import grpc
 from flwr.proto.fleet_pb2 import PullMessagesRequest, PushMessagesRequest
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.message_pb2 import (
@@ -27,6 +26,7 @@ from flwr.proto.message_pb2 import (
 from flwr.proto.recorddict_pb2 import RecordDict
 from flwr.proto.run_pb2 import GetRunRequest
 
+from .connection import Refused
 from .device import Device, Question
 from .objects import Thing, body_of, content, metric_record, payload, thing
 
@@ -101,8 +101,8 @@ class Fuzzer:
             door = self.random.choice(doors)
             try:
                 outcome = door(device)
-            except grpc.RpcError as error:
-                outcome = str(error.code())
+            except Refused as error:
+                outcome = error.reason
             self.counts[door.__name__.strip("_")] += 1
             self.counts[f"outcome {outcome}"] += 1
             if sent % 100 == 99 or sent == MUTANTS - 1:

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Callable
 from hashlib import sha256
 
-import grpc
 from flwr.proto.error_pb2 import Error
 from flwr.proto.message_pb2 import Message
 
+from .connection import Refused
 from .device import Device, Question
 from .objects import (
     Thing,
@@ -131,8 +131,8 @@ def many_objects(device: Device, question: Question) -> str:
     reply = device.reply(question, content({"payload": thing("ArrayRecord", b"{}", many)}))
     try:
         device.announce(question, reply)
-    except grpc.RpcError as error:
-        return str(error.code())
+    except Refused as error:
+        return error.reason
     return "announced"
 
 
