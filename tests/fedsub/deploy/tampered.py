@@ -21,4 +21,5 @@ def tampered_path(folder: Path) -> str:
     shutil.copy(APP, shim / "app.py")
     for path in (*BENCHMARKS.glob("attack*.py"), BENCHMARKS / "sums_lies.py"):
         shutil.copy(path, folder)
-    return os.pathsep.join([str(folder), str(real.parent)])
+    before = filter(None, [os.environ.get("PYTHONPATH")])
+    return os.pathsep.join([str(folder), str(real.parent), *before])
