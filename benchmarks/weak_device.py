@@ -33,6 +33,7 @@ from fedsub_client.cohort_messages import write_upload
 from fedsub_client.new_cohort import make_cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.models.model import Model
 from fedsub_core.models.to_torch import to_torch
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -50,7 +51,8 @@ class Took:
 
     Parameters
     ----------
-    numbers, products : of its model, and of one sample's pass through it: the arithmetic.
+    numbers, products : of its model, and of one sample's pass through it: the arithmetic. Products
+        are not counted under a limit.
     seconds : of a round's local work, CPU.
     memory : bytes on top of the imports.
     disk, wire : bytes of what it keeps, and of an upload.
@@ -64,7 +66,9 @@ class Took:
     wire: int
 
 
-def device(model: str, shape: Sequence[int], samples: int, capacity: float) -> Cohort:
+def device(
+    model: str, shape: Sequence[int], samples: int, capacity: float, method: str = "heterofl"
+) -> Cohort:
     """Return a device before its first round."""
     stream = np.random.default_rng(0)
     y = np.arange(samples, dtype=np.int64) % CLASSES
@@ -72,13 +76,20 @@ def device(model: str, shape: Sequence[int], samples: int, capacity: float) -> C
     features = tuple(map(str, range(shape[0])))
     card = Card("made-up", "a benchmark", tuple("abcdef"), features)
     federation = Federation(card, {"p": ClientData("p", x, y)})
-    keys = {"method": "heterofl", "beside": "", "model": model, "capacities": f"{capacity:g}"}
+    keys = {"method": method, "beside": "", "model": model, "capacities": f"{capacity:g}"}
     config = read_config(None, {**keys, "device": "cpu", "split": "stratified"})
     people = split_clients(config.split_settings, federation, config.capacity_settings)
-    return make_cohort(config.device_settings("heterofl"), card, people)
+    return make_cohort(config.device_settings(method), card, people)
 
 
-def work(model: str, shape: Sequence[int], samples: int, capacity: float, limit: int) -> Took:
+def work(
+    model: str,
+    shape: Sequence[int],
+    samples: int,
+    capacity: float,
+    limit: int,
+    method: str = "heterofl",
+) -> Took:
     """Let a device do some rounds; `limit`: most MiB on top of the imports, 0 any."""
     torch.set_num_threads(1)
     rounds(device(model, shape, 12, 1 / 64))  # what is imported at first use is not the model's
@@ -86,18 +97,24 @@ def work(model: str, shape: Sequence[int], samples: int, capacity: float, limit:
         most = _data_bytes() + limit * 2**20
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    cohort = device(model, shape, samples, capacity)
+    cohort = device(model, shape, samples, capacity, method)
     own = cohort.learner.model
     seconds, sent = rounds(cohort)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     kept = sum(t.numel() * t.element_size() for t in cohort.client_state(0).values())
     numbers = sum(prod(size) for size in own.parameter_shapes.values())
-    module = to_torch(own, {n: t[0] for n, t in own.init(1, 0).items()})
+    # Counting imports much that no device does: it would not fit into the limit.
+    products = 0 if limit else products_of(own, shape)
+    return Took(numbers, products, seconds, (after - before) * 1024, kept, sent)
+
+
+def products_of(model: Model, shape: Sequence[int]) -> int:
+    """Return the products of one sample's pass through a model."""
+    module = to_torch(model, {n: t[0] for n, t in model.init(1, 0).items()})
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:
         module(torch.zeros(1, *shape))
-    products = int(counter.get_total_flops()) // 2
-    return Took(numbers, products, seconds, (after - before) * 1024, kept, sent)
+    return int(counter.get_total_flops()) // 2
 
 
 def rounds(cohort: Cohort) -> tuple[float, int]:

@@ -1,74 +1,133 @@
-"""What a deployed weak device needs: a SuperNode whose memory is limited to its share's.
+"""What a weak device needs, in a simulation and as a SuperNode with no more memory than that.
 
-    python benchmarks/weak_supernode.py [--capacity 0.125] [--margin 24] [--model har-cnn]
+    python benchmarks/weak_supernode.py [--capacities 1 0.5 0.25 0.125] [--margin 24]
+        [--model har-cnn] [--out benchmarks/results/weak-supernode.csv]
 
-Rehearses deployments of two people on this machine (`fedsub deploy local`): SuperLink, SuperNodes,
-TLS. Without a limit `heterofl` trains at a capacity, and the most writable memory of the weak
-device's ClientApps is noted. Then with that and a margin as their limit (RLIMIT_DATA) `heterofl`
-and `fedavg` train: who dies there could not take part.
+A watch's person trains `heterofl` at each capacity, and `fedavg`, whose model is the whole one: CPU
+seconds of a round's training, memory, bytes of what is kept and of an upload. Then each again with
+that memory and a margin (RLIMIT_DATA): who dies there could not take part.
+
+The simulation is `weak_device.py`'s, one process a device; its memory comes on top of the imports.
+Deployments are rehearsed on this machine (`fedsub deploy local`): SuperLink, SuperNodes, TLS, one
+strong device beside the weak ones. Memory is the most writable of a device's ClientApps, imports
+included, and seconds are those of the ClientApp that worked longest.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
+from weak_device import alone  # a script beside this one
+
 from fedsub.engines.rehearsal import Rehearsal
-from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_client.store import STATE_FILE, beside
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.watch import watch_federation
 from fedsub_core.errors import RunError
 from fedsub_server.run_folder import METRICS_FILE
 
-STRONG, WEAK = "01", "02"
+STRONG, PERSON = "00", "01"
 ROUNDS = 1
 MIB = 2**20
-TINY = ["--capacity", "0.125", "--margin", "24"]
+TICK = os.sysconf("SC_CLK_TCK")
+TINY = ["--capacities", "0.125", "--margin", "24"]
 #: What the lines of results begin with.
 LINES = (
-    "without a limit, heterofl at 0.125: 1 of 1",
-    "heterofl with a limit: it trains",
-    "fedavg with a limit: it dies",
+    "simulation, fedavg, whole:",
+    "simulation, heterofl, 1/8:",
+    "simulation, in the memory of 1/8: heterofl",
+    "deployed, fedavg, whole:",
+    "deployed, heterofl, 1/8:",
+    "deployed, in the memory of 1/8: heterofl trains",
+    "deployed, in the memory of 1/8: fedavg dies",
 )
 SLOW = True
+HEAD = (
+    "where", "method", "share", "s", "MiB", "MB on disk", "MB on the wire",
+    "with its memory", "fedavg with its memory", "written",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a device takes.
+
+    Parameters
+    ----------
+    seconds : of a round's training, CPU.
+    memory, disk, wire : bytes.
+    trained : rounds.
+    """
+
+    seconds: float
+    memory: int
+    disk: int
+    wire: int
+    trained: int = ROUNDS
+
+    def __str__(self) -> str:
+        """Return it as a line of results says it."""
+        return (
+            f"{self.seconds:.2f} s, {self.memory / MIB:.0f} MiB, {self.disk / 1e6:.2f} MB on disk, "
+            f"{self.wire / 1e6:.2f} MB on the wire"
+        )
 
 
 class Limited(Rehearsal):
-    """A rehearsal in which the weak device's apps have so much writable memory; 0: any."""
+    """A rehearsal in which some devices' apps have so many bytes of writable memory, by client."""
 
-    limit = 0
-    #: The most that a process of them had, bytes.
-    most = 0
+    limits: Mapping[str, int]
+
+    def watched(self, limits: Mapping[str, int]) -> Path:
+        """Run it; note each device's most memory and the seconds of its ClientApps."""
+        self.limits, self.most, self.seconds = limits, Counter[str](), Counter[tuple[str, int]]()
+        return self()
 
     def _start(self, name: str, command: list[str], rank: int) -> None:
-        weak = name == f"supernode-{WEAK}-superexec"
-        if weak and self.limit:
-            command = ["prlimit", f"--data={self.limit}", "--", *command]
+        client = name.removeprefix("supernode-").removesuffix("-superexec")
+        apps = name == f"supernode-{client}-superexec"
+        if apps and client in self.limits:
+            command = ["prlimit", f"--data={self.limits[client]}", "--", *command]
         super()._start(name, command, rank)
-        if weak:
+        if apps:
             child = next(one for one in self.supervisor.children if one.name == name)
-            threading.Thread(target=self._watch, args=(child.process.pid,), daemon=True).start()
+            of = child.process.pid, client
+            threading.Thread(target=self._watch, args=of, daemon=True).start()
 
-    def _watch(self, pid: int) -> None:
-        """Note how much writable memory the process and its descendants have, while it lives."""
+    def _watch(self, pid: int, client: str) -> None:
+        """Look at a SuperExec and its descendants while it lives."""
         while Path(f"/proc/{pid}/status").exists():
-            for one in _descendants(pid):
-                self.most = max(self.most, _data_bytes(one))
-            time.sleep(0.005)
+            for one, depth in _descendants(pid):
+                self.most[client] = max(self.most[client], _data_bytes(one))
+                if depth > 1:  # what forks ClientApps has the seconds of the imports
+                    self.seconds[client, one] = max(self.seconds[client, one], _ticks(one))
+            time.sleep(0.02)
 
 
-def _descendants(pid: int) -> list[int]:
-    """Return a process and all that it started."""
-    found, todo = [], [pid]
+def _descendants(pid: int) -> list[tuple[int, int]]:
+    """Return a process and all that it started, with how many forks lie between."""
+    found, todo = [], [(pid, 0)]
     while todo:
-        found.append(one := todo.pop())
+        one, depth = todo.pop()
+        found.append((one, depth))
         for path in Path(f"/proc/{one}/task").glob("*/children"):
             with suppress(OSError):
-                todo += map(int, path.read_text().split())
+                todo += [(int(child), depth + 1) for child in path.read_text().split()]
     return found
 
 
@@ -81,50 +140,141 @@ def _data_bytes(pid: int) -> int:
     return 0
 
 
-def rounds_of(folder: Path, config: RunConfig) -> dict[str, int]:
-    """Return how many rounds each person trained."""
-    with Path(folder, config.method, METRICS_FILE).open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["metric"] == "training_loss"]
-    return {who: sum(row["client"] == who for row in rows) for who in (STRONG, WEAK)}
+def _ticks(pid: int) -> int:
+    """Return a process's CPU time, in the kernel's ticks; 0 of one that ended."""
+    with suppress(OSError):
+        said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(said[11]) + int(said[12])
+    return 0
 
 
-def rehearse(method: str, model: str, capacity: float, limit: int) -> tuple[int, int]:
-    """Return how many rounds the weak device trained, and the most memory of its apps."""
+def town(people: Sequence[str]) -> Federation:
+    """Return a federation of one person under several names: all train on as many samples."""
+    watch = watch_federation()
+    one = watch.clients[PERSON]
+    return replace(watch, clients={name: replace(one, client=name) for name in people})
+
+
+def deployed(
+    methods: Sequence[str], model: str, shares: Sequence[float], limits: Mapping[float, int]
+) -> dict[tuple[str, float], Need]:
+    """Return what devices of some capacities take, by method and capacity.
+
+    Of several methods, which one deployment runs, each has the seconds and the memory of all.
+
+    Parameters
+    ----------
+    limits : bytes of memory, by capacity.
+
+    Raises
+    ------
+    RunError
+        If the strong device, which has no limit, does not train.
+    """
+    main, *others = methods
+    names = {share: f"{i + 1:02}" for i, share in enumerate(shares)}
+    people = [STRONG, *names.values()]
     with tempfile.TemporaryDirectory() as out:
-        keys = {"method": method, "beside": "", "model": model, "rounds": str(ROUNDS), "out": out}
-        keys |= {"capacities": f"{WEAK}={capacity}", "round-timeout": "60", "quorum": "0.5"}
-        config = read_config(None, keys)
-        rehearsal = Limited(config, 2, lambda text: None, lambda finished: None)
-        rehearsal.limit = limit
-        trained = rounds_of(rehearsal(), config)
-    if trained[STRONG] != ROUNDS:
-        raise RunError(f"{method}: the strong device trained {trained[STRONG]} of {ROUNDS} rounds")
-    return trained[WEAK], rehearsal.most
+        write_federation(Path(out, "data"), town(people))
+        capacities = ",".join(f"{name}={share:g}" for share, name in names.items())
+        keys = {"method": main, "beside": ",".join(others), "model": model, "out": out}
+        keys |= {"rounds": str(ROUNDS), "data": str(Path(out, "data")), "capacities": capacities}
+        config = read_config(None, keys | {"round-timeout": "60", "quorum": "0.1"})
+        rehearsal = Limited(config, len(people), lambda text: None, lambda finished: None)
+        folder = rehearsal.watched({names[share]: limit for share, limit in limits.items()})
+        found = {}
+        for method in methods:
+            trained, sent = metrics(folder / method / METRICS_FILE)
+            if trained[STRONG] != ROUNDS:
+                got = f"the strong device trained {trained[STRONG]} of {ROUNDS} rounds"
+                raise RunError(f"{method}: {got}")
+            for share, name in names.items():
+                ticks = [n for (who, _), n in rehearsal.seconds.items() if who == name]
+                state = rehearsal.place.state / name / beside(STATE_FILE, method * (method != main))
+                found[method, share] = Need(
+                    max(ticks, default=0) / TICK,
+                    rehearsal.most[name],
+                    size(state),
+                    sent[name] // ROUNDS,
+                    trained[name],
+                )
+        return found
+
+
+def metrics(path: Path) -> tuple[Counter[str], Counter[str]]:
+    """Return how many rounds each client trained, and how many bytes it sent in them."""
+    trained, sent = Counter[str](), Counter[str]()
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            trained[row["client"]] += row["metric"] == "training_loss"
+            if row["metric"] == "bytes_up_sent":
+                sent[row["client"]] += int(float(row["value"]))
+    return trained, sent
+
+
+def size(path: Path) -> int:
+    """Return a file's bytes; 0 where there is none, as of a device that died."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def simulated(
+    methods: Sequence[str], model: str, shares: Sequence[float], limits: Mapping[float, int]
+) -> dict[tuple[str, float], Need]:
+    """Return what :func:`deployed` does, of processes that compute what a device does."""
+    x = watch_federation().clients[PERSON].x
+    found = {}
+    for method, share in product(methods, shares):
+        limit = -(-limits.get(share, 0) // MIB)
+        took = alone(model, x.shape[1:], len(x), share, limit, method)
+        found[method, share] = (
+            Need(0, 0, 0, 0, 0)
+            if took is None
+            else Need(took.seconds, took.memory, took.disk, took.wire)
+        )
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="har-cnn")
-    parser.add_argument("--capacity", type=float, default=0.125)
+    parser.add_argument("--capacities", type=float, nargs="+", default=[1, 0.5, 0.25, 0.125])
     parser.add_argument("--margin", type=int, default=24, help="MiB")
+    parser.add_argument("--out", type=Path, help="a CSV file that the table is written into, too")
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
     if given.tiny:
         given = parser.parse_args([*TINY, *sys.argv[1:]])
-    trained, most = rehearse("heterofl", given.model, given.capacity, 0)
-    print(
-        f"without a limit, heterofl at {given.capacity:g}: {trained} of {ROUNDS} rounds, "
-        f"{most / MIB:.0f} MiB",
-        flush=True,
-    )
-    limit = most + given.margin * MIB
-    for method in ("heterofl", "fedavg"):
-        trained, _ = rehearse(method, given.model, given.capacity, limit)
-        said = "it trains" if trained == ROUNDS else "it dies"
-        print(
-            f"{method} with a limit: {said}, {trained} of {ROUNDS} rounds, {limit / MIB:.0f} MiB",
-            flush=True,
-        )
+    shares, table = given.capacities, list[Sequence[object]]()
+    today = datetime.now(UTC).date().isoformat()
+    for where, take in (("simulation", simulated), ("deployed", deployed)):
+        whole = take(["fedavg"], given.model, shares[:1], {})["fedavg", shares[0]]
+        print(f"{where}, fedavg, whole: {whole}", flush=True)
+        table.append([where, "fedavg", "whole", *cells(whole), "", "", today])
+        free = take(["heterofl"], given.model, shares, {})
+        limits = {s: free["heterofl", s].memory + given.margin * MIB for s in shares}
+        held = take(["heterofl", "fedavg"], given.model, shares, limits)
+        for share in shares:
+            name = str(Fraction(share))
+            need, fates = free["heterofl", share], list[str]()
+            print(f"{where}, heterofl, {name}: {need}", flush=True)
+            for method in ("heterofl", "fedavg"):
+                trained = held[method, share].trained
+                fates.append("trains" if trained == ROUNDS else "dies")
+                print(
+                    f"{where}, in the memory of {name}: {method} {fates[-1]}, {trained} of "
+                    f"{ROUNDS} rounds, {limits[share] / MIB:.0f} MiB",
+                    flush=True,
+                )
+            table.append([where, "heterofl", name, *cells(need), *fates, today])
+    if given.out:
+        with given.out.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([HEAD, *table])
+
+
+def cells(need: Need) -> list[str]:
+    """Return what a row of the table says of a device."""
+    small = [f"{need.disk / 1e6:.3g}", f"{need.wire / 1e6:.3g}"]
+    return [f"{need.seconds:.2f}", f"{need.memory / MIB:.0f}", *small]
 
 
 if __name__ == "__main__":
