@@ -29,6 +29,9 @@ BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
 #: Of a confusion matrix's row, with the true class as the row's label: how many people have the
 #: class, and (with the predicted label behind) the mean share of its samples so predicted.
 CONFUSION_PEOPLE, CONFUSION = "confusion_people", "confusion."
+#: Where a prototype lies in the plane of its round, by client and class; and the mean distance of
+#: people's prototypes to their class's mean over that to other classes'.
+PROTOTYPE_X, PROTOTYPE_Y, PROTOTYPE_RATIO = "prototype_x", "prototype_y", "prototype_ratio"
 #: Classes of the largest confusion matrix that is counted: a larger one cannot be read.
 MOST_CONFUSED = 50
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fedsub_core.errors import RunError
-from fedsub_core.metrics import MetricRow
+from fedsub_core.metrics import PROTOTYPE_X, PROTOTYPE_Y, MetricRow
 from fedsub_server.rundb_seal import Row, committed_metrics
 
 
@@ -46,7 +46,14 @@ class MetricRows:
             )
 
     def rename(self, client: str, alias: str) -> None:
-        """Put `alias` in a client's place, and the checksums that then are right beside rounds."""
+        """Put `alias` in a client's place, and the checksums that then are right beside rounds.
+
+        Where its prototypes lay is gone: so are they.
+        """
+        self._connection.execute(
+            "DELETE FROM metrics WHERE client = ? AND metric IN (?, ?)",
+            (client, PROTOTYPE_X, PROTOTYPE_Y),
+        )
         self._connection.execute("UPDATE metrics SET client = ? WHERE client = ?", (alias, client))
         now = [(crc, one) for one, _, crc in committed_metrics(self._connection)]
         self._connection.executemany("UPDATE rounds SET metrics_crc = ? WHERE round = ?", now)

@@ -75,6 +75,25 @@ class ConfusionRow:
 
 
 @dataclass(frozen=True, eq=False)
+class PrototypePlaces:
+    """Where prototypes lie in the plane of a round.
+
+    Parameters
+    ----------
+    labels : int [n], of which class each is.
+    places : [n, 2].
+    everybodys : bool [n], whether it is a class's mean, not a person's.
+    ratio : mean distance of people's to their class's mean over that to other classes'; nan where
+        there are no two classes.
+    """
+
+    labels: NDArray[np.int64]
+    places: Floats
+    everybodys: NDArray[np.bool_]
+    ratio: float
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """What one method left in one run.
 
@@ -89,6 +108,7 @@ class Trace:
     members : of each class, a grid over people: in which of its clusters they are. Groups that are
         no class's are in `people` under ``group``.
     bytes : a client's bytes in a round on average, by metric.
+    prototypes : by round, the first and those evaluated, of methods that average prototypes.
     confusion : of the last evaluated round, by true class; empty where it was not counted.
     config, version : of the run's start: flat keys; fedsub's version and its code's digest.
     """
@@ -107,6 +127,7 @@ class Trace:
     config: Mapping[str, Value]
     version: str
     confusion: Mapping[int, ConfusionRow] = field(default_factory=dict)
+    prototypes: Mapping[int, PrototypePlaces] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from fedsub.report.frame import ConfusionRow, Frame, Grid, Trace
+import numpy as np
+
+from fedsub.report.frame import ConfusionRow, Frame, Grid, PrototypePlaces, Trace
 from fedsub.report.run_card import run_card
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.fingerprint import CARD_KEY
 from fedsub_core.errors import ConfigError
-from fedsub_core.metrics import CONFUSION, CONFUSION_PEOPLE, MetricRow
+from fedsub_core.metrics import (
+    CONFUSION,
+    CONFUSION_PEOPLE,
+    PROTOTYPE_RATIO,
+    PROTOTYPE_X,
+    PROTOTYPE_Y,
+    MetricRow,
+)
 from fedsub_core.options import Value
 from fedsub_server.data_notes import read_notes
 from fedsub_server.results import method_summaries
@@ -109,7 +119,28 @@ def _trace(
         config=flat,
         version=db.trained_by(),
         confusion=_confusion(rows),
+        prototypes=_prototypes(rows),
     )
+
+
+def _prototypes(rows: list[MetricRow]) -> dict[int, PrototypePlaces]:
+    """Return where prototypes lie in the first and in the last round in which it was noted."""
+    there = {r.round for r in rows if r.metric == PROTOTYPE_X}
+    found = {}
+    for round in sorted({min(there), max(there)}) if there else ():
+        mine = [r for r in rows if r.round == round and r.label is not None]
+        x, y = (
+            {(r.client, r.label): r.value for r in mine if r.metric == metric}
+            for metric in (PROTOTYPE_X, PROTOTYPE_Y)
+        )
+        ratio = (r.value for r in rows if r.round == round and r.metric == PROTOTYPE_RATIO)
+        found[round] = PrototypePlaces(
+            np.array([label for _, label in x]),
+            np.array([(x[key], y[key]) for key in x]),
+            np.array([not client for client, _ in x]),
+            next(ratio, math.nan),
+        )
+    return found
 
 
 def _confusion(rows: list[MetricRow]) -> dict[int, ConfusionRow]:

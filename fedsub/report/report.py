@@ -23,6 +23,7 @@ from fedsub.report.maps import (
 )
 from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page
 from fedsub.report.protocol import protocol
+from fedsub.report.prototype_maps import PROTOTYPES_EXPLAINED, prototype_maps
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import Recovery, recoveries
 from fedsub.report.svg import Drawn
@@ -120,7 +121,7 @@ def _sections(
     scores = {one.name: one for one in score_maps(frame)}
     both, groups = list(person_class_maps(frame)), list(group_maps(frame))
     owed, by_size = list(prediction_maps(frame)), list(capacity_maps(frame))
-    confused = list(confusion_maps(frame))
+    confused, lying = list(confusion_maps(frame)), list(prototype_maps(frame))
 
     def text(there: Sequence[object] | Drawn | str | None, *texts: str) -> tuple[str, ...]:
         return texts if there else ()
@@ -191,6 +192,12 @@ def _sections(
             figures=both,
         ),
         Section("groups", "Clusters and groups", figures=groups),
+        Section(
+            "prototypes",
+            "Where prototypes lie",
+            text(lying, PROTOTYPES_EXPLAINED),
+            figures=lying,
+        ),
         Section(
             "shares",
             "What a person's predictions are made of",

@@ -13,6 +13,7 @@ from strategies.parts.prototype_means import (
     mean_prototypes,
     no_prototypes,
 )
+from strategies.parts.prototype_places import prototype_places
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
@@ -37,4 +38,5 @@ class FedProtoStrategy(PersonalizedStrategy):
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Average each class's prototypes."""
-        return mean_prototypes(state, uploads, self.settings.robust), []
+        after = mean_prototypes(state, uploads, self.settings.robust)
+        return after, prototype_places(after, uploads, turn, self.settings.rounds)

@@ -21,6 +21,7 @@ from strategies.parts.prototype_means import (
     mean_prototypes,
     no_prototypes,
 )
+from strategies.parts.prototype_places import prototype_places
 from strategies.parts.roster import Roster
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
@@ -89,10 +90,12 @@ class FRAMPStrategy(ElementStrategy):
         state = state | {f"{_NETWORK}{name}": tensor for name, tensor in after.items()}
         state |= self.mean(uploads, self._statistics(state))
         state |= mean_prototypes(state, uploads, self.settings.robust)
+        rows = self.counted(uploads, turn.round)
+        rows += prototype_places(state, uploads, turn, self.settings.rounds)
         if self.hyper.descriptor == "one-hot":
-            return numbered(state, uploads), self.counted(uploads, turn.round)
-        state, rows = self._described(state, uploads, turn.round)
-        return state, rows + self.counted(uploads, turn.round)
+            return numbered(state, uploads), rows
+        state, told = self._described(state, uploads, turn.round)
+        return state, told + rows
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's descriptor."""

@@ -15,6 +15,7 @@ from strategies.parts.prototype_means import (
     mean_prototypes,
     no_prototypes,
 )
+from strategies.parts.prototype_places import prototype_places
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
@@ -42,7 +43,8 @@ class ProtoHARStrategy(FedAvgStrategy):
     ) -> tuple[State, list[MetricRow]]:
         """Average the bodies by samples, and each class's prototypes."""
         body = self.mean(uploads, {name: state[name] for name in self._body(self.model)})
-        return body | mean_prototypes(state, uploads, self.settings.robust), []
+        after = mean_prototypes(state, uploads, self.settings.robust)
+        return body | after, prototype_places(after, uploads, turn, self.settings.rounds)
 
     def _body(self, model: Model) -> tuple[str, ...]:
         return model.parameters_of(model.body(self.hyper.head_layers))

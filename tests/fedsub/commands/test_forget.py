@@ -72,6 +72,23 @@ def test_nothing_of_a_forgotten_person_is_left(fedsub: Call, folder: Path) -> No
     assert sorted(left, key=str) == sorted(renamed, key=str) and len(left) > 100
 
 
+def test_where_its_prototypes_lay_is_gone_too(fedsub: Call, people: Federation) -> None:
+    code, _, err = fedsub(
+        *("run", "--data", "data", "--threads", 1, "--rounds", 2, "--out", "out"),
+        *("--method", "fedproto", "--beside", ""),
+    )
+    assert (code, err) == (0, "")
+    (made,) = Path("out").iterdir()
+
+    def placed() -> set[str]:
+        with RunDatabase(made / "fedproto" / "state.db") as database:
+            return {row.client for row in database.metrics("prototype_x")}
+
+    assert placed() == {"", GONE, *STAYS}
+    assert fedsub("forget", made, GONE, "--yes")[0] == 0
+    assert placed() == {"", *STAYS}
+
+
 def test_its_report_is_written_anew(fedsub: Call, folder: Path) -> None:
     assert fedsub("report", folder)[0] == 0
     assert {"report.html", "people.csv"} <= set(holding(folder, GONE))
