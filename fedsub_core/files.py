@@ -189,6 +189,8 @@ def stamped_folder(out: Path, name: str) -> Path:
     RunError
         Where it cannot be made.
     """
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out}: is a file, expected a folder; choose another --out")
     stem = f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     for attempt in range(100):
         folder = out / (stem if attempt == 0 else f"{stem}-{attempt}")

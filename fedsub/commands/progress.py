@@ -59,14 +59,19 @@ class Pace:
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[float, float]] = {}
+        self._ended: dict[str, str] = {}
 
     def words(self, now: float, name: str, done: float, total: float) -> tuple[str, bool]:
-        """Return ``, 0:00:12 left`` or the like, and whether a task begins or ends."""
+        """Return ``, 0:00:12 left`` or the like, and whether a task begins or ends.
+
+        It ends once, however often that is told.
+        """
         first = name not in self._begun
         since, before = self._begun.setdefault(name, (now, done))
         took = now - since
         if done >= total:
-            return "" if first else f", after {_shown(took)}", True
+            turning = name not in self._ended
+            return self._ended.setdefault(name, "" if first else f", after {_shown(took)}"), turning
         if done > before:
             return f", {_shown(took * (total - done) / (done - before))} left", first
         return "", first
@@ -84,7 +89,7 @@ class Lines:
         """Print a line where a task begins or ends, or no line came for a while."""
         now = self._clock()
         time_words, turning = self._pace.words(now, name, done, total)
-        if turning or now - self._last >= EVERY:
+        if turning or (done < total and now - self._last >= EVERY):
             self._last = now
             print(f"{name}: {words}{time_words}", flush=True, file=self._file)
 

@@ -73,7 +73,7 @@ def status(
 
     \b
     The exit code says whether all is well:
-      0  going on or finished, and nothing needs attention
+      0  starting, going on or finished, and nothing needs attention
       1  going on or finished, and something needs attention, which is shown
       2  unknown: no such folder, not a run's folder, damaged, or no SuperLink answers
       3  stopped before its end, or not started
@@ -142,7 +142,7 @@ class View(Generic[T]):
     def looks(self, found: T) -> Iterator[T]:
         """Yield what was found, and what is found from then on until it has ended."""
         yield found
-        while found.state in ("going on", "elsewhere", "not begun"):
+        while found.state in ("starting", "going on", "elsewhere", "not begun"):
             time.sleep(EVERY)
             yield (found := self.look())
 

@@ -115,11 +115,12 @@ class Status:
     ----------
     path : its folder.
     kind : ``run``, ``deployment`` or ``study``.
-    state : ``going on``, ``finished``, ``stopped``, ``not begun``, or ``elsewhere``: on another
-        machine, whose server has spoken of late.
+    state : ``starting``, ``going on``, ``finished``, ``stopped``, ``not begun``, or ``elsewhere``:
+        on another machine, whose server has spoken of late.
     host, version : the machine whose process says so, and its release; "" where none has said it.
     method, methods : whose rounds these are, and all of the run.
-    round, finished, rounds : the one it is in, the last committed one, how many there are.
+    round, finished, rounds : the one it is in, the last committed one, how many there are; 0 as
+        long as that is not known.
     phase, phase_seconds, limit : what it is doing, for how long, how long it waits at most.
     seconds, seconds_left : of all rounds so far; estimated until the run's end.
     round_seconds : of the last committed round.

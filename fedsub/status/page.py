@@ -98,7 +98,8 @@ def _facts(status: Status, what: str) -> Iterator[tuple[str, str]]:
     """Yield what is known of the whole, as a title and a text."""
     if status.method:
         yield "method", status.method
-    yield f"{what} done", f"{status.finished} of {status.rounds}"
+    if status.rounds:
+        yield f"{what} done", f"{status.finished} of {status.rounds}"
     yield "time so far", span(status.seconds)
     if status.seconds_left is not None:
         yield "time left, about", span(status.seconds_left)

@@ -37,6 +37,8 @@ CERTIFICATES = ("certs/server.pem", "server.pem")
 ALONE = "local"
 #: After how many beats without a word a server on another machine is taken for gone.
 BEATS = 4
+#: A deployment whose run has not begun is starting as long as its logs are no older, in seconds.
+STARTING_SECONDS = 120.0
 
 
 def read_status(folder: Path, certificate: Path | None = None) -> Status:
@@ -71,13 +73,20 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
         found = next((place for place in places if place.is_file()), None)
         return run_status(folder / RUN_IN_DEPLOYMENT, "deployment", certificate or found)
     if (folder / "app" / "pyproject.toml").is_file() and (folder / "logs").is_dir():
-        return Status(str(folder), "deployment", "not begun", disk_free=free_bytes(folder))
+        state = "starting" if _is_starting(folder) else "not begun"
+        return Status(str(folder), "deployment", state, disk_free=free_bytes(folder))
     below = sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}"))
     hint = f" There are runs in it, such as {below[-1]}." if below else ""
     raise RunError(
         f"{folder}: got a folder that is no run's, deployment's or study's: expected {RUN_FILE} in "
         f"it, or in {RUN_IN_DEPLOYMENT}/.{hint}"
     )
+
+
+def _is_starting(folder: Path) -> bool:
+    """Return whether a deployment's processes wrote to their logs of late."""
+    written = [path.stat().st_mtime for path in (folder / "logs").glob("*.log")]
+    return bool(written) and time.time() - max(written) < STARTING_SECONDS
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,9 @@ def lines(status: Status) -> Iterator[str]:
         place = f", {', '.join(status.methods)}" if len(status.methods) > 1 else ""
         method = f"{status.method}{f' (of{place[1:]})' if place else ''}: "
     left = "" if status.seconds_left is None else f", about {span(status.seconds_left)} left"
-    yield (
-        f"{method}{status.finished} of {status.rounds} {what} done in {span(status.seconds)}{left}"
-    )
+    if status.rounds:
+        done = f"{status.finished} of {status.rounds} {what} done"
+        yield f"{method}{done} in {span(status.seconds)}{left}"
     if status.phase:
         limit = "" if status.limit is None else f" (at most {span(status.limit)})"
         yield f"now: round {status.round}, {status.phase} for {span(status.phase_seconds)}{limit}"

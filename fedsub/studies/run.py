@@ -10,6 +10,7 @@ from typing import Any
 from fedsub.engines.simulation import (
     MakeGrid,
     build_grid,
+    build_strategy,
     open_database,
     split_clients,
     train_method,
@@ -74,7 +75,7 @@ def check_data(config: RunConfig, federation: Federation) -> None:
             least = person.can_hold.share
             if why := why_unfit(method(name), settings.wire, cohort.learner.model, least):
                 raise ConfigError(f"{name}: client {person.client!r}: {why}")
-        method(name).load_strategy()
+        build_strategy(config, name)
 
 
 def new_folder(config: RunConfig) -> Path:

@@ -102,6 +102,10 @@ def read_client(path: Path | str, card: Card) -> ClientData:
         raise DataError(f"{path}: no such file; expected a client's data. Check the path.")
     try:
         arrays, names = read_npz(path, ARRAYS)
+    except PermissionError as error:
+        raise DataError(
+            f"{path}: may not be read ({error.strerror}). Give whoever runs this the right to it"
+        ) from error
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as npz arrays ({type(error).__name__}: {error}); it is "

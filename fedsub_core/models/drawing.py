@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import nn
 
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, FedSubError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.traced import Trace, traced
 
@@ -44,6 +45,20 @@ def _check_numbers(module: nn.Module) -> None:
             )
 
 
+def _built(build: Builder, input_shape: Shape, classes: int) -> object:
+    """Return what a builder makes; its own error is told with the line in which it came up."""
+    try:
+        return build(input_shape, classes)
+    except FedSubError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise ConfigError(
+            f"the builder ended in {type(error).__name__}: {error} ({last.filename}, line "
+            f"{last.lineno}); it takes (input_shape, classes)"
+        ) from error
+
+
 def drawn(build: Builder, input_shape: Shape, classes: int, seed: int) -> tuple[nn.Module, Trace]:
     """Return a module as its builder makes it with PyTorch's stream at `seed`, and its trace.
 
@@ -52,10 +67,11 @@ def drawn(build: Builder, input_shape: Shape, classes: int, seed: int) -> tuple[
     Raises
     ------
     ConfigError
-        If it is no module, or does not make a logit a class of such samples.
+        If the builder fails, makes no module, or one that does not make a logit a class of such
+        samples.
     """
     with drawing(seed), torch.enable_grad():
-        module = build(input_shape, classes)
+        module = _built(build, input_shape, classes)
         if not isinstance(module, nn.Module):
             raise ConfigError(
                 f"got {type(module).__name__}, expected a torch.nn.Module: a builder takes "

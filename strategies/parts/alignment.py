@@ -45,8 +45,14 @@ def plan(cost: Tensor, exact: bool = True) -> Tensor:
 
 def check_plan(exact: bool) -> None:
     """Raise ConfigError where exact plans need a package that is not installed."""
-    if exact:
+    if not exact:
+        return
+    try:
         require("subflot.plan = exact", "ot")
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}, or set subflot.plan=sinkhorn, which needs no package"
+        ) from error
 
 
 def check_groups(groups: Sequence[UnitGroup], shapes: Mapping[str, Shape]) -> None:

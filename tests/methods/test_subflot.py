@@ -74,5 +74,8 @@ def test_exact_plans_name_the_extra_that_brings_them(
     run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedsub_core.extras.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"subflot.plan = exact needs ot.*fedsub\[transport\]"):
+    with pytest.raises(
+        ConfigError, match=r"subflot.plan = exact needs ot.*fedsub\[transport\]"
+    ) as no:
         run_method("subflot")
+    assert "or set subflot.plan=sinkhorn, which needs no package" in str(no.value)

@@ -54,6 +54,19 @@ def test_a_line_as_it_begins_every_few_seconds_and_as_it_ends(
     ]
 
 
+def test_an_end_that_is_told_again_and_again_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = Lines(iter((0.0, 9.0, 20.0, 200.0, 300.0, 310.0)).__next__)
+    for done in (0, 2, 2, 2, 0, 2):
+        lines.tell("a", done, 2, f"{done} of 2 rounds")
+    assert capsys.readouterr().out.splitlines() == [
+        "a: 0 of 2 rounds",
+        "a: 2 of 2 rounds, after 0:00:09",
+        "a: 0 of 2 rounds",  # begun anew, and told as it is late
+    ]
+
+
 def test_bars_below_a_notebooks_cell_are_drawn_in_place() -> None:
     drawn: list[str] = []
     shown = SimpleNamespace(update=lambda cell: drawn.append(repr(cell)))

@@ -19,7 +19,7 @@ from rich.console import Console
 from fedsub.status import reading, troubles
 from fedsub.status.facts import Person, Status, Verdict
 from fedsub.status.reading import read_status
-from fedsub.status.shown import show
+from fedsub.status.shown import lines, show
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder
 from fedsub_server.live_file import BEAT_SECONDS
@@ -167,6 +167,23 @@ def test_a_finished_run_and_one_that_has_not_begun(tmp_path: Path) -> None:
     (tmp_path / "run" / "fedavg" / "state.db").unlink()
     found = read_status(tmp_path / "run")
     assert (found.state, found.verdict) == ("not begun", Verdict.STOPPED)
+
+
+@pytest.mark.parametrize(("age", "state"), [(0.0, "starting"), (600.0, "not begun")])
+def test_a_deployment_is_starting_as_long_as_its_processes_write(
+    age: float, state: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "pyproject.toml").touch()
+    (tmp_path / "logs").mkdir()
+    assert read_status(tmp_path).state == "not begun"
+    log = tmp_path / "logs" / "superlink.log"
+    log.touch()
+    os.utime(log, (time.time() - age,) * 2)
+    found = read_status(tmp_path)
+    expected = Verdict.WELL if state == "starting" else Verdict.STOPPED
+    assert (found.state, found.verdict) == (state, expected)
+    assert not any("rounds done" in line for line in lines(found))  # nobody said how many
 
 
 @pytest.mark.parametrize(("age", "state"), [(0.0, "elsewhere"), (10 * BEAT_SECONDS, "stopped")])

@@ -313,6 +313,18 @@ def test_no_python_object_is_loaded(tmp_path: Path) -> None:
         read_federation(path)
 
 
+def test_a_file_that_may_not_be_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = folder(tmp_path / "f", c1=arrays()) / "clients" / "c1.npz"
+    monkeypatch.setattr("fedsub_core.data.client_data.read_npz", refused)
+    with pytest.raises(DataError, match=r"c1\.npz: may not be read \(Permission denied\)"):
+        read_client(path, CARD)
+
+
 def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
     path = folder(tmp_path / "f", c1=arrays()) / "clients" / "c1.npz"
     whole = path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 from fedsub.testing.streams import positions
 from fedsub_core.data.stacks import Stack, select_params, stack
 from fedsub_core.errors import ConfigError
+from fedsub_core.models.architecture import Shape
 from fedsub_core.models.model import Params
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.seeds import derive_seed
@@ -111,6 +113,15 @@ def test_a_first_model_is_drawn_as_the_builder_does() -> None:
         expected = dict(MODULES["recurrent"](SHAPE, CLASSES).named_parameters())
     for name, tensor in model.init(2, seed=9).items():
         assert torch.equal(tensor[0], expected[name]) and torch.equal(tensor[1], expected[name])
+
+
+def test_a_builders_own_error_is_told_with_its_line() -> None:
+    def careless(input_shape: Shape, classes: int) -> nn.Module:
+        raise ValueError("my own bug")
+
+    with pytest.raises(ConfigError, match="the builder ended in ValueError: my own bug") as refused:
+        TorchModel.of(careless, SHAPE, CLASSES)
+    assert f"{Path(__file__).name}, line " in str(refused.value)
 
 
 STATISTICS = {"1.running_mean", "1.running_var"}
