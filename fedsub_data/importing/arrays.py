@@ -65,6 +65,7 @@ class ArraySource:
         time: str | None,
         options: ImportOptions,
         notes: Sequence[str] = (),
+        rising: tuple[str, ...] = (),
     ) -> None:
         first = parts[0]
         for part in parts:
@@ -79,7 +80,7 @@ class ArraySource:
                     "Write it for all alike"
                 )
         self.features, self.time, self.ticks = tuple(features), time, first.ticks
-        self.notes = list(notes)
+        self.notes, self.rising = list(notes), rising
         if empty := [part.where for part in parts if not len(part.x)]:
             self.notes.append(nobody_in(empty))
         self._parts = list(parts)
@@ -181,7 +182,7 @@ def from_columns(
         x = np.stack([numbers(columns[name]) for name in found.features], axis=1)
         labels = texts(columns[found.label], where, found.label)
         parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks))
-    return ArraySource(parts, found.features, found.time, options, found.notes)
+    return ArraySource(parts, found.features, found.time, options, found.notes, found.rising)
 
 
 def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:

@@ -10,6 +10,7 @@ import numpy as np
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
 from fedsub_data.importing.units import Survey, check_units, survey, tick_seconds
 from fedsub_data.importing.windowing import Cut
@@ -57,9 +58,12 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         )
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
+    rising = RisingFeatures(source)
     for rows in source.rows():
         surveys[rows.person], axes = survey(rows), rows.x.ndim
+        rising.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
+    rising.check(name)
     check_units(surveys, source.features, options)
     signal = axes == 2 and _windowed(source, options)
     between = points / options.rate if options.rate and (signal or axes == 3) else None

@@ -6,9 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.rising import rising
 
 #: Names of columns, in small letters and without marks, by what they are; the first found counts.
 SUBJECTS = (
@@ -22,6 +26,7 @@ LABELS = (
 TIMES = (
     "time", "timestamp", "t", "datetime", "date", "ts", "seconds", "timestamps", "times", "sec",
     "timems", "timens", "timeus", "ms", "elapsed", "elapsedtime", "unixtime", "epoch",
+    "zeit", "zeitstempel", "temps", "horodatage", "tiempo", "marcadetiempo", "marcatemporale",
 )  # fmt: skip
 #: Columns that number rows.
 COUNTERS = ("", "unnamed0", "index", "row", "rowid", "column00", "nr", "no")
@@ -35,7 +40,8 @@ _EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
 class Roles:
     """What each column is; None: there is none.
 
-    `notes` say what was guessed and what is left out.
+    `notes` say what was guessed and what is left out. `rising` are guessed features that in the
+    first rows rise as a time does.
     """
 
     subject: str | None
@@ -43,6 +49,7 @@ class Roles:
     time: str | None
     features: tuple[str, ...]
     notes: tuple[str, ...]
+    rising: tuple[str, ...] = ()
 
 
 def plain(name: str) -> str:
@@ -135,7 +142,16 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
             f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
             "expected others. Leave it out of --features"
         )
-    return Roles(subject, label, time, features, tuple(notes))
+    rise: tuple[str, ...] = ()
+    if not options.named_features:
+        people = columns[subject] if subject else [None] * len(columns[label])
+        rise = rising({name: _numbers(columns[name]) for name in features}, people)
+    return Roles(subject, label, time, features, tuple(notes), rise)
+
+
+def _numbers(values: Sequence[str | None]) -> NDArray[np.float64]:
+    read = [float(v.replace(",", ".")) if v and is_number(v) else np.nan for v in values]
+    return np.array(read, np.float64)
 
 
 def _mostly_numbers(values: Sequence[str | None]) -> bool:

@@ -54,11 +54,13 @@ class Source(Protocol):
     features, labels : names of the columns of ``x``, and of the codes of ``y``.
     people : ids, in the order in which their rows come.
     time : the column of time; None: the order of rows is all that is known.
+    rising : features that were guessed and rise in the first rows as a time does.
     ticks : whether time is in numbers, of a unit that is to be found, and no date.
     notes : what was guessed, renamed or left out before the first row, in sentences.
     """
 
     features: tuple[str, ...]
+    rising: tuple[str, ...]
     labels: tuple[str, ...]
     people: tuple[str, ...]
     time: str | None

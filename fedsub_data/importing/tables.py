@@ -117,6 +117,7 @@ class TableSource:
         self._roles, types = self._roles_of(0)
         self.notes += self._roles.notes
         self.features, self.time = self._roles.features, self._roles.time
+        self.rising = self._roles.rising
         named = self._roles.subject is None
         owners = people_of(self._files, self.options.subject_from_name) if named else []
         if named and not self.options.subject_from_name:

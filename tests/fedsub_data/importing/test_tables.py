@@ -363,7 +363,7 @@ def test_without_time_no_window_spans_the_rows_of_others(tmp_path: Path) -> None
 def test_without_time_people_may_take_turns(tmp_path: Path) -> None:
     rows = [f"{person},{'walk' if i < 40 else 'sit'},{i}" for i in range(80) for person in "ab"]
     table = written(tmp_path / "t.csv", ["user,activity,ax", *rows])
-    imported(table, tmp_path / "out", rate=10.0)
+    imported(table, tmp_path / "out", rate=10.0, features="ax")
     data = read_federation(tmp_path / "out").clients["b"]
     assert data.x[:, 0].tolist() == np.arange(80.0).reshape(4, 20).tolist()
 
@@ -373,7 +373,7 @@ def test_no_value_in_parquet_is_nobody(tmp_path: Path) -> None:
     who = "CASE WHEN i % 10 = 0 THEN 'nan'::DOUBLE ELSE i % 3 END AS subject"
     rows = f"SELECT {who}, 'c' || i % 2 AS label, i / 2 AS f FROM range(60) t(i)"
     duckdb.sql(f"COPY ({rows}) TO '{file}'")
-    made = imported(file, tmp_path / "out", window="none")
+    made = imported(file, tmp_path / "out", window="none", features="f")
     assert sorted(read_federation(tmp_path / "out").clients) == ["0", "1", "2"]
     assert made.dropped.counts[Why.NOBODY] == {"": 6}
 
