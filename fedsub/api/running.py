@@ -27,6 +27,7 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import RunError
+from fedsub_data.importing.roles import nearest_person
 from fedsub_server.results import method_summaries
 from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
@@ -113,8 +114,11 @@ class Run:
         """
         path = self._models(method) / f"{person}.safetensors"
         if not path.is_file():
-            there = ", ".join(self.persons(method)) or "nobody"
-            raise RunError(f"{path.parent}: got no model of {person!r}, expected one of: {there}")
+            there = self.persons(method)
+            raise RunError(
+                f"{path.parent}: got no model of {person!r}, expected one of: "
+                f"{', '.join(there) or 'nobody'}.{nearest_person(str(person), there)}"
+            )
         named = self.config.model
         try:
             return PersonModel(load_model(path, named if ":" in named else ""))

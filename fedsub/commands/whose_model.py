@@ -7,6 +7,7 @@ from pathlib import Path
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.toml import read_toml
 from fedsub_core.errors import RunError
+from fedsub_data.importing.roles import nearest_person
 
 #: The devices' states, in the folder of a rehearsed deployment.
 STATES = "state"
@@ -38,9 +39,10 @@ def find_model(client: str, folder: Path | None = None) -> Path:
     else:
         raise RunError(f"{folder}: got no {RUN_FILE}, expected a run's folder. Check --run")
     if not found.exists():
-        there = ", ".join(sorted(path.stem for path in models.glob("*"))) or "nobody"
+        there = sorted(path.stem for path in models.glob("*"))
         raise RunError(
-            f"{models}: got no model of client {client!r}, expected one of: {there}. Models are "
+            f"{models}: got no model of client {client!r}, expected one of: "
+            f"{', '.join(there) or 'nobody'}.{nearest_person(client, there)} Models are "
             "written at the end of a run"
         )
     return found

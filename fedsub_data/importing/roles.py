@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -197,6 +197,19 @@ def _whole(text: str) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else text
 
 
+def client_id(text: str) -> str:
+    """Return the client's id of a person's name; an id stays as it is."""
+    name = re.sub(r"^(\d+)\.0$", r"\1", text.strip())
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:64]
+    return name if name[:1].isalnum() else f"p{name}"[:64]
+
+
+def nearest_person(name: str, people: Collection[str]) -> str:
+    """Return " Did you mean ...?" with the id that `name` has, or the nearest one, or nothing."""
+    own = client_id(name)
+    return suggestion(own if own in people else name, people)
+
+
 def client_ids(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the client's id of each person's name, and what was renamed, in sentences.
 
@@ -209,9 +222,7 @@ def client_ids(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """
     made: dict[str, str] = {}
     for text in texts:
-        name = re.sub(r"^(\d+)\.0$", r"\1", text.strip())
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:64]
-        made[text] = name if name[:1].isalnum() else f"p{name}"[:64]
+        made[text] = client_id(text)
     owners: dict[str, str] = {}
     for text, name in made.items():
         other = owners.setdefault(name, re.sub(r"\.0$", "", text.strip()))

@@ -61,6 +61,8 @@ def test_a_persons_model_is_a_function_of_raw_samples(run: fedsub.Run, tmp_path:
     assert np.array_equal(again(x), found) and again.person == "02"
     with pytest.raises(RunError, match=r"no model of '05', expected one of: 01, 02, 03, 04"):
         run.model("05")
+    with pytest.raises(RunError, match=r"one of: 01, 02, 03, 04\. Did you mean '01'\?"):
+        run.model("01.0")  # so a table names a person that it keeps as a number
     with pytest.raises(RunError, match="got method 'fedavg', expected one of ditto, local"):
         run.model("02", "fedavg")
 

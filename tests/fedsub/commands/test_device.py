@@ -126,7 +126,7 @@ def made_run(out: Path, name: str, client: str, method: str = "ditto") -> Path:
     params = {name: tensor[0] for name, tensor in chain.init(1, seed=len(name)).items()}
     model = PersonalModel(client, method, 4, params, chain, "mlp", CARD, None)
     models = out / name / method / "models"
-    models.mkdir(parents=True)
+    models.mkdir(parents=True, exist_ok=True)
     (out / name / "run.toml").write_text(f'method = "{method}"\nbeside = "local"\n')
     (models / f"{client}.safetensors").write_bytes(model_bytes(model))
     return out / name
@@ -162,6 +162,21 @@ def test_a_rehearsals_device_is_found_by_its_client(
     for args in ((), ("--run", folder)):
         found = call(predict, "--client", "p", *args, "--input", new)
         assert found.exit_code == 0 and "deploy-1/state/p" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [("Müller", "M-ller"), ("Åsa", "p-sa"), ("Ana", "Anna"), ("山田", None)],
+)
+def test_a_person_whom_an_import_renamed_is_suggested(
+    asked: str, kept: str | None, new: Path, tmp_path: Path
+) -> None:
+    for name in ("M-ller", "p-sa", "Anna"):
+        folder = made_run(tmp_path, "one", name)
+    result = call(predict, "--client", asked, "--run", folder, "--input", new)
+    hint = f" Did you mean {kept!r}?" if kept else ""
+    said = f"client {asked!r}, expected one of: Anna, M-ller, p-sa.{hint} Models are written"
+    assert said in str(result.exception)
 
 
 @pytest.mark.parametrize(
