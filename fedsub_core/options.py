@@ -88,7 +88,7 @@ class Option:
             size = " and of a size below 2**63" if large else ""
             raise ConfigError(
                 f"{where}: {self.key}: got {value!r}, expected {self.expected}{size}.{hint} "
-                f"It means: {self.doc}."
+                f"The option {self.key} means: {self.doc}."
             )
         return value  # type: ignore[return-value]  # its type was compared above
 

@@ -169,7 +169,11 @@ UNKNOWN_AND_WRONG = [
     ("evaluate-every = 0", "evaluate-every: got 0"),
     ("round-timeout = 0", "round-timeout: got 0.0"),
     ("checkpoint-seconds = -0.1", "checkpoint-seconds: got -0.1"),
-    ('split = "blockd"', "one of auto, stratified, blocked, unseen. Did you mean 'blocked'?"),
+    (
+        'split = "blockd"',
+        "one of auto, stratified, blocked, unseen. Did you mean 'blocked'? The option split "
+        "means: ",
+    ),
     ('model = "cnn1"', "model: unknown model 'cnn1'. Did you mean 'cnn1d'?"),
     ('encoder = "kernel:10"', "encoder: got encoder 'kernel:10', expected auto, none, kernels:N"),
     ('encoder = "kernels:0"', "encoder: got encoder 'kernels:0', expected auto, none, kernels:N"),
