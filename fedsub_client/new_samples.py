@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ def read_samples(path: Path | str) -> dict[str, NDArray[Any]]:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected an npz with x. Check the path.")
+    if path.suffix.lower() not in ("", ".npz") and not zipfile.is_zipfile(path):
+        raise DataError(
+            f"{path}: got a {path.suffix} file, expected an .npz file with x. Of a table with "
+            "labels, `fedsub data import` writes one for each person: <folder>/clients/<id>.npz. "
+            "Of an array, numpy.savez('new.npz', x=x) writes it."
+        )
     try:
         arrays, names = read_npz(path, ("x", "edges"))
     except Exception as error:  # a damaged zip makes numpy raise nearly anything

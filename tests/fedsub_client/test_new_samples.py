@@ -28,6 +28,11 @@ def test_a_file_without_samples_is_refused(tmp_path: Path) -> None:
     file.write_bytes(single.getvalue())
     with pytest.raises(DataError, match="it is no npz file"):
         read_samples(file)
+    table = tmp_path / "ward.csv"
+    table.write_text("user,activity,ax\na,walk,1\n")
+    said = r"ward\.csv: got a \.csv file, expected an \.npz file with x.*`fedsub data import`"
+    with pytest.raises(DataError, match=said):
+        read_samples(table)
     np.savez(file, z=np.ones((5, 2)))
     with pytest.raises(DataError, match=r"new\.npz: got arrays \['z'\], expected x"):
         read_samples(file)
