@@ -117,8 +117,8 @@ def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None 
         replace_file(path, data, check)
     except OSError as error:
         raise RunError(
-            f"{path}: could not be written ({error}); nothing of it was kept. Make its folder, "
-            "make room, or choose another place"
+            f"{path}: could not be written ({_why(error)}); nothing of it was kept. Make its "
+            "folder, make room, or choose another place"
         ) from error
 
 
@@ -164,7 +164,7 @@ def whole_folder(folder: Path, refusal: type[FedSubError]) -> Iterator[Path]:
         make_folder(folder.parent)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
-        raise refusal(f"{folder}: cannot be made ({error}). Choose another place.") from error
+        raise refusal(f"{folder}: cannot be made ({_why(error)}). Choose another place.") from error
     try:
         yield draft
         for path in draft.rglob("*"):  # mkdtemp's own folder is its owner's alone
@@ -205,6 +205,11 @@ def stamped_folder(out: Path, name: str) -> Path:
             ) from error
         return folder
     raise RunError(f"{out}: a hundred folders of this name and second; choose another --out")
+
+
+def _why(error: OSError) -> str:
+    """Return what went wrong, without the draft's name, which nobody knows."""
+    return error.strerror or str(error)
 
 
 def _sync_folder(folder: Path) -> None:

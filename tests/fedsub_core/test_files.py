@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from fedsub_core.errors import RunError
-from fedsub_core.files import make_folder, replace_file, stamped_folder, whole_folder
+from fedsub_core.files import make_folder, replace_file, stamped_folder, whole_folder, write_whole
+
+
+def test_an_error_names_the_path_that_was_given_alone(tmp_path: Path) -> None:
+    path, file = tmp_path / "none" / "p2.csv", tmp_path / "file"
+    with pytest.raises(RunError) as error:
+        write_whole(path, b"")
+    assert f"{path}: could not be written (No such file or directory); " in str(error.value)
+    file.touch()
+    with pytest.raises(RunError) as error, whole_folder(file / "new", RunError):
+        pass
+    assert f"{file / 'new'}: cannot be made (" in str(error.value)
+    assert str(error.value).count("new") == 1
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
