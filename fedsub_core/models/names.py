@@ -85,6 +85,11 @@ def check_kind(kind: str) -> None:
                 f"got model {kind!r}, expected package.module:builder or file.py:builder"
             )
         return
+    if kind.endswith(".py"):
+        raise ConfigError(
+            f"got model {kind!r}, a file, expected {kind}:NAME with the name of the class or "
+            "function in it that builds the model"
+        )
     names = [AUTO, MLP, CNN1D, LINEAR, *PUBLISHED, *installed()]
     if kind not in names:
         raise ConfigError(

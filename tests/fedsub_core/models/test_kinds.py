@@ -143,6 +143,11 @@ def test_an_unknown_kind_is_refused_where_it_is_configured() -> None:
         RunConfig(model="cnn1")
 
 
+def test_a_file_without_a_builders_name_is_asked_for_it() -> None:
+    with pytest.raises(ConfigError, match=r"'my/mods\.py', a file, expected my/mods\.py:NAME"):
+        RunConfig(model="my/mods.py")
+
+
 def test_a_torch_module_of_a_package_becomes_a_model(installed: Callable[..., None]) -> None:
     installed(mine=two_layers)
     before = torch.random.get_rng_state()
