@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,12 @@ def test_tables_hold_what_the_folder_holds(run: fedsub.Run) -> None:
     assert "macro_f1" in shown and str(run.folder) in shown and "<a href" not in shown
     page = run.report
     assert "srcdoc=" in page._repr_html_() and f"<a href='{page.path}'" in run._repr_html_()
+
+
+def test_a_run_leaves_a_folder_of_its_own_without_the_data(run: fedsub.Run) -> None:
+    assert re.fullmatch(r"data-ditto-\d{8}-\d{6}", run.folder.name)
+    assert [path.name for path in run.folder.parent.iterdir()] == [run.folder.name]
+    assert not [*run.folder.rglob("*.npz"), *run.folder.rglob("federation.toml")]
 
 
 def test_a_persons_model_is_a_function_of_raw_samples(run: fedsub.Run, tmp_path: Path) -> None:
