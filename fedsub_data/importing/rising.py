@@ -75,17 +75,15 @@ class RisingFeatures:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._at = [source.features.index(one) for one in source.rising]
-        self._falls = np.zeros(len(self._at), np.int64)
-        self._steps = 0
+        self._falls, self._steps = np.zeros((2, len(self._at)), np.int64)
 
     def add(self, rows: Rows) -> None:
         """Count the steps of one person's rows; a step between two files is none."""
-        if not self._at:
-            return
-        within = np.diff(rows.file) == 0
-        self._steps += int(within.sum())
         for i, at in enumerate(self._at):
-            self._falls[i] += int(((np.diff(rows.x[:, at]) < 0) & within).sum())
+            there = np.isfinite(rows.x[:, at])
+            within = np.diff(rows.file[there]) == 0
+            self._steps[i] += int(within.sum())
+            self._falls[i] += int(((np.diff(rows.x[there, at]) < 0) & within).sum())
 
     def check(self, where: str) -> None:
         """Refuse features that rise in everybody's rows, too.
@@ -97,8 +95,8 @@ class RisingFeatures:
         """
         found = [
             one
-            for one, falls in zip(self._source.rising, self._falls.tolist(), strict=True)
-            if falls <= _FALL * self._steps
+            for one, falls, steps in zip(self._source.rising, self._falls, self._steps, strict=True)
+            if falls <= _FALL * steps
         ]
         if not found:
             return

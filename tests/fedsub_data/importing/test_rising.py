@@ -116,6 +116,16 @@ def test_other_columns_are_none(values: np.ndarray) -> None:
     assert rising({"f": values}, ["a"] * 60) == ()
 
 
+@pytest.mark.filterwarnings("error")
+def test_text_among_the_numbers_hides_nothing(tmp_path: Path) -> None:
+    """Text is infinite in the rows, and the difference of two such cells is no number."""
+    values = [str(i) if i % 30 else "?!" for i in range(120)]
+    values[60] = values[61] = "?!"
+    path = table(tmp_path / "a.csv", "Ablauf", [*values])
+    with pytest.raises(DataError, match="got column 'Ablauf', which rises"):
+        imported(path, tmp_path / "out", window="none")
+
+
 def test_few_rows_show_nothing_and_few_falls_are_new_recordings() -> None:
     assert rising({"f": np.arange(10.0)}, [None] * 10) == ()
     assert rising({"f": np.arange(11.0)}, [None] * 11) == ("f",)
