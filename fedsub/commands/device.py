@@ -24,6 +24,9 @@ _RUN = click.option(
     type=click.Path(path_type=Path),
     help="that run's folder [default: the newest in runs/ with saved models]",
 )
+_METHOD = click.option(
+    "--method", metavar="NAME", help="which of that run's methods [default: its --method]"
+)
 _STATE = click.option(
     "--state",
     type=click.Path(path_type=Path),
@@ -44,6 +47,7 @@ _ENDINGS = (".csv", ".npz")
 @click.command(short_help="Use a person's model on new samples.")
 @_CLIENT
 @_RUN
+@_METHOD
 @_STATE
 @_MODEL
 @click.option(
@@ -64,6 +68,7 @@ _ENDINGS = (".csv", ".npz")
 def predict(
     client: str | None,
     run: Path | None,
+    method: str | None,
     state: Path | None,
     model: str,
     samples: Path,
@@ -89,7 +94,7 @@ def predict(
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
-    own = load_model(_where(client, run, state), model)
+    own = load_model(_where(client, run, method, state), model)
     given = read_samples(samples)
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
@@ -119,6 +124,7 @@ def predict(
 @click.command(short_help="Write a person's model for other programs.")
 @_CLIENT
 @_RUN
+@_METHOD
 @_STATE
 @_MODEL
 @click.option(
@@ -138,6 +144,7 @@ def predict(
 def export(
     client: str | None,
     run: Path | None,
+    method: str | None,
     state: Path | None,
     model: str,
     format: str,
@@ -160,7 +167,7 @@ def export(
     from fedsub_core.data.samples import Pixels, Tokens
     from fedsub_core.options import read_share
 
-    where, share = _where(client, run, state), None
+    where, share = _where(client, run, method, state), None
     if capacity is not None and (share := read_share(capacity)) is None:
         raise ConfigError(f"--capacity: got {capacity!r}, expected {EXPECTED}")
     own = load_model(where, model)
@@ -179,19 +186,21 @@ def export(
     click.echo(f"{about}, x [batch, {shape}]{of}: {checked}: {output}")
 
 
-def _where(client: str | None, run: Path | None, state: Path | None) -> Path:
+def _where(client: str | None, run: Path | None, method: str | None, state: Path | None) -> Path:
     """Return where the model lies that the options mean; say it where it was looked for."""
     from fedsub.commands.whose_model import find_model
 
-    if (client is None) == (state is None) or (state is not None and run is not None):
+    more = run is not None or method is not None
+    if (client is None) == (state is None) or (state is not None and more):
+        got = "--state with --client, --run or --method" if state else "no --client"
         raise ConfigError(
-            "got " + ("--state with --client or --run" if state else "no --client") + ", expected "
+            f"got {got}, expected "
             "--client ID (from --run FOLDER, or from the newest run) or --state PATH"
         )
     if state is not None:
         return state
     assert client is not None
-    found = find_model(client, run)
+    found = find_model(client, run, method)
     click.echo(f"Model: {found}", err=True)
     return found
 

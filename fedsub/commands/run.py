@@ -160,7 +160,9 @@ def run(
             console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
             person = next(iter(federation.clients))
             use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
-            console.print(f"A person's model: {use}", soft_wrap=True, markup=False)
+            others = " (--method NAME for another's)" if len(resolved.methods) > 1 else ""
+            whose = f"A person's model by {resolved.method}{others}"
+            console.print(f"{whose}: {use}", soft_wrap=True, markup=False)
             report = None
             if with_report:
                 # Last, so that nothing of what was trained and printed depends on it.

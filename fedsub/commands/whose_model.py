@@ -13,27 +13,38 @@ from fedsub_data.importing.roles import nearest_person
 STATES = "state"
 
 
-def find_model(client: str, folder: Path | None = None) -> Path:
-    """Return the file or the device's state that holds a client's model, by the main method.
+def find_model(client: str, folder: Path | None = None, method: str | None = None) -> Path:
+    """Return the file or the device's state that holds a client's model.
 
     Parameters
     ----------
     client : the client's id.
     folder : a run's; None is the newest below ``runs`` that left models.
+    method : whose model; None is the one that the run is of.
 
     Raises
     ------
     RunError
-        Where there is no such run, or it left no model of that client.
+        Where there is no such run, it has no such method, or it left no model of that client.
     """
     from fedsub_server.run_folder import MODELS, RUN_FILE
 
     if folder is None:
         folder = _newest(Path(RunConfig().out), MODELS)
     if (folder / STATES).is_dir():
+        if method is not None:
+            raise RunError(
+                f"{folder}: got method {method!r} of a deployment, expected none: its devices keep "
+                "one model"
+            )
         models, found = folder / STATES, folder / STATES / client
     elif (folder / RUN_FILE).is_file():
-        method = str(read_toml(folder / RUN_FILE).get("method", RunConfig().method))
+        method = method or str(read_toml(folder / RUN_FILE).get("method", RunConfig().method))
+        left = sorted(path.parent.name for path in folder.glob(f"*/{MODELS}"))
+        if left and method not in left:
+            raise RunError(
+                f"{folder}: got method {method!r}, expected one that left models: {', '.join(left)}"
+            )
         models = folder / method / MODELS
         found = models / f"{client}.safetensors"
     else:

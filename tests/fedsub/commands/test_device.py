@@ -152,6 +152,19 @@ def test_a_simulated_persons_model_is_found_by_its_client(
     assert len({(f / "ditto/models/a.safetensors").read_bytes() for f in (old, newer)}) == 2
 
 
+def test_the_model_of_another_of_its_methods(new: Path, tmp_path: Path) -> None:
+    folder = made_run(tmp_path, "one", "a")
+    other = made_run(tmp_path, "other", "a") / "ditto"
+    other.rename(folder / "local")
+    for options, method in (((), "ditto"), (("--method", "local"), "local")):
+        found = call(predict, "--client", "a", "--run", folder, *options, "--input", new)
+        file = folder / method / "models" / "a.safetensors"
+        assert found.exit_code == 0 and found.stderr == f"Model: {file}\n"
+    none = call(predict, "--client", "a", "--run", folder, "--method", "fedavg", "--input", new)
+    said = "got method 'fedavg', expected one that left models: ditto, local"
+    assert isinstance(none.exception, RunError) and said in str(none.exception)
+
+
 def test_a_rehearsals_device_is_found_by_its_client(
     state: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,8 +196,9 @@ def test_a_person_whom_an_import_renamed_is_suggested(
     ("args", "kind", "words"),
     [
         ((), ConfigError, "got no --client, expected --client ID"),
-        (("--client", "a", "--state", "x"), ConfigError, "got --state with --client or --run"),
-        (("--run", "runs/one", "--state", "x"), ConfigError, "got --state with --client or --run"),
+        (("--client", "a", "--state", "x"), ConfigError, "got --state with --client, --run or"),
+        (("--run", "runs/one", "--state", "x"), ConfigError, "got --state with --client, --run or"),
+        (("--method", "local", "--state", "x"), ConfigError, "or --method, expected --client ID"),
         (("--client", "b", "--run", "runs/one"), RunError, "no model of client 'b', .* one of: a"),
         (("--client", "a", "--run", "runs"), RunError, r"runs: got no run\.toml, expected a run"),
     ],

@@ -20,7 +20,8 @@ def test_a_run_ends_with_its_report_which_can_be_written_again(
     page = folder / "report.html"
     assert (code, err) == (0, "")
     board = f"TensorBoard: tensorboard --logdir {folder}/tensorboard\n"
-    assert f"\nRun folder: {folder}\nA person's model: fedsub predict --run {folder} " in out
+    model = "A person's model by fedsub (--method NAME for another's): fedsub predict"
+    assert f"\nRun folder: {folder}\n{model} --run {folder} " in out
     assert out.endswith(f"\nReport: {page}\n{board}")
     text = page.read_text("utf-8")
     # Classes have their names, for the data lie where they lay.

@@ -36,7 +36,7 @@ def run(fedsub: Call) -> Callable[..., Path]:
         assert (code, err) == (0, "")
         (folder,) = Path("runs").iterdir()
         assert f"Run folder: {folder}\n" in out
-        assert f"A person's model: fedsub predict --run {folder} --client " in out
+        assert f": fedsub predict --run {folder} --client " in out
         return folder
 
     return finished
