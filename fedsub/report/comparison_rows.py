@@ -100,11 +100,12 @@ def against_own(frame: Frame, most: int | None = None) -> Rows | None:
         )
     head = ("method", "macro F1", "better beyond noise", "worse beyond noise", "round", "who")
     caption = (
-        "People's models against those that their devices have without others: trained beside them "
-        "for as many rounds and, while samples are held back to judge models, on fewer, so not "
-        "`local`; or solved of own samples alone. A "
-        "difference is beyond noise where the 95 % interval over a person's own test samples, "
-        "overlapping windows drawn together, excludes 0; chance does that for some 3 % either way"
+        "Each person's model against the model that this device makes alone, for itself. It trains "
+        "that one beside the other, for as many rounds, or solves it from its own samples. It is "
+        "not `local`: it may have fewer samples, as some are held back to judge both. A difference "
+        "is beyond noise where its 95 % interval over the person's test samples excludes 0; "
+        "overlapping windows are drawn together. Chance alone does that for about 3 % of people "
+        "in each direction"
     )
     return Rows(caption, head, rows, (5,)) if rows else None
 

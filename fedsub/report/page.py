@@ -163,8 +163,8 @@ def how_compared(pairs: Sequence[Pair]) -> list[str]:
     ]
     if len(pairs) > 1:
         texts.append(
-            f"The intervals of these {len(pairs)} pairs are each for itself: among twenty pairs "
-            "without any difference, one is expected to show one."
+            f"Each of these {len(pairs)} pairs has an interval of its own. Of twenty pairs without "
+            "any difference, about one is called better by chance."
         )
     if few < FEWEST_PEOPLE:
         who = "one person" if few == 1 else f"{few} people"
