@@ -1,7 +1,8 @@
 """What a weak device needs, in a simulation and as a SuperNode with no more memory than that.
 
     python benchmarks/weak_supernode.py [--capacities 1 0.5 0.25 0.125] [--margin 24]
-        [--model har-cnn] [--out benchmarks/results/weak-supernode.csv]
+        [--model har-cnn] [--patience 60] [--shares-only]
+        [--out benchmarks/results/weak-supernode.csv]
 
 A watch's person trains `heterofl` at each capacity, and `fedavg`, whose model is the whole one: CPU
 seconds of a round's training, memory, bytes of what is kept and of an upload. Then each again with
@@ -28,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -45,13 +47,11 @@ STRONG, PERSON = "00", "01"
 ROUNDS = 1
 MIB = 2**20
 TICK = os.sysconf("SC_CLK_TCK")
-TINY = ["--capacities", "0.125", "--margin", "24"]
+TINY = ["--capacities", "0.125", "--margin", "24", "--patience", "30", "--shares-only"]
 #: What the lines of results begin with.
 LINES = (
-    "simulation, fedavg, whole:",
     "simulation, heterofl, 1/8:",
     "simulation, in the memory of 1/8: heterofl",
-    "deployed, fedavg, whole:",
     "deployed, heterofl, 1/8:",
     "deployed, in the memory of 1/8: heterofl trains",
     "deployed, in the memory of 1/8: fedavg dies",
@@ -156,7 +156,11 @@ def town(people: Sequence[str]) -> Federation:
 
 
 def deployed(
-    methods: Sequence[str], model: str, shares: Sequence[float], limits: Mapping[float, int]
+    methods: Sequence[str],
+    model: str,
+    shares: Sequence[float],
+    limits: Mapping[float, int],
+    patience: float,
 ) -> dict[tuple[str, float], Need]:
     """Return what devices of some capacities take, by method and capacity.
 
@@ -165,6 +169,7 @@ def deployed(
     Parameters
     ----------
     limits : bytes of memory, by capacity.
+    patience : seconds that a round waits for a device that died.
 
     Raises
     ------
@@ -179,7 +184,7 @@ def deployed(
         capacities = ",".join(f"{name}={share:g}" for share, name in names.items())
         keys = {"method": main, "beside": ",".join(others), "model": model, "out": out}
         keys |= {"rounds": str(ROUNDS), "data": str(Path(out, "data")), "capacities": capacities}
-        config = read_config(None, keys | {"round-timeout": "60", "quorum": "0.1"})
+        config = read_config(None, keys | {"round-timeout": str(patience), "quorum": "0.1"})
         rehearsal = Limited(config, len(people), lambda text: None, lambda finished: None)
         folder = rehearsal.watched({names[share]: limit for share, limit in limits.items()})
         found = {}
@@ -239,6 +244,8 @@ def main() -> None:
     parser.add_argument("--model", default="har-cnn")
     parser.add_argument("--capacities", type=float, nargs="+", default=[1, 0.5, 0.25, 0.125])
     parser.add_argument("--margin", type=int, default=24, help="MiB")
+    parser.add_argument("--patience", type=float, default=60, help="seconds of a deployed round")
+    parser.add_argument("--shares-only", action="store_true", help="without FedAvg's whole model")
     parser.add_argument("--out", type=Path, help="a CSV file that the table is written into, too")
     parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
     given = parser.parse_args()
@@ -246,10 +253,12 @@ def main() -> None:
         given = parser.parse_args([*TINY, *sys.argv[1:]])
     shares, table = given.capacities, list[Sequence[object]]()
     today = datetime.now(UTC).date().isoformat()
-    for where, take in (("simulation", simulated), ("deployed", deployed)):
-        whole = take(["fedavg"], given.model, shares[:1], {})["fedavg", shares[0]]
-        print(f"{where}, fedavg, whole: {whole}", flush=True)
-        table.append([where, "fedavg", "whole", *cells(whole), "", "", today])
+    in_deployments = partial(deployed, patience=given.patience)
+    for where, take in (("simulation", simulated), ("deployed", in_deployments)):
+        if not given.shares_only:
+            whole = take(["fedavg"], given.model, shares[:1], {})["fedavg", shares[0]]
+            print(f"{where}, fedavg, whole: {whole}", flush=True)
+            table.append([where, "fedavg", "whole", *cells(whole), "", "", today])
         free = take(["heterofl"], given.model, shares, {})
         limits = {s: free["heterofl", s].memory + given.margin * MIB for s in shares}
         held = take(["heterofl", "fedavg"], given.model, shares, limits)

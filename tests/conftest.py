@@ -25,7 +25,13 @@ settings.register_profile("by-name", derandomize=True, deadline=None)
 settings.load_profile("by-name")
 
 #: Slow tests that take minutes, by how their paths begin.
-LONGEST = ("tests/methods/test_engines", "tests/fedsub/deploy/", "tests/docker/", "tests/docs/")
+LONGEST = (
+    "tests/fedsub/studies/test_study.py",
+    "tests/methods/test_engines",
+    "tests/fedsub/deploy/",
+    "tests/docker/",
+    "tests/docs/",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

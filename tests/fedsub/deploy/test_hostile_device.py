@@ -28,8 +28,8 @@ KEYS: dict[str, Value] = {
     "method": "fedavg",
     "beside": "",
     "lr": 0.2,
-    "rounds": 12,
-    "evaluate-every": 12,
+    "rounds": 8,
+    "evaluate-every": 8,
     "device": "cpu",
     "threads": 1,
 }
