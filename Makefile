@@ -19,7 +19,7 @@ test: $(VENV)/dev.installed
 
 # Three workers: deployments wait more than they compute.
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40
+	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40 $(ARGS)
 
 # The documents as a site, in the folder site/.
 site: $(VENV)/site.installed
