@@ -1,6 +1,6 @@
 """What a SuperLink says of its nodes and runs to whoever reaches its port for runs.
 
-Of 1.39. It asks for no account unless it was set up to.
+The same in 1.39 and in 1.42. It asks for no account unless it was set up to.
 """
 
 from __future__ import annotations
