@@ -236,7 +236,8 @@ def run_tasks(
 
     def tell() -> None:
         done = total - sum(costs[name] for name in left)
-        done += sum(costs[name] * round / rounds for name, (round, rounds) in now.items())
+        # A run ends after its last round, when all is written: a stage is done when its runs are.
+        done += sum(costs[name] * round / (rounds + 1) for name, (round, rounds) in now.items())
         progress(Stage(stage, len(costs) - len(left), len(costs), done, total, dict(now)))
 
     def underway(task: Task, round: int) -> None:

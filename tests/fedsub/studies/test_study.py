@@ -12,13 +12,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedsub.studies.engine import federation_of
+from fedsub.studies.engine import Underway, federation_of
 from fedsub.studies.kept_study import shortened
 from fedsub.studies.local_engine import local_engine
 from fedsub.studies.runner import (
@@ -46,6 +47,7 @@ from fedsub_core.errors import ConfigError, DataError, RunError
 from .in_this_process import in_this_process
 from .interrupting import started
 
+Ended = Generator[tuple[Task, str | None], None, None]
 STUDIES = Path(__file__).resolve().parents[3] / "studies"
 STUDY = """
 title = "Small"
@@ -346,6 +348,21 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(place: Path) -> None:
     failed = run_tasks([*good, bad], place / "out", local_engine(1), "runs", nothing)
     assert list(failed) == [bad.name] and "head: got 9 layers" in failed[bad.name]
     assert len(list((place / "out").glob("runs/*/summary.json"))) == 2
+
+
+def test_a_stage_is_done_when_its_runs_have_ended(place: Path) -> None:
+    study = replace(shortened(read_study(place / "small.toml"), "0", 1), cells=((),), tune={})
+    wanted = [task_of(study, entry, (), 0, {}) for entry in study.entries[:2]]
+    told: list[Stage] = []
+
+    def engine(todo: Sequence[Task], folder: Path, underway: Underway) -> Ended:
+        for task in todo:
+            underway(task, task.config.rounds)
+            yield task, None
+
+    run_tasks(wanted, place / "out", engine, "runs", told.append)
+    assert [stage.ended for stage in told] == [0, 0, 1, 1, 2]
+    assert [stage.done >= stage.total for stage in told] == [False] * 4 + [True]
 
 
 def test_data_that_cannot_be_read_fail_their_own_runs(place: Path) -> None:
