@@ -200,7 +200,7 @@ class Cohort:
         """
         train, _ = self.data.at(turn.round, scaling)
         self._own = False
-        everybody = len(index) == len(self.clients)
+        everybody = self.data.are_all(index)
         before = self.state if everybody else select_params(self.state, index)
         some = train if everybody else train.select(index)
         after, uploads, reports = self.learner.work(before, received, some, turn)
@@ -232,7 +232,7 @@ class Cohort:
         """
         train, _ = self.data.at(turn.round, scaling)
         state = self.state
-        if len(index) < len(self.clients):
+        if not self.data.are_all(index):
             state, train = select_params(state, index), train.select(index)
         now = self.learner.personalise(state, received, train, turn)
         now |= self.learner.settled(now, train)

@@ -45,7 +45,7 @@ def on_test_parts(
     """
     clients = [data.clients[i] for i in index]
     train, test = data.at(turn.round, scaling)
-    if len(index) < len(data.clients):
+    if not data.are_all(index):
         train, test = train.select(index), test.select(index)
     logits = torch.cat(_said_of(test, data, partial(learner.predict, state)), 1)
     found = evaluate(logits, test.y, test.valid)
@@ -76,7 +76,7 @@ def on_validation_parts(
 ) -> Evaluation:
     """Evaluate clients on what is held back of their training parts; as :func:`on_test_parts`."""
     held = data.validation(scaling)
-    held = held if len(index) == len(data.clients) else held.select(index)
+    held = held if data.are_all(index) else held.select(index)
     logits = torch.cat(_said_of(held, data, partial(learner.predict, state)), 1)
     return evaluate(logits, held.y, held.valid)
 

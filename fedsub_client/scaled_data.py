@@ -67,6 +67,10 @@ class ScaledData:
         """Samples of a client that are tested at a time; test stacks are padded to whole blocks."""
         return min(max(TESTED_VALUES // self.widest, LEAST_TESTED), MOST_TESTED)
 
+    def are_all(self, index: Sequence[int]) -> bool:
+        """Return whether the clients at `index` are everybody, in their order."""
+        return list(index) == list(range(len(self.clients)))
+
     def at(self, round: int, shared: Scaling | None) -> tuple[Stack, Stack]:
         """Return the round's train and test stacks; `shared` is the federation's scaling."""
         standard = None if shared is None else shared.bits

@@ -31,6 +31,19 @@ def test_clients_that_are_not_addressed_stay_as_they_are() -> None:
         assert not torch.equal(tensor[0], before[name][0])
 
 
+def test_clients_are_addressed_in_any_order() -> None:
+    ordered, turned = (cohort("ditto", people()) for _ in range(2))
+    found = []
+    for some, index in ((ordered, [0, 1, 2]), (turned, [2, 0, 1])):
+        some.fit(turn(1), SCALING, index, [NOTHING] * 3)
+        state = some.personalised(turn(1), SCALING, index, [NOTHING] * 3)
+        loss = some.evaluate(turn(1), SCALING, index, state).loss
+        found.append(dict(zip(index, map(float, loss), strict=True)))
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    for name, tensor in ordered.state.items():
+        torch.testing.assert_close(turned.state[name], tensor)
+
+
 @pytest.mark.parametrize("method", ["fedavg", "fedavg-finetune", "perfedavg"])
 def test_the_state_that_is_tested_is_not_kept(method: str) -> None:
     one = cohort(method, people()[:1])
