@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fedsub_core.config.run_config import RunConfig, to_flat
+from fedsub_core.data.findings import named
+from fedsub_core.data.fingerprint import CARD_KEY, fingerprint_key
 from fedsub_core.methods.table import method
 from fedsub_core.options import Value
 
@@ -53,3 +57,31 @@ def decisive(config: RunConfig, method: str) -> dict[str, Value]:
         for key, value in to_flat(config).items()
         if key not in free and ("." not in key or key.startswith(f"{method}."))
     }
+
+
+def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """Return in words what is other now: keys with both values, people by name."""
+    person = fingerprint_key("")
+    people = sorted(
+        key.removeprefix(person) for key in before.keys() | now.keys() if key.startswith(person)
+    )
+    keys = sorted(key for key in before.keys() | now.keys() if not key.startswith(person))
+    said = [
+        f"{key} was {before.get(key)!r} and is now {now.get(key)!r}"
+        for key in keys
+        if key != CARD_KEY and before.get(key) != now.get(key)
+    ]
+    if before.get(CARD_KEY) != now.get(CARD_KEY):
+        said.append("the federation's card is another")
+    others: dict[str, list[str]] = {"has other samples": [], "is new": [], "is gone": []}
+    for client in people:
+        was, is_now = (config.get(fingerprint_key(client)) for config in (before, now))
+        if was != is_now:
+            what = "is new" if was is None else "is gone" if is_now is None else "has other samples"
+            others[what].append(client)
+    verbs = {"has other samples": "have other samples", "is new": "are new", "is gone": "are gone"}
+    return said + [
+        f"{named(clients, len(people))} {what if len(clients) == 1 else verbs[what]}"
+        for what, clients in others.items()
+        if clients
+    ]

@@ -14,6 +14,7 @@ from fedsub_core.config.run_config import default
 from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import PRIVATE
 from fedsub_core.version import VERSION, code_digest
+from fedsub_server.resuming import differences
 from fedsub_server.rundb_log import write_back
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
@@ -129,16 +130,10 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
     # What a release of before had no key for, it did as the key's default says.
     new = {k: v for k, v in (wanted or {}).items() if k not in stored and v == default(k, ...)}
     stored |= new
-    changed = [] if wanted is None else sorted(stored.keys() | wanted.keys())
-    differences = [
-        f"{key} was {stored.get(key)!r} and is now {wanted.get(key)!r}"
-        for key in changed
-        if wanted is not None and stored.get(key) != wanted.get(key)
-    ]
-    if differences:
+    if wanted is not None and (different := differences(stored, wanted)):
         raise RunError(
             f"{path}: the run was started with another configuration or other data: "
-            f"{', '.join(differences)}; restore these to resume it, or start a new run in another "
+            f"{', '.join(different)}; restore these to resume it, or start a new run in another "
             "folder"
         )
     if new:

@@ -102,7 +102,7 @@ def test_its_report_is_written_anew(fedsub: Call, folder: Path) -> None:
 def test_a_run_goes_on_without_whom_it_forgot(fedsub: Call, folder: Path) -> None:
     assert fedsub("forget", folder, GONE, "--yes")[0] == 0
     resumed = fedsub("run", "--resume", folder, "--rounds", 3)
-    assert_refused(resumed, f"data: client {GONE} was None")
+    assert_refused(resumed, f"clients ({GONE}) is new")
     (Path("data") / "clients" / f"{GONE}.npz").unlink()
     assert fedsub("run", "--resume", folder, "--rounds", 3)[0] == 0
     for name in METHODS:
