@@ -157,10 +157,7 @@ def read_options(options: type[T], texts: Mapping[str, str], where: str) -> T:
     known = {o.key: o for o in describe(options)}
     for key in texts:
         if key not in known:
-            names = ", ".join(known) or "none"
-            raise ConfigError(
-                f"{where}: unknown key {key!r}.{suggestion(key, known)} Known keys: {names}."
-            )
+            raise ConfigError(f"{where}: unknown key {key!r}.{nearest(key, known, 'Known keys')}")
     values = {key.replace("-", "_"): known[key].parse(text, where) for key, text in texts.items()}
     return options(**values)
 
@@ -196,3 +193,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def nearest(word: str, known: Iterable[str], title: str) -> str:
+    """Return " Did you mean ...?" with the nearest known word; where none is near, name all."""
+    known = list(known)
+    return suggestion(word, known) or f" {title}: {', '.join(known) or 'none'}."

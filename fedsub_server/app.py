@@ -21,13 +21,12 @@ from fedsub_server.live import Live
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
-    TABLES,
-    by_capacity,
     encodings,
     export_csv,
-    how_chosen,
+    legend,
     method_summaries,
     summarise_run,
+    tables_of,
     text_table,
 )
 from fedsub_server.resuming import decisive
@@ -63,10 +62,10 @@ def main(grid: Grid, context: Context) -> None:
         run_method(grid, config, name, folder / name)
     summarise_run(folder)
     summaries = method_summaries(folder)
-    for columns in filter(None, (*TABLES, by_capacity(summaries))):
+    for columns in tables_of(summaries):
         log.warning("\n%s", text_table(summaries, columns))
     log.warning("encoding: %s", encodings(summaries))
-    for said in filter(None, [how_chosen(summaries), *said_of(read_notes(folder))]):
+    for said in (*legend(summaries), *said_of(read_notes(folder))):
         log.warning("note: %s", said)
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.

@@ -180,8 +180,17 @@ def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
     return (METHOD, *columns) if columns else ()
 
 
-#: All that is printed of a run, in its order.
+#: All that every run has, in its order.
 TABLES = (REACHED, FAIRNESS, BYTES)
+
+
+def tables_of(summaries: Sequence[MethodSummary]) -> list[tuple[Column, ...]]:
+    """Return what is printed of a run, in its order, without columns that hold dashes alone."""
+    filled = (
+        tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in summaries))
+        for columns in (*TABLES, by_capacity(summaries))
+    )
+    return [columns for columns in filled if columns]
 
 
 def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:
@@ -207,14 +216,20 @@ def encodings(summaries: Sequence[MethodSummary]) -> str:
     return "; ".join(f"{encoding}: {', '.join(names)}" for encoding, names in users.items())
 
 
-def how_chosen(summaries: Sequence[MethodSummary]) -> str:
-    """Return in a line what a chosen round is that a table names; "" where none is."""
-    if all(one.best_round is None for one in summaries):
-        return ""
-    return (
-        "* Tested is each person's best round so far by macro F1 on a validation part of the "
-        "training samples, never by tested ones; the round is the median over people."
-    )
+def legend(summaries: Sequence[MethodSummary]) -> list[str]:
+    """Return in lines what a run's tables leave unsaid: what is counted, and what a star means."""
+    lines = ["Models up and down: full models in float32, a person and round, as sent."]
+    if any(one.full_models_up_union is not None for one in summaries):
+        lines[0] += (
+            " In parentheses, never sent: each selected row once; each class's subnetwork on its "
+            "own, as the papers write it."
+        )
+    if any(one.best_round is not None for one in summaries):
+        lines.append(
+            "* Tested is each person's best round so far by macro F1 on a validation part of the "
+            "training samples, never by tested ones; the round is the median over people."
+        )
+    return lines
 
 
 def _order(folder: Path) -> tuple[str, ...]:

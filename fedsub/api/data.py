@@ -17,7 +17,7 @@ from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_core.options import Value, describe, suggestion
+from fedsub_core.options import Value, describe, nearest
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
 from fedsub_data.importing.importing import Imported, in_memory, open_source
 from fedsub_data.importing.options import AUTO, ImportOptions
@@ -212,8 +212,7 @@ def _options(given: Mapping[str, Any]) -> ImportOptions:
     for key, value in given.items():
         if key not in known:
             raise ConfigError(
-                f"federation: unknown option {key!r}.{suggestion(key, known)} Known options: "
-                f"{', '.join(known)}."
+                f"federation: unknown option {key!r}.{nearest(key, known, 'Known options')}"
             )
         if isinstance(value, list | tuple):
             value = ",".join(map(str, value))

@@ -9,18 +9,17 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsub_server.remarks import remarks
-from fedsub_server.results import TABLES, Column, by_capacity, encodings, how_chosen
+from fedsub_server.results import Column, encodings, legend, tables_of
 from fedsub_server.summaries import MethodSummary
 
 
 def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:
     """Print what the methods of a run reached, how evenly, and what they sent."""
-    for columns in (*TABLES, by_capacity(summaries)):
-        if columns:
-            console.print(table(summaries, columns))
+    for columns in tables_of(summaries):
+        console.print(table(summaries, columns))
     console.print(f"Encoding: {encodings(summaries)}", highlight=False)
-    if chosen := how_chosen(summaries):
-        console.print(chosen, highlight=False)
+    for line in legend(summaries):
+        console.print(line, highlight=False)
     for text in remarks(summaries):
         console.print(text, style="yellow", highlight=False, markup=False)
 

@@ -19,7 +19,7 @@ from fedsub.studies.study_parts import (
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.errors import ConfigError
-from fedsub_core.options import suggestion
+from fedsub_core.options import nearest
 
 _KEYS = (
     "title", "about", "seeds", "tune-seeds", "budget", "made", "run", "vary", "methods", "tune",
@@ -44,9 +44,7 @@ def read_in(path: Path, places: Sequence[Path], name: str) -> Study:
     table = read_toml(path)
     for key in table:
         if key not in _KEYS:
-            raise ConfigError(
-                f"{path}: unknown key {key!r}.{suggestion(key, _KEYS)} Known: {', '.join(_KEYS)}"
-            )
+            raise ConfigError(f"{path}: unknown key {key!r}.{nearest(key, _KEYS, 'Known keys')}")
     kinds = {key: dict for key in ("made", "run", "methods", "tune")} | {"show": list}
     for key, kind in kinds.items():
         if not isinstance(table.get(key, kind()), kind):

@@ -10,7 +10,7 @@ from fedsub_core.encoders.names import check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
 from fedsub_core.models.names import check_kind
-from fedsub_core.options import Option, Value, describe, suggestion
+from fedsub_core.options import Option, Value, describe, nearest, suggestion
 
 
 def method_options() -> dict[str, Option]:
@@ -82,10 +82,10 @@ def read_values(
 def _unknown(key: str, known: Mapping[str, Option], where: str) -> ConfigError:
     table, dot, _ = key.partition(".")
     if dot and table in METHODS:
-        of, same = f" of method {table!r}", [k for k in known if k.startswith(f"{table}.")]
+        # They are few, and the nearest of all may be another method's.
+        own = ", ".join(k for k in known if k.startswith(f"{table}.")) or "none"
+        hint = f"{suggestion(key, known)} Known keys of method {table!r}: {own}."
     else:
-        of, same = "", [k for k in known if "." not in k] + [f"[{name}]" for name in METHODS]
-    names = ", ".join(same) or "none"
-    return ConfigError(
-        f"{where}: unknown key {key!r}.{suggestion(key, known)} Known keys{of}: {names}."
-    )
+        keys = [k for k in known if "." not in k] + [f"[{name}]" for name in METHODS]
+        hint = suggestion(key, known) or nearest(key, keys, "Known keys")
+    return ConfigError(f"{where}: unknown key {key!r}.{hint}")

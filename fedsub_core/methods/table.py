@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 from fedsub_core import methods as folder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.options import suggestion
+from fedsub_core.options import nearest
 
 log = logging.getLogger("fedsub")
 
@@ -69,6 +69,4 @@ def method(name: str) -> MethodCard:
         raise ConfigError(f"method {name!r} is not offered: {NOT_OFFERED[name]}.")
     if name in BROKEN:
         raise ConfigError(f"method {name!r}: {BROKEN[name]}. Reinstall or remove it.")
-    raise ConfigError(
-        f"unknown method {name!r}.{suggestion(name, METHODS)} Known methods: {', '.join(METHODS)}."
-    )
+    raise ConfigError(f"unknown method {name!r}.{nearest(name, METHODS, 'Known methods')}")

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
-from fedsub_core.options import suggestion
+from fedsub_core.options import nearest
 
 AUTO, MLP, CNN1D, LINEAR = "auto", "mlp", "cnn1d", "linear"
 #: Models of papers, and where their builders stand.
@@ -92,9 +92,7 @@ def check_kind(kind: str) -> None:
         )
     names = [AUTO, MLP, CNN1D, LINEAR, *PUBLISHED, *installed()]
     if kind not in names:
-        raise ConfigError(
-            f"unknown model {kind!r}.{suggestion(kind, names)} Known models: {', '.join(names)}."
-        )
+        raise ConfigError(f"unknown model {kind!r}.{nearest(kind, names, 'Known models')}")
 
 
 @cache

@@ -22,7 +22,7 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
-from fedsub_server.results import REACHED, how_chosen, text_table
+from fedsub_server.results import REACHED, legend, text_table
 from fedsub_server.run_folder import DATABASE_FILE, MODELS
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
@@ -67,7 +67,7 @@ def test_the_saved_model_is_the_one_that_was_tested(name: str, tmp_path: Path) -
     assert (summary.best_by, summary.best_round) == ("validation", median(rounds))
     assert f"{summary.tested}, round {median(rounds):g}*" in text_table([summary], REACHED)
     assert summary.tested_words.endswith(f"by validation (median {median(rounds):g} of 6)")
-    assert how_chosen([summary]).startswith("* Tested is each person's best round so far")
+    assert legend([summary])[1].startswith("* Tested is each person's best round so far")
 
 
 @pytest.mark.parametrize("name", ["fedavg", "ditto"])

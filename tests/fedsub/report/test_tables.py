@@ -105,6 +105,13 @@ def test_there_is_a_row_per_method_in_every_table() -> None:
     assert "Encoding: delta,int8 up, float32 down: fedsub; unknown: local, ditto" in text
 
 
+def test_a_column_of_dashes_alone_is_left_out() -> None:
+    assert "papers'" in printed(Console(width=100), FEDSUB, LOCAL)
+    text = printed(Console(width=100), LOCAL, UNTESTED)
+    assert not re.search("papers'|zeros|than local|parentheses", text)
+    assert "Models up and down: full models in float32" in text
+
+
 def test_a_table_holds_the_columns_it_is_given() -> None:
     (two,) = [table([FEDSUB], columns) for columns in (REACHED[:2],)]
     assert [column.header for column in two.columns] == ["\nmethod", "\ntested"]

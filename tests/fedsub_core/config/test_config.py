@@ -79,6 +79,15 @@ def test_hyperparameters_of_unused_methods_are_checked_and_left_out(tmp_path: Pa
         read_config(path, {"fedsub.fusion": "avgg"})
 
 
+def test_all_keys_are_named_only_where_none_is_near(tmp_path: Path) -> None:
+    for text, expected in (("round = 3", False), ("qqqqqq = 3", True)):
+        with pytest.raises(ConfigError) as caught:
+            read_config(written(tmp_path, text))
+        said = str(caught.value)
+        assert ("Known keys: data, method, beside," in said and "[fedsub]" in said) == expected
+        assert ("Did you mean" in said) != expected
+
+
 def test_methods_are_listed_once_the_main_one_first() -> None:
     assert RunConfig(method="fedavg").methods == ("fedavg", "local")
     assert RunConfig(beside=" local, ,local ").methods == ("fedsub", "local")

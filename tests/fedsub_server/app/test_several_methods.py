@@ -12,7 +12,7 @@ import pytest
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
 from fedsub_server.reports import write_reports
-from fedsub_server.results import TABLES, encodings, method_summaries, text_table
+from fedsub_server.results import encodings, legend, method_summaries, tables_of, text_table
 
 METHODS = ["fedsub", "local", "fedavg-finetune"]
 TWO: dict[str, Any] = {"rounds": 2, "beside": "local,fedavg-finetune"}
@@ -64,8 +64,9 @@ def test_methods_run_one_after_another_into_one_folder(
     assert all(0 < summary[method]["macro_f1"] <= 1 for method in METHODS)
     assert [summary[method]["tested"] for method in METHODS] == ["trained", "trained", "received"]
     summaries = method_summaries(folder)
-    for columns in TABLES:
+    for columns in tables_of(summaries):
         assert text_table(summaries, columns) in caplog.text
+    assert f"note: {legend(summaries)[0]}" in caplog.text
     assert f"encoding: {encodings(summaries)}" in caplog.text
     assert f"run folder: {folder}" in caplog.text
     assert caplog.messages[-1] == f"report: {folder / 'report.html'}"
