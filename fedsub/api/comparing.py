@@ -18,6 +18,7 @@ from fedsub.api.data import flat_settings
 from fedsub.api.modules import is_given, place_of
 from fedsub.api.running import Report, shown_with_place
 from fedsub.api.tables import table
+from fedsub.api.wording import in_python
 from fedsub.commands.study_progress import study_progress
 from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.kept_study import keep_study, kept_study
@@ -91,6 +92,7 @@ class Comparison:
         return f"Comparison({str(self.folder)!r}, rows={rows}, seeds={self._study.seeds})"
 
 
+@in_python()
 def compare(
     data: Any = WATCH,
     methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = "local,fedavg,fedsub-ridge",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub.api.wording import in_python, python_words
 from fedsub_core.config.toml import flatten
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
@@ -26,6 +27,7 @@ from fedsub_data.importing.source import OpenSource
 log = logging.getLogger("fedsub")
 
 
+@in_python()
 def federation(data: Any, **options: Any) -> Federation:
     """Return people's samples as a federation, in memory.
 
@@ -80,6 +82,7 @@ def federation(data: Any, **options: Any) -> Federation:
     return made
 
 
+@in_python()
 def save(federation: Federation, folder: Path | str) -> None:
     """Write a federation to a new folder; raises DataError where that already holds something."""
     write_federation(folder, federation)
@@ -231,9 +234,9 @@ def _no_options(options: Mapping[str, Any], what: str) -> None:
 
 def _tell(made: Imported) -> None:
     for note in made.notes:
-        log.info("%s", note)
+        log.info("%s", python_words(note))
     for line in made.dropped.sentences():
-        log.warning("%s", line)
+        log.warning("%s", python_words(line))
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fedsub.api.data import flat_settings
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import is_given, place_of
 from fedsub.api.tables import table
+from fedsub.api.wording import in_python, python_words
 from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, new_folder, train_methods
 from fedsub.studies.run_data import data_notes
@@ -200,6 +201,7 @@ class Report:
         return f"Report({str(self.path)!r})"
 
 
+@in_python()
 def run(
     data: Any = WATCH,
     method: str | None = None,
@@ -246,7 +248,7 @@ def run(
     check_data(config, people)
     notes = data_notes(config, people)
     for text in notes.warnings if progress else ():
-        print(f"Warning: {text}")
+        print(f"Warning: {python_words(text)}")
     return Run(_trained(config, people, progress))
 
 
