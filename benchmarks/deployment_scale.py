@@ -19,6 +19,7 @@ import sqlite3
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
@@ -66,6 +67,11 @@ class Course:
             self.cpu.append(dict(processes.cpu))
 
     @property
+    def taken(self) -> float:
+        """Return the seconds until the last round ended, with the start and the handshakes."""
+        return self.ends[-1] - self.begun
+
+    @property
     def seconds(self) -> list[float]:
         """Return what each round lasted; the first with the start and the handshakes."""
         begun = [self.begun, *self.ends]
@@ -76,8 +82,17 @@ class Course:
         return (self.cpu[-1][part] - self.cpu[0][part]) / (len(self.cpu) - 1)
 
 
-def run(config: RunConfig, devices: int, look: float, limit: float) -> list[str]:
-    """Rehearse `config` and return a line of the table but for its date.
+@dataclass(frozen=True)
+class Measured:
+    """What a rehearsal took: its rounds, its processes, and the sums of the run's metrics."""
+
+    course: Course
+    processes: Processes
+    counted: dict[str, float]
+
+
+def measured(config: RunConfig, devices: int, look: float, limit: float) -> Measured:
+    """Rehearse `config` and return what it took.
 
     Raises
     ------
@@ -96,7 +111,12 @@ def run(config: RunConfig, devices: int, look: float, limit: float) -> list[str]
             course.note(finished, processes)
             if time.monotonic() - course.begun > limit:
                 raise RunError(f"{finished} rounds after {limit:.0f} s, expected {config.rounds}")
-    counted = totals(rehearsal.database)
+    return Measured(course, processes, totals(rehearsal.database))
+
+
+def line_of(config: RunConfig, devices: int, found: Measured) -> list[str]:
+    """Return a line of the table but for its date."""
+    course, processes, counted = found.course, found.processes, found.counted
     up = counted.get("bytes_up_flower", 0.0)
     down = counted.get("bytes_down_flower", 0.0) + counted.get("bytes_evaluation_flower", 0.0)
     return [
@@ -132,9 +152,9 @@ def read_arguments() -> argparse.Namespace:
     return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
 
 
-def write(out: Path, line: list[str]) -> None:
+def write(out: Path, head: Sequence[str], line: list[str]) -> None:
     """Add a line to the table in a file, in place of an older one of that method and size."""
-    rows = [list(HEAD)]
+    rows = [list(head)]
     if out.exists():
         with out.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.reader(file) if row[:2] != line[:2]]
@@ -158,11 +178,12 @@ def main() -> None:
                 "device": "cpu",
             }
             limit = 60 * arguments.minutes
-            line = run(read_config(None, settings), devices, arguments.look, limit)
+            config = read_config(None, settings)
+            line = line_of(config, devices, measured(config, devices, arguments.look, limit))
         said = "  ".join(f"{name} {text}" for name, text in zip(HEAD[2:], line[2:], strict=False))
         print(f"{method}, {devices} devices: {said}", flush=True)
         if arguments.out is not None:
-            write(arguments.out, [*line, datetime.now(UTC).date().isoformat()])
+            write(arguments.out, HEAD, [*line, datetime.now(UTC).date().isoformat()])
 
 
 if __name__ == "__main__":

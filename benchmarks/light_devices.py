@@ -1,8 +1,9 @@
 """Light devices, many in one process: they pull, and answer without training.
 
 Each has a key, a TLS connection and a thread of its own, beats and looks as a SuperNode does, and
-answers with an upload that was made before. They are the raw devices of the tests
-(`tests/fedsub/deploy/raw_device`), with numpy and protobuf alone.
+answers with an upload that was made before. In a run of secure sums it takes part in them as a
+device does: its keys, shares and masks are its own, and of the run. They are the raw devices of the
+tests (`tests/fedsub/deploy/raw_device`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from fedsub_client.own_part import OwnPart
+from fedsub_core.files import write_whole
+from fedsub_core.secure.messages import SECURE, Reader
+from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.quantise import Levels
 from tests.fedsub.deploy.raw_device import connection, device
 from tests.fedsub.deploy.raw_device.connection import Connection
 from tests.fedsub.deploy.raw_device.device import Device, Question
@@ -27,56 +33,72 @@ from tests.fedsub.deploy.raw_device.objects import config_record, content, metri
 HEARTBEAT = 30.0
 #: Devices that are let in at once.
 AT_ONCE = 8
-#: Where the devices write how many are there, and their CPU seconds so far: names of files.
-THERE, CPU = "there", "cpu"
+#: Where the devices write how many are there, and what they took so far, by the names below it.
+THERE, TAKEN = "there", "taken.json"
+#: CPU seconds of the process; bytes of all requests, and of all answers to them.
+CPU, UP, DOWN = "devices", "up", "down"
+#: Of how many people at least a sum is: the default.
+LEAST = 3
 RESULT = {"macro_f1": 0.5, "weighted_f1": 0.5, "accuracy": 0.5, "loss": 1.0, "examples": 43.0}
-
-
-def round_field(round: int) -> bytes:
-    """Return the field `round` of an upload: a later field of a message stands for itself."""
-    number = bytearray(b"\x18")
-    while round > 0x7F:
-        number.append(round & 0x7F | 0x80)
-        round >>= 7
-    return bytes([*number, round])
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a device says: of itself, and as its uploads of the first and of any later round."""
+    """What a device says: of itself, and as its upload of each round.
+
+    In a run of secure sums an upload is the vector before it is masked.
+    """
 
     introduction: dict[str, Any]
-    first: bytes
-    later: bytes
+    uploads: list[bytes]
 
     def write(self, folder: Path, name: str) -> None:
         """Write it for the device's process."""
         (folder / f"{name}.json").write_text(json.dumps(self.introduction))
-        (folder / f"{name}.first").write_bytes(self.first)
-        (folder / f"{name}.later").write_bytes(self.later)
+        for round, upload in enumerate(self.uploads, 1):
+            (folder / f"{name}.{round}").write_bytes(upload)
 
-    @classmethod
-    def read(cls, folder: Path, name: str) -> Made:
-        """Read what was written."""
-        said = json.loads((folder / f"{name}.json").read_text())
-        first, later = (folder / f"{name}.{which}" for which in ("first", "later"))
-        return cls(said, first.read_bytes(), later.read_bytes())
 
-    def answer(self, device: Device, question: Question) -> str:
-        """Answer a question as a device does that has trained."""
-        kind = question.metadata.message_type
+class Trained:
+    """How a device answers that has trained already.
+
+    Parameters
+    ----------
+    folder : where what it says was written.
+    name : the device's.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.introduction = json.loads((folder / f"{name}.json").read_text())
+        self.person = Participant(name, LEAST)
+
+    def __call__(self, device: Device, question: Question) -> str:
+        """Answer a question."""
+        kind, asked = question.metadata.message_type, question.records
+        if kind == "query" and SECURE in asked:
+            said = self.person.answer(asked[SECURE], question.round)
+            return device.send(question, content({SECURE: config_record(said)}))
         if kind == "query":
-            greeted = question.records["handshake"]
+            greeted = asked["handshake"]
             said = self.introduction | {"version": greeted["version"], "schema": greeted["schema"]}
             return device.send(question, content({"handshake": config_record(said)}))
         if kind == "evaluate":
             return device.send(question, content({"metrics": metric_record(RESULT)}))
-        upload = self.first if question.round == 1 else self.later
-        things = {"payload": payload(upload + round_field(question.round))}
-        things["report"] = metric_record({"training_loss": 1.0})
-        if question.records["turn"].get("evaluate"):
+        upload = (self.folder / f"{self.name}.{question.round}").read_bytes()
+        if SECURE in asked:
+            upload = self._masked(upload, question)
+        things = {"payload": payload(upload), "report": metric_record({"training_loss": 1.0})}
+        if asked["turn"].get("evaluate"):
             things["metrics"] = metric_record(RESULT)
         return device.send(question, content(things))
+
+    def _masked(self, upload: bytes, question: Question) -> bytes:
+        """Return a vector under masks, by the plan that came with the question."""
+        plan = Reader(self.name, question.round).plan(question.records[SECURE])
+        self.person.accept(plan)
+        part = OwnPart(self.person, plan, Levels(1.0, plan.weight, plan.each))
+        return part.masked(upload, "").to_bytes()
 
 
 @dataclass
@@ -92,14 +114,20 @@ class Crowd:
         """Return what lets one device in and starts it."""
 
         def one(name: str) -> None:
-            made, connected = Made.read(self.folder, name), Connection(address, ca, keys / name)
-            own = Device(name, connected, made.answer, self.note)
+            connected = Connection(address, ca, keys / name)
+            own = Device(name, connected, Trained(self.folder, name), self.note)
             with self._lock:
                 late = (len(self.devices) * 0.618 % 1) * self.look
                 self.devices.append(own)
             threading.Thread(target=own.work, args=(late,), daemon=True).start()
 
         return one
+
+    def taken(self) -> dict[str, float]:
+        """Return what the devices took so far."""
+        connected = [one.connection for one in self.devices]
+        up, down = sum(one.sent for one in connected), sum(one.received for one in connected)
+        return {CPU: process_time(), UP: up, DOWN: down}
 
     def note(self, entry: dict[str, Any]) -> None:
         """Write down a call that failed; what went well is seen at the server."""
@@ -120,6 +148,6 @@ def main() -> None:
         list(pool.map(crowd.let_in(address, Path(ca), Path(keys)), names))
     (crowd.folder / THERE).write_text(str(len(names)))
     while not ended.wait(0.5):
-        (crowd.folder / CPU).write_text(str(process_time()))
+        write_whole(crowd.folder / TAKEN, json.dumps(crowd.taken()).encode())
     for one in crowd.devices:
         one.stop()

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-from light_devices import CPU, THERE, Made
+from light_devices import CPU, DOWN, TAKEN, THERE, UP, Made
 
 from fedsub.deploy.components import CONNECTION, HOST
 from fedsub.engines.rehearsal import _DEVICES, Rehearsal
 from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_client.own_part import OwnPart
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from fedsub_core.wire.codec import Address, encode_upload
-from strategies.rounds.server_half import State
+from fedsub_core.wire.exchange import Content, payload_of
+from fedsub_core.wire.unwritten import Unwritten
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
@@ -39,38 +37,35 @@ PARTS = {"superlink": "fedsub-superlink", "serverapp": "flwr-serverapp"}
 
 
 def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
-    """Return what devices say that train: uploads of two rounds, all in this process."""
-    grid, strategy = (
-        build_grid(config, config.method, people),
-        build_strategy(config, config.method),
-    )
-    uploads, aggregate = list[Mapping[str, Bundle]](), strategy.aggregate
+    """Return what devices say that train: uploads of all rounds, all in this process."""
+    grid = build_grid(config, config.method, people)
+    strategy = build_strategy(config, config.method)
+    uploads = dict[tuple[str, int], bytes]()
+    masked, accept = OwnPart.masked, strategy.transport.accept
 
-    def noted(state: State, came: Mapping[str, Bundle], turn: Turn) -> Any:
-        uploads.append(dict(came))
-        return aggregate(state, came, turn)
+    def note(client: str, round: int, payload: bytes | Unwritten) -> None:
+        data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
+        uploads.setdefault((client, round), data)
 
-    with patch.object(strategy, "aggregate", noted):
+    def before_masks(part: OwnPart, payload: bytes | Unwritten, once: str) -> Unwritten:
+        note(part.person.client, part.plan.name.round, payload)
+        return masked(part, payload, once)
+
+    def accepted(client: str, upload: Bundle, content: Content, round: int) -> None:
+        note(client, round, payload_of(content))
+        accept(client, upload, content, round)
+
+    noted = patch.object(OwnPart, "masked", before_masks)
+    with noted, patch.object(strategy.transport, "accept", accepted):
         strategy.connect(grid)
-        for round in (1, 2):
+        for round in (rounds := range(1, config.rounds + 1)):
             strategy.run_round(grid, round, 600, evaluated=False)
     grid.close()
-    sends, made = strategy.transport.sends, dict[str, Made]()
-    for name, data in people.clients.items():
-        first, second = (encode_upload(one[name], Address(name, 2), sends) for one in uploads)
-        x = data.x[: uploads[0][name].examples].astype(np.float64)
-        said: dict[str, Any] = {
-            "client": name,
-            "classes": list(people.card.classes),
-            "shape": list(x.shape[1:]),
-            "examples": len(x),
-            "capacity": 1.0,
-            "count": len(x),
-            "sum": x.sum(0).tolist(),
-            "sumsq": (x**2).sum(0).tolist(),
-        }
-        made[name] = Made(said, first, second)
-    return made
+    said = [one.record() for cohort in grid.cohorts for one in cohort.introductions()]
+    return {
+        (name := str(one["client"])): Made(dict(one), [uploads[name, round] for round in rounds])
+        for one in said
+    }
 
 
 class LightRehearsal(Rehearsal):
@@ -125,8 +120,10 @@ class Processes:
         self._rehearsal = rehearsal
         self._found = dict[str, Path]()
         #: Of each part, and of all devices together.
-        self.cpu: dict[str, float] = dict.fromkeys([*PARTS, "devices"], 0.0)
+        self.cpu: dict[str, float] = dict.fromkeys([*PARTS, CPU], 0.0)
         self.peak: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+        #: Bytes of the devices' requests, and of the answers to them.
+        self.up = self.down = 0
 
     def look(self) -> None:
         """Read what the system says of them; of what has ended the last look counts."""
@@ -140,8 +137,9 @@ class Processes:
                 lines = (process / "status").read_text().splitlines()
                 (high,) = (line for line in lines if line.startswith("VmHWM:"))
                 self.peak[part] = int(high.split()[1]) * 1024 / MIB
-        with suppress(OSError, ValueError):
-            self.cpu["devices"] = float((self._rehearsal.answers / CPU).read_text())
+        with suppress(OSError):
+            taken = json.loads((self._rehearsal.answers / TAKEN).read_bytes())
+            self.cpu[CPU], self.up, self.down = taken[CPU], taken[UP], taken[DOWN]
 
     def _find(self, part: str) -> None:
         """Find a part among what this rehearsal's processes started."""

@@ -174,8 +174,8 @@ class Connection:
         private = load_ssh_private_key(key.read_bytes(), password=None)
         assert isinstance(private, ec.EllipticCurvePrivateKey)
         self._key = private
-        #: Bytes of all requests.
-        self.sent = 0
+        #: Bytes of all requests, and of the answers to :meth:`call`.
+        self.sent = self.received = 0
         form = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         self._public = private.public_key().public_bytes(*form)
         # Calls that may be broken have a connection of their own, which is ended now and then.
@@ -192,6 +192,7 @@ class Connection:
         """Call one of the fleet's methods; raises Refused."""
         self.sent += request.ByteSize()
         answer = self._caller(method, request.SerializeToString(), self._signed())
+        self.received += len(answer)
         return GetMessageClass(METHODS[method].output_type).FromString(answer)
 
     def call_raw(self, method: str, data: bytes) -> bytes:

@@ -102,11 +102,12 @@ def body_of(content: bytes) -> tuple[str, bytes]:
 
 
 def read_config(body: bytes) -> dict[str, Any]:
-    """Return the values of a record of plain values; of lists none."""
+    """Return the values of a record of plain values."""
     items = pb.ConfigRecord.FromString(body).items
     found = {}
     for item in items:
         kind = item.value.WhichOneof("value")
-        if kind is not None and not kind.endswith("_list"):
-            found[item.key] = getattr(item.value, kind)
+        if kind is not None:
+            value = getattr(item.value, kind)
+            found[item.key] = list(value.vals) if kind.endswith("_list") else value
     return found
