@@ -8,21 +8,18 @@ knows: whose keys it saw, how few people a sum may be of, and what it answered b
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fedsub_core.secure.graph import threshold
+from fedsub_core.secure.kept_secrets import Secrets
 from fedsub_core.secure.keys import (
     KEY_BYTES,
     Words,
     agreed,
-    commitment,
     expanded,
     private_key,
-    public_of,
     seal,
     unseal,
 )
@@ -38,49 +35,6 @@ from fedsub_core.secure.messages import (
     by_client,
 )
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
-
-
-@dataclass
-class Secrets:
-    """What somebody keeps of the sum that it takes part in, and of the last one that was opened.
-
-    Values are bytes in hexadecimal, so that they can be written down as they are.
-
-    Parameters
-    ----------
-    run, round, session : of the sum.
-    seal, mask, seed : its private keys, and its self mask's seed.
-    keys : of its neighbours, :meth:`Keys.joined`.
-    shares : of its neighbours' and its own secrets, those of the pair key and of the seed.
-    sealed : its answer to the question for shares, by neighbour.
-    masked, vector : with whom its vector was masked, and a hash of it.
-    once : what the vector says, if its sums in a run must all be of the same people.
-    sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
-    answered, opened, opened_run : the session, the round and the run of that.
-    told : what it helped to open that is said once, by run: a hash of its vector, and of whom.
-    lost : the run of which it no longer knows what it helped to open; None: there is none.
-    """
-
-    run: str = ""
-    round: int = 0
-    session: str = ""
-    seal: str = ""
-    mask: str = ""
-    seed: str = ""
-    keys: dict[str, str] = field(default_factory=dict)
-    shares: dict[str, tuple[str, str]] = field(default_factory=dict)
-    sealed: dict[str, str] = field(default_factory=dict)
-    masked: list[str] = field(default_factory=list)
-    vector: str = ""
-    once: str = ""
-    sent: list[str] = field(default_factory=list)
-    silent: list[str] = field(default_factory=list)
-    answer: dict[str, str] = field(default_factory=dict)
-    answered: str = ""
-    opened: int = 0
-    opened_run: str = ""
-    told: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    lost: str | None = None
 
 
 class Participant:
@@ -110,20 +64,17 @@ class Participant:
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
         try:
-            self._own = Secrets(lost=lost) if kept is None else Secrets(**json.loads(kept))
-        except TypeError as error:
-            raise ValueError(f"{client!r}: kept: {error}") from None
+            self._own = Secrets(lost=lost) if kept is None else Secrets.read(kept)
+        except ValueError as error:
+            raise ValueError(f"{client!r}: {error}") from None
 
     def kept(self) -> bytes:
         """Return all that it keeps, secrets among it."""
-        return json.dumps(asdict(self._own)).encode()
+        return self._own.written()
 
     def took_part(self, run: str) -> bool:
         """Return whether it sent a vector of a run, or may have."""
-        own = self._own
-        sending = bool(own.vector) and own.run == run
-        opened = bool(own.opened) and own.opened_run == run
-        return sending or opened or run == own.lost or run in own.told
+        return self._own.taken_part(run)
 
     def answer(self, record: Mapping[str, Any], round: int) -> Record:
         """Answer a question about a round's sum.
@@ -216,24 +167,8 @@ class Participant:
         own, session = self._own, name.session.hex()
         self._demand_closed(reader, name)
         if session != own.session:
-            seal, mask, seed = (self._entropy(KEY_BYTES).hex() for _ in range(3))
-            self._own = Secrets(
-                run=name.run,
-                round=name.round,
-                session=session,
-                seal=seal,
-                mask=mask,
-                seed=seed,
-                sent=own.sent,
-                silent=own.silent,
-                answer=own.answer,
-                answered=own.answered,
-                opened=own.opened,
-                opened_run=own.opened_run,
-                told=own.told,
-                lost=own.lost,
-            )
-        return {"keys": self._public().joined()}
+            self._own = own.next_sum(name.run, name.round, session, self._entropy)
+        return {"keys": self._own.public().joined()}
 
     def _share(self, reader: Reader, record: Mapping[str, Any]) -> Record:
         own = self._own
@@ -246,7 +181,7 @@ class Participant:
         if self.client in shown:
             raise reader.refuse("secure sum: clients", f"{self.client!r}", "its neighbours alone")
         keys = {client: Keys.of(joined) for client, joined in shown.items()}
-        every = [self._public(), *keys.values()]
+        every = [self._own.public(), *keys.values()]
         if len({k.seal for k in every} | {k.mask for k in every}) < 2 * len(every):
             raise reader.refuse("secure sum: keys", "one key twice", "each client's own")
         holders = sorted([self.client, *keys])
@@ -293,20 +228,10 @@ class Participant:
             told = own.told.setdefault(own.run, {}).setdefault(own.once, [own.vector, *sent])
             if told[1:] != sent:
                 raise reader.refuse(f"secure sum: {own.once} again", sent, told[1:])
-        own.answer = {c: own.shares[c][1] for c in sent} | {c: own.shares[c][0] for c in silent}
-        own.sent, own.silent, own.answered = sent, silent, own.session
-        own.opened_run, own.opened = own.run, own.round
-        # Nobody who finds them later shall open more.
-        own.seal = own.mask = own.seed = ""
-        own.shares, own.sealed = {}, {}
+        own.opening(sent, silent)
         return by_client({c: bytes.fromhex(s) for c, s in own.answer.items()})
 
     # What it goes by.
-
-    def _public(self) -> Keys:
-        own = self._own
-        seal, mask, seed = (bytes.fromhex(one) for one in (own.seal, own.mask, own.seed))
-        return Keys(public_of(seal), public_of(mask), commitment(seed))
 
     def _demand(self, reader: Reader, name: Name) -> None:
         own = self._own

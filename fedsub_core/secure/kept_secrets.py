@@ -1,0 +1,97 @@
+"""What a person keeps of secure sums: the secrets of one, and of what was opened with whom."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Self
+
+from fedsub_core.secure.keys import KEY_BYTES, commitment, public_of
+from fedsub_core.secure.messages import Keys
+from fedsub_core.secure.shamir import Entropy
+
+#: What stays of one sum when the next begins.
+_REMEMBERED = ("sent", "silent", "answer", "answered", "opened", "opened_run", "told", "lost")
+
+
+@dataclass
+class Secrets:
+    """What somebody keeps of the sum that it takes part in, and of the last one that was opened.
+
+    Values are bytes in hexadecimal, so that they can be written down as they are.
+
+    Parameters
+    ----------
+    run, round, session : of the sum.
+    seal, mask, seed : its private keys, and its self mask's seed.
+    keys : of its neighbours, :meth:`Keys.joined`.
+    shares : of its neighbours' and its own secrets, those of the pair key and of the seed.
+    sealed : its answer to the question for shares, by neighbour.
+    masked, vector : with whom its vector was masked, and a hash of it.
+    once : what the vector says, if its sums in a run must all be of the same people.
+    sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
+    answered, opened, opened_run : the session, the round and the run of that.
+    told : what it helped to open that is said once, by run: a hash of its vector, and of whom.
+    lost : the run of which it no longer knows what it helped to open; None: there is none.
+    """
+
+    run: str = ""
+    round: int = 0
+    session: str = ""
+    seal: str = ""
+    mask: str = ""
+    seed: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+    shares: dict[str, tuple[str, str]] = field(default_factory=dict)
+    sealed: dict[str, str] = field(default_factory=dict)
+    masked: list[str] = field(default_factory=list)
+    vector: str = ""
+    once: str = ""
+    sent: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+    answer: dict[str, str] = field(default_factory=dict)
+    answered: str = ""
+    opened: int = 0
+    opened_run: str = ""
+    told: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    lost: str | None = None
+
+    @classmethod
+    def read(cls, kept: bytes) -> Self:
+        """Inverse of :meth:`written`; raises ValueError if damaged or of another release."""
+        try:
+            return cls(**json.loads(kept))
+        except TypeError as error:
+            raise ValueError(f"kept: {error}") from None
+
+    def written(self) -> bytes:
+        """Return all of it as bytes."""
+        return json.dumps(asdict(self)).encode()
+
+    def next_sum(self, run: str, round: int, session: str, entropy: Entropy) -> Self:
+        """Return fresh secrets for another sum, with what is remembered of those opened."""
+        seal, mask, seed = (entropy(KEY_BYTES).hex() for _ in range(3))
+        fresh = type(self)(run, round, session, seal, mask, seed)
+        return replace(fresh, **{name: getattr(self, name) for name in _REMEMBERED})
+
+    def taken_part(self, run: str) -> bool:
+        """Return whether a vector of a run was sent, or may have been."""
+        sending = bool(self.vector) and self.run == run
+        opened = bool(self.opened) and self.opened_run == run
+        return sending or opened or run == self.lost or run in self.told
+
+    def public(self) -> Keys:
+        """Return what others see of the keys and of the seed."""
+        seal, mask, seed = (bytes.fromhex(one) for one in (self.seal, self.mask, self.seed))
+        return Keys(public_of(seal), public_of(mask), commitment(seed))
+
+    def opening(self, sent: list[str], silent: list[str]) -> None:
+        """Keep what opens the sum of those who sent; forget the rest.
+
+        Nobody who finds it later shall open more.
+        """
+        self.answer = {c: self.shares[c][1] for c in sent} | {c: self.shares[c][0] for c in silent}
+        self.sent, self.silent, self.answered = sent, silent, self.session
+        self.opened_run, self.opened = self.run, self.round
+        self.seal = self.mask = self.seed = ""
+        self.shares, self.sealed = {}, {}
