@@ -30,6 +30,7 @@ from fedsub_core.training import TrainingSettings, Turn, train
 from fedsub_core.training.batches import order_of_epoch, stream_of
 
 TURN, CLASSES, SIZE = Turn(1, 1, 0), 6, 32
+CPU = torch.device("cpu")
 SETTINGS = TrainingSettings(epochs=1, lr=0.01, batch_size=SIZE)
 #: Model, its samples.
 SHAPES: dict[str, Shape] = {
@@ -102,10 +103,12 @@ OWN: dict[str, Callable[[Shape, int], nn.Module]] = {
 }
 
 
-def plain_loop(model: TorchModel, params: Params, data: Stack) -> Callable[[], None]:
+def plain_loop(
+    model: TorchModel, params: Params, data: Stack, device: torch.device = CPU
+) -> Callable[[], None]:
     """Return PyTorch's own epoch over every client's module."""
     modules = [
-        model.as_module({name: tensor[i] for name, tensor in params.items()}).train()
+        model.as_module({name: tensor[i] for name, tensor in params.items()}).train().to(device)
         for i in range(len(data.counts))
     ]
     descents = [

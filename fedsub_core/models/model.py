@@ -80,6 +80,15 @@ class Model(Architecture):
         seeds : of each client, for what is drawn in the pass.
         """
 
+    def together(self, x: Tensor, training: bool) -> int:
+        """Return how many clients pass at once at most; here all.
+
+        Parameters
+        ----------
+        x : their samples, ``[clients, samples, *features]``.
+        """
+        return len(x)
+
     @abstractmethod
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return two models: the body, and the head, which begins with the last layers with units.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -34,7 +33,16 @@ from fedsub_core.models.module_copies import Copies
 from fedsub_core.models.module_layers import module_layers
 from fedsub_core.models.narrowing import Narrowed, narrowed, retraced
 from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
-from fedsub_core.models.traced import Trace
+from fedsub_core.models.together import (
+    Call,
+    against,
+    all_together,
+    each,
+    each_alone,
+    most_together,
+    say,
+)
+from fedsub_core.models.traced import Trace, zeros
 from fedsub_core.models.units import UnitGroup, Units, narrowed_groups, placements
 from fedsub_core.placement import Placement
 from fedsub_core.seeds import derive_seed
@@ -64,6 +72,7 @@ class TorchModel(Model):
     norm: str = AVERAGED
     _copies: Copies = field(default=None, repr=False)  # type: ignore[assignment]
     _narrow: dict[Any, TorchModel] = field(default_factory=dict, repr=False)
+    _together: dict[tuple[str, bool], str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self._copies is None:
@@ -216,6 +225,10 @@ class TorchModel(Model):
         """Draw one model as its builder does and give every client a copy of it."""
         at = derive_seed(seed, "", 0, "model")
         module, _ = drawn(self.build, self.input_shape, self.classes, at)
+        return self._numbers(module, clients)
+
+    def _numbers(self, module: nn.Module, clients: int) -> Params:
+        """Return a module's numbers once for each client."""
         own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         return {
             name: own[name].detach().expand(clients, *shape).clone()
@@ -224,9 +237,46 @@ class TorchModel(Model):
 
     def forward(self, params: Params, x: Tensor) -> Tensor:
         """Return logits ``[clients, samples, classes]`` of ``x [clients, samples, *features]``."""
-        module = self._copies.at(x.device, training=False)
-        each = [self._call(module, own, x[i]) for i, own in enumerate(_each(params))]
-        return torch.stack(each)
+        call = self._passing(self._copies.at(x.device, training=False))
+        most, made = self.together(x, training=False), []
+        for begin in range(0, len(x), most):
+            part = slice(begin, begin + most)
+            own = {name: tensor[part] for name, tensor in params.items()}
+            how = all_together if most > 1 else each_alone
+            made.append(how(call, own, x[part])[0])
+        return torch.cat(made)
+
+    def together(self, x: Tensor, training: bool) -> int:
+        """Return how many clients, of equally many real samples, pass at once at most."""
+        if x.device.type == "cpu":
+            return 1
+        why_not = self.apart(x.device, training)
+        say(f"{self.trace.name} in {'training' if training else 'tests'}", why_not)
+        # Besides what layers make, norms and activations keep theirs.
+        values = self.trace.widest * (1 + len(self.layer_names))
+        return 1 if why_not else most_together(x, values)
+
+    def apart(self, device: torch.device, training: bool) -> str:
+        """Return why clients cannot pass together on a device; "" where they can."""
+        key = device.type, training
+        if key not in self._together:
+            self._together[key] = self._apart(device, training)
+        return self._together[key]
+
+    def _apart(self, device: torch.device, training: bool) -> str:
+        if isinstance(self.input_shape, Nodes):
+            return "graphs have nodes of their own number"
+        if training and self.trace.draws:
+            return "each client's pass draws from a stream of its own"
+        params = {n: t.to(device) for n, t in self._numbers(self.module, 2).items()}
+        for tensor in params.values():
+            tensor[1] = (tensor[1] * 0.5).to(tensor.dtype)  # no two clients are the same
+        x = zeros(self.input_shape, 4)
+        x = x.view(2, 2, *x.shape[1:])
+        if x.is_floating_point():
+            x = torch.linspace(-1, 1, x.numel()).view_as(x)
+        call = self._passing(self._copies.at(device, training=training))
+        return against(call, params, x.to(device))
 
     def followed(self, own: Params, x: Tensor, by: TorchFunctionMode) -> Tensor:
         """Return logits ``[samples, classes]`` of one client's ``x [samples, *features]``.
@@ -245,15 +295,28 @@ class TorchModel(Model):
         seeds: Sequence[int] = (),
     ) -> Pass:
         """Return a pass in training mode; statistics of norms in `params` move in place."""
-        module = self._copies.at(x.device, training=True, only=only)
-        logits, seen = [], []
-        for i, own in enumerate(_each(params)):
-            seed = seeds[i] if seeds else 0
-            with drawing(seed, x.device) if self.trace.draws else nullcontext():
-                logits.append(self._call(module, own, x[i]))
-            if self._copies.seen is not None:
-                seen.append(self._copies.seen)
-        return Pass((torch.stack(logits),), torch.stack(seen) if seen else x)
+        call = self._passing(self._copies.at(x.device, training=True, only=only))
+        if len(x) > 1 and self.together(x, training=True) > 1:
+            logits, seen = all_together(call, params, x)
+        elif self.trace.draws:
+            made = []
+            for i, own in enumerate(each(params)):
+                with drawing(seeds[i] if seeds else 0, x.device):
+                    made.append(call(own, x[i]))
+            logits, seen = map(torch.stack, zip(*made, strict=True))
+        else:
+            logits, seen = each_alone(call, params, x)
+        return Pass((logits,), seen)
+
+    def _passing(self, module: nn.Module) -> Call:
+        """Return a client's pass through `module`: logits, and what the last Linear layer saw."""
+
+        def call(own: Params, x: Tensor) -> tuple[Tensor, Tensor]:
+            logits = self._call(module, own, x)
+            seen = self._copies.seen
+            return logits, x if seen is None else seen
+
+        return call
 
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return the module without its last Linear layer, and that layer.
@@ -297,7 +360,7 @@ class TorchModel(Model):
         for norm in norms:
             norm.training, norm.momentum = True, 1.0  # what is kept is the last pass's alone
         with torch.no_grad():
-            for i, own in enumerate(_each(params | found)):
+            for i, own in enumerate(each(params | found)):
                 some = range(0, data.counts[i], -(-data.counts[i] // SETTLED))
                 if data.context:
                     some = range(data.counts[i] + data.context[i])
@@ -333,10 +396,3 @@ class TorchModel(Model):
         for name in self.tensor_shapes:
             own[name].copy_(params[name])
         return module
-
-
-def _each(params: Params) -> list[Params]:
-    """Return each client's tensors, as views."""
-    rows = {name: tensor.unbind(0) for name, tensor in params.items()}
-    clients = len(next(iter(rows.values())))
-    return [{name: own[i] for name, own in rows.items()} for i in range(clients)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
@@ -34,9 +35,9 @@ class Streams:
     name: str
     number: int = 0
 
-    def of(self, i: int) -> Streams:
-        """Return the `i`-th client's alone."""
-        return replace(self, clients=self.clients[i : i + 1])
+    def of(self, some: slice) -> Streams:
+        """Return some clients' alone."""
+        return replace(self, clients=self.clients[some])
 
     def seeds(self) -> tuple[int, ...]:
         """Return each client's seed."""
@@ -66,13 +67,26 @@ class Batch:
     streams: Streams | None = None
     rows: tuple[int, ...] = ()
 
-    def of(self, i: int) -> Batch:
-        """Return the batch of the `i`-th client alone, without padding."""
-        real = self.rows[i] if self.rows else int((self.weight[i] > 0).sum())
-        one = slice(i, i + 1)
-        x, y, weight = (t[one, :real] for t in (self.x, self.y, self.weight))
-        streams = None if self.streams is None else self.streams.of(i)
-        return Batch(x, y, weight, self.number, streams, self.rows[i : i + 1])
+    @cached_property
+    def real(self) -> tuple[int, ...]:
+        """Samples of each client without padding, context included."""
+        return self.rows or tuple((self.weight > 0).sum(1).tolist())
+
+    def alike(self, most: int) -> list[slice]:
+        """Return the clients as runs of at most `most` that have equally many samples."""
+        found, begin = list[slice](), 0
+        for _, run in groupby(self.real):
+            end = begin + len(list(run))
+            found += [slice(i, min(i + most, end)) for i in range(begin, end, most)]
+            begin = end
+        return found
+
+    def of(self, some: slice) -> Batch:
+        """Return the batch of some clients, who have equally many samples, without padding."""
+        real = self.real[some.start]
+        x, y, weight = (t[some, :real] for t in (self.x, self.y, self.weight))
+        streams = None if self.streams is None else self.streams.of(some)
+        return Batch(x, y, weight, self.number, streams, self.rows[some])
 
     @property
     def seeds(self) -> tuple[int, ...]:

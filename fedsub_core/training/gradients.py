@@ -109,7 +109,7 @@ class Gradient:
         elif isinstance(self.model, Chain):
             chosen = self._autograd(params, batch, own, into, keep)
         else:
-            chosen = self._one_by_one(params, batch, own, into, keep)
+            chosen = self._in_groups(params, batch, own, into, keep)
         for term, tensors in zip(self.terms, own, strict=True):
             if isinstance(term, Masked):
                 term.mask_gradient(tensors, into)
@@ -155,20 +155,22 @@ class Gradient:
             torch._foreach_add_(*map(list, zip(*moved, strict=True)))
         return outputs[-1].detach().softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
 
-    def _one_by_one(
+    def _in_groups(
         self, params: Params, batch: Batch, own: Own, into: Params, keep: float
     ) -> Tensor:
-        """Pass client after client: each sees its real samples alone, and one graph is held."""
+        """Pass clients with equally many samples together, as many as the model takes at once.
+
+        So each sees its real samples alone. Where that is one client, one graph is held.
+        """
         chosen = batch.weight.new_zeros(batch.weight.shape)
-        for i in range(len(batch.y)):
-            part, one = batch.of(i), slice(i, i + 1)
-            each = ({n: t[one] for n, t in tensors.items()} for tensors in (params, into))
-            terms = [{n: t[one] for n, t in tensors.items()} for tensors in own]
+        for some in batch.alike(self.model.together(batch.x, training=True)):
+            part = batch.of(some)
+            each = ({n: t[some] for n, t in tensors.items()} for tensors in (params, into))
+            terms = [{n: t[some] for n, t in tensors.items()} for tensors in own]
             mine, grads = each
             if part.y.shape[1]:
-                got = self._autograd(mine, part, terms, grads, keep)
-                chosen[i, : part.y.shape[1]] = got[0]
-            else:  # its samples count nothing
+                chosen[some, : part.y.shape[1]] = self._autograd(mine, part, terms, grads, keep)
+            else:  # their samples count nothing
                 for gradient in grads.values():
                     gradient.mul_(keep)
         return chosen
