@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from unittest import mock
@@ -33,14 +35,14 @@ from fedsub_core.training import train
 
 CLASSES = 6
 #: People whose epoch on a CPU is measured.
-ON_CPU = 4
+ON_CPU = 2
 ALL = {**SHAPES, "har-cnn": (9, 128), "digit5-cnn": (3, 32, 32), "vgg11": (3, 32, 32)}
 TINY = ["--device", "cpu", "--clients", "2", "--samples", "32", "--models", "residual-cnn",
         "--repeats", "1"]  # fmt: skip
 #: What the lines of results begin with.
 LINES = ("residual-cnn ",)
 COLUMNS = ("model", "people", "together", "apart", "plain loop", "cpu", "together : plain loop",
-           "MiB together", "why apart", "device")  # fmt: skip
+           "MiB together", "why apart", "device", "written")  # fmt: skip
 
 
 def seconds(work: Callable[[], object], device: str) -> float:
@@ -71,7 +73,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
     model = TorchModel.of(build, shape, CLASSES)
     few = samples(min(ON_CPU, given.clients), given.samples, shape)
     of_few = model.init(len(few.counts), 0)
-    on_cpu = [seconds(lambda: train(model, of_few, few, TURN, SETTINGS), "cpu") for _ in range(2)]
+    on_cpu = seconds(lambda: train(model, of_few, few, TURN, SETTINGS), "cpu")
     data = samples(given.clients, given.samples, shape)
     data = replace(data, x=data.x.to(device), y=data.y.to(device))
     params = {n: t.to(device) for n, t in model.init(given.clients, 0).items()}
@@ -101,11 +103,12 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
         "together": "-" if together is None else f"{1e3 * together:.0f} ms",
         "apart": f"{1e3 * found['apart']:.0f} ms",
         "plain loop": f"{1e3 * found['plain']:.0f} ms",
-        "cpu": f"{min(on_cpu) / len(few.counts) * given.clients:.1f} s",
+        "cpu": f"{on_cpu / len(few.counts) * given.clients:.1f} s",
         "together : plain loop": "-" if together is None else f"{together / found['plain']:.2f}",
         "MiB together": f"{peaks['together']:.0f}" if peaks.get("together") else "-",
         "why apart": why or "-",
         "device": torch.cuda.get_device_name() if given.device == "cuda" else "cpu",
+        "written": f"{datetime.now(UTC):%Y-%m-%d}",
     }
 
 
@@ -125,15 +128,14 @@ def read_arguments() -> argparse.Namespace:
 def main() -> None:
     given = read_arguments()
     torch.set_num_threads(1)
-    rows = []
-    for name in given.models:
-        rows.append(measure(name, given))
-        print(f"{name:<14} " + "  ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
-    if given.csv:
-        with given.csv.open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
+    with open(given.csv or os.devnull, "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        for name in given.models:
+            row = measure(name, given)
+            table.writerow(row)
+            file.flush()  # what is measured stays if the rest is cut off
+            print(f"{name:<14} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def against(call: Call, params: Params, x: Tensor) -> str:
         try:
             got = all_together(call, beside, x)
         except Exception as error:  # whatever somebody's module raises
-            return str(error).partition("\n")[0].partition(". ")[0]
+            return f"vmap: {str(error).removeprefix('vmap: ').splitlines()[0].partition('. ')[0]}"
     pairs = [*zip(got, expected, strict=True), *((beside[n], alone[n]) for n in params)]
     return "" if all(_close(*pair) for pair in pairs) else "vmap makes other numbers of it"
 

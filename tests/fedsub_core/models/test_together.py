@@ -100,7 +100,7 @@ class Reading(nn.Module):
         (MODULES["convolved"], True, ""),
         (MODULES["normalised"], False, ""),
         (MODULES["normalised"], True, "each client's pass draws from a stream of its own"),
-        (MODULES["recurrent"], True, "Batching rule not implemented for aten::lstm"),
+        (MODULES["recurrent"], True, "vmap: Batching rule not implemented for aten::lstm"),
         (Branching, False, "vmap: It looks like you're calling .item()"),
         (Reading, False, "vmap makes other numbers of it"),
     ],
