@@ -13,6 +13,8 @@ import pytest
 from fedsub.cli import cli
 from fedsub_data.catalogue.catalogue import names
 
+from .nursery import Nursery, nursery
+
 HEAVY = {"torch", "sklearn", "scipy", "flwr", "matplotlib", "pandas", "numpy"}
 PROGRAM = """
 import sys
@@ -42,11 +44,19 @@ COMMANDS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def started() -> Iterator[Nursery]:
+    """A process that has loaded what every command loads: a command's own fork loads the rest."""
+    with nursery("fedsub.cli") as process:
+        yield process
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_it_answers_without_what_computes(words: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=120
-    )
+def test_it_answers_without_what_computes(
+    words: tuple[str, ...], started: Nursery, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = started.run(tmp_path / "program.py", words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stderr.split())
     assert done.stdout.strip() and "fedsub.cli" in loaded

@@ -39,7 +39,7 @@ LACKING = [
 # One process has imported what takes long; of each command one forked from it has the word.
 NURSERY = """
 import json, os, sys
-import flwr, numpy, torch
+import flwr, httpx, matplotlib.pyplot, numpy, pandas, scipy.stats, sklearn.metrics, torch
 from fedsub.cli import main
 for module, command in json.load(sys.stdin):
     sys.stderr.flush()
