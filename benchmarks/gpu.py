@@ -29,6 +29,7 @@ import torch
 from modules import OWN, SETTINGS, SHAPES, TURN, plain_loop, samples  # a script beside this one
 
 from fedsub_core.models.builders import builder_at
+from fedsub_core.models.module_passes import Passes
 from fedsub_core.models.names import PUBLISHED
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.training import train
@@ -77,7 +78,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
     data = samples(given.clients, given.samples, shape)
     data = replace(data, x=data.x.to(device), y=data.y.to(device))
     params = {n: t.to(device) for n, t in model.init(given.clients, 0).items()}
-    why = model.apart(device, training=True)
+    why = model.passes.apart(device, training=True)
     plain = plain_loop(model, params, data, device)
     ways: dict[str, tuple[Callable[[], object], int]] = {
         "apart": (lambda: train(model, params, data, TURN, SETTINGS), 1),
@@ -91,7 +92,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
     for _ in range(given.repeats + 1):  # the first warms up
         for way, (work, most) in ways.items():
             with (
-                mock.patch.object(TorchModel, "together", lambda *_, most=most, **__: most),
+                mock.patch.object(Passes, "together", lambda *_, most=most, **__: most),
                 peak_of(peaks, way, given.device),
             ):
                 took[way].append(seconds(work, given.device))

@@ -14,14 +14,10 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
-from fedsub_core.data.graphs import real_rows
-from fedsub_core.data.samples import Nodes
-from fedsub_core.data.stacks import Stack, inputs
+from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import LayerWithUnits, Shape
 from fedsub_core.models.chain import Chain
@@ -29,26 +25,15 @@ from fedsub_core.models.coupling.groups import unit_groups
 from fedsub_core.models.drawing import Builder, drawing, drawn
 from fedsub_core.models.layers import Linear
 from fedsub_core.models.model import Model, Params, Pass
-from fedsub_core.models.module_copies import Copies
 from fedsub_core.models.module_layers import module_layers
+from fedsub_core.models.module_passes import Passes, own_numbers
 from fedsub_core.models.narrowing import Narrowed, narrowed, retraced
 from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
-from fedsub_core.models.together import (
-    Call,
-    against,
-    all_together,
-    each,
-    each_alone,
-    most_together,
-    say,
-)
-from fedsub_core.models.traced import Trace, zeros
+from fedsub_core.models.traced import Trace
 from fedsub_core.models.units import UnitGroup, Units, narrowed_groups, placements
 from fedsub_core.placement import Placement
 from fedsub_core.seeds import derive_seed
 
-#: Samples whose statistics a norm takes at a test, at most.
-SETTLED = 2048
 #: Smaller models that are kept, at most: methods may want others in each round.
 KEPT = 32
 
@@ -70,14 +55,14 @@ class TorchModel(Model):
     trace: Trace
     input_shape: Shape
     norm: str = AVERAGED
-    _copies: Copies = field(default=None, repr=False)  # type: ignore[assignment]
+    #: Passes through the module; those that differ in `build` alone share them.
+    passes: Passes = field(default=None, repr=False)  # type: ignore[assignment]
     _narrow: dict[Any, TorchModel] = field(default_factory=dict, repr=False)
-    _together: dict[tuple[str, bool], str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self._copies is None:
-            watched = "" if self.trace.last is None else self.trace.last.name
-            object.__setattr__(self, "_copies", Copies(self.module, watched))
+        if self.passes is None:
+            passes = Passes(self.module, self.trace, self.input_shape)
+            object.__setattr__(self, "passes", passes)
 
     @classmethod
     def of(
@@ -108,9 +93,7 @@ class TorchModel(Model):
 
     @cached_property
     def _all(self) -> dict[str, Shape]:
-        trained = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
-        buffers = dict(self.module.named_buffers())
-        found = {**trained, **{n: buffers[n] for n in self._statistics}}
+        found = own_numbers(self.module)
         # In the order of the layers, so that a layer's tensors stand together.
         layers = dict.fromkeys(name.rpartition(".")[0] for name in found)
         of = {layer: [n for n in found if n.rpartition(".")[0] == layer] for layer in layers}
@@ -225,10 +208,6 @@ class TorchModel(Model):
         """Draw one model as its builder does and give every client a copy of it."""
         at = derive_seed(seed, "", 0, "model")
         module, _ = drawn(self.build, self.input_shape, self.classes, at)
-        return self._numbers(module, clients)
-
-    def _numbers(self, module: nn.Module, clients: int) -> Params:
-        """Return a module's numbers once for each client."""
         own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         return {
             name: own[name].detach().expand(clients, *shape).clone()
@@ -237,55 +216,14 @@ class TorchModel(Model):
 
     def forward(self, params: Params, x: Tensor) -> Tensor:
         """Return logits ``[clients, samples, classes]`` of ``x [clients, samples, *features]``."""
-        call = self._passing(self._copies.at(x.device, training=False))
-        most, made = self.together(x, training=False), []
-        for begin in range(0, len(x), most):
-            part = slice(begin, begin + most)
-            own = {name: tensor[part] for name, tensor in params.items()}
-            how = all_together if most > 1 else each_alone
-            made.append(how(call, own, x[part])[0])
-        return torch.cat(made)
-
-    def together(self, x: Tensor, training: bool) -> int:
-        """Return how many clients, of equally many real samples, pass at once at most."""
-        if x.device.type == "cpu":
-            return 1
-        why_not = self.apart(x.device, training)
-        say(f"{self.trace.name} in {'training' if training else 'tests'}", why_not)
-        # Besides what layers make, norms and activations keep theirs.
-        values = self.trace.widest * (1 + len(self.layer_names))
-        return 1 if why_not else most_together(x, values)
-
-    def apart(self, device: torch.device, training: bool) -> str:
-        """Return why clients cannot pass together on a device; "" where they can."""
-        key = device.type, training
-        if key not in self._together:
-            self._together[key] = self._apart(device, training)
-        return self._together[key]
-
-    def _apart(self, device: torch.device, training: bool) -> str:
-        if isinstance(self.input_shape, Nodes):
-            return "graphs have nodes of their own number"
-        if training and self.trace.draws:
-            return "each client's pass draws from a stream of its own"
-        params = {n: t.to(device) for n, t in self._numbers(self.module, 2).items()}
-        for tensor in params.values():
-            tensor[1] = (tensor[1] * 0.5).to(tensor.dtype)  # no two clients are the same
-        x = zeros(self.input_shape, 4)
-        x = x.view(2, 2, *x.shape[1:])
-        if x.is_floating_point():
-            x = torch.linspace(-1, 1, x.numel()).view_as(x)
-        call = self._passing(self._copies.at(device, training=training))
-        return against(call, params, x.to(device))
+        return self.passes.forward(params, x)
 
     def followed(self, own: Params, x: Tensor, by: TorchFunctionMode) -> Tensor:
         """Return logits ``[samples, classes]`` of one client's ``x [samples, *features]``.
 
         `by` sees each function that the module calls, with the very tensors of `own`.
         """
-        module = self._copies.at(x.device, training=False)
-        with by:
-            return self._call(module, own, x)
+        return self.passes.followed(own, x, by)
 
     def training_pass(
         self,
@@ -295,28 +233,17 @@ class TorchModel(Model):
         seeds: Sequence[int] = (),
     ) -> Pass:
         """Return a pass in training mode; statistics of norms in `params` move in place."""
-        call = self._passing(self._copies.at(x.device, training=True, only=only))
-        if len(x) > 1 and self.together(x, training=True) > 1:
-            logits, seen = all_together(call, params, x)
-        elif self.trace.draws:
-            made = []
-            for i, own in enumerate(each(params)):
-                with drawing(seeds[i] if seeds else 0, x.device):
-                    made.append(call(own, x[i]))
-            logits, seen = map(torch.stack, zip(*made, strict=True))
-        else:
-            logits, seen = each_alone(call, params, x)
-        return Pass((logits,), seen)
+        return self.passes.training(params, x, only, seeds)
 
-    def _passing(self, module: nn.Module) -> Call:
-        """Return a client's pass through `module`: logits, and what the last Linear layer saw."""
+    def together(self, x: Tensor, training: bool) -> int:
+        """Return how many clients, of equally many real samples, pass at once at most."""
+        return self.passes.together(x, training)
 
-        def call(own: Params, x: Tensor) -> tuple[Tensor, Tensor]:
-            logits = self._call(module, own, x)
-            seen = self._copies.seen
-            return logits, x if seen is None else seen
-
-        return call
+    def settled(self, params: Params, data: Stack) -> Params:
+        """Return, with static norms, statistics of the person's own training part."""
+        if self.norm != STATIC:
+            return {}
+        return self.passes.settled(params, data, self.fewest_samples)
 
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return the module without its last Linear layer, and that layer.
@@ -348,46 +275,6 @@ class TorchModel(Model):
         trace = replace(self.trace, layers=self.trace.layers[:-1], last=None, output_shape=(size,))
         head = Chain((Linear(last.name, self.classes, size),), (size,))
         return TorchModel(self.build, body, trace, self.input_shape, self.norm), head
-
-    def settled(self, params: Params, data: Stack) -> Params:
-        """Return, with static norms, statistics of the person's own training part."""
-        if self.norm != STATIC:
-            return {}
-        found = {name: params[name].clone() for name in self._statistics}
-        module = self._copies.at(data.x.device, training=False)
-        norms: list[Any] = [module.get_submodule(name) for name in batch_norms(self.module)]
-        before = [norm.momentum for norm in norms]
-        for norm in norms:
-            norm.training, norm.momentum = True, 1.0  # what is kept is the last pass's alone
-        with torch.no_grad():
-            for i, own in enumerate(each(params | found)):
-                some = range(0, data.counts[i], -(-data.counts[i] // SETTLED))
-                if data.context:
-                    some = range(data.counts[i] + data.context[i])
-                if len(some) >= self.fewest_samples:
-                    one = slice(i, i + 1)
-                    scale = None if data.scale is None else data.scale[one]
-                    self._call(module, own, inputs(data.x[one, list(some)], scale)[0])
-        for norm, momentum in zip(norms, before, strict=True):
-            norm.training, norm.momentum = False, momentum
-        return found
-
-    def _call(self, module: nn.Module, own: Params, x: Tensor) -> Tensor:
-        """Return what the module makes of one client's samples with the client's own numbers.
-
-        A graph is passed without its padding, so that no digit depends on others of the stack.
-        """
-        rows = real_rows(x) if isinstance(self.input_shape, Nodes) else len(x)
-        logits: Tensor = functional_call(module, own, (x[:rows],), tie_weights=self._tied)
-        if rows == len(x):
-            return logits
-        return torch.cat([logits, logits.new_zeros(len(x) - rows, *logits.shape[1:])])
-
-    @cached_property
-    def _tied(self) -> bool:
-        """Whether some parameter has two names; to look for them takes time in every pass."""
-        every = self.module.named_parameters(remove_duplicate=False)
-        return len(list(every)) > len(list(self.module.parameters()))
 
     def as_module(self, params: Mapping[str, Tensor]) -> nn.Module:
         """Return a module of its own with one client's numbers, in evaluation mode."""

@@ -11,6 +11,7 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.builders import builder_at
 from fedsub_core.models.model import Params
+from fedsub_core.models.module_passes import Passes
 from fedsub_core.models.names import PUBLISHED
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.training import TrainingSettings, Turn, train
@@ -46,15 +47,15 @@ def test_training_together_equals_training_alone(
     alone, loss, logits = trained(model_of(name))
     passes = list[int]()
 
-    def call(model: TorchModel, module: nn.Module, own: Params, x: Tensor) -> Tensor:
+    def call(by: Passes, module: nn.Module, own: Params, x: Tensor) -> Tensor:
         passes.append(len(x))
-        return made(model, module, own, x)
+        return made(by, module, own, x)
 
-    made = TorchModel._call
-    monkeypatch.setattr(TorchModel, "_call", call)
+    made = Passes._call
+    monkeypatch.setattr(Passes, "_call", call)
     trained(model_of(name))
     one_by_one = len(passes)
-    monkeypatch.setattr(TorchModel, "together", lambda model, x, training: 3)
+    monkeypatch.setattr(Passes, "together", lambda by, x, training: 3)
     passes.clear()
     together, loss_beside, logits_beside = trained(model_of(name))
     assert len(passes) < one_by_one
@@ -110,7 +111,7 @@ def test_what_speaks_against_it_is_found_by_a_trial(
     build: type[nn.Module], training: bool, why_not: str
 ) -> None:
     model = TorchModel.of(build, SHAPE, CLASSES)
-    found = model.apart(CPU, training)
+    found = model.passes.apart(CPU, training)
     assert found.startswith(why_not) and bool(found) == bool(why_not)
     assert model.together(torch.zeros(4, 2, *SHAPE), training) == 1, "a CPU takes one"
 
@@ -119,7 +120,7 @@ def test_what_speaks_against_it_is_found_by_a_trial(
 def test_published_models_pass_together_in_tests(name: str) -> None:
     shape: Shape = (9, 128) if name == "har-cnn" else (3, 32, 32)
     shape = Tokens((12,), 50, 0) if name == "fasttext" else shape
-    assert TorchModel.of(builder_at(PUBLISHED[name]), shape, CLASSES).apart(CPU, False) == ""
+    assert TorchModel.of(builder_at(PUBLISHED[name]), shape, CLASSES).passes.apart(CPU, False) == ""
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
