@@ -6,11 +6,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
 from _pytest.fixtures import FixtureDef, SubRequest
 from hypothesis import settings
+from matplotlib.figure import Figure
 
 from fedsub_core.kernels import library
 
@@ -92,3 +94,14 @@ def by_pytorch() -> Iterator[None]:
     """Let PyTorch alone compute: its operations can be counted."""
     with library.switched_off():
         yield
+
+
+@pytest.fixture
+def blank_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages have all their figures, each of them blank: a test of words need draw none."""
+
+    def save(figure: Figure, file: IO[bytes] | IO[str], *, format: str, **keys: object) -> None:
+        blank = '<svg width="1pt" height="1pt" viewBox="0 0 1 1"></svg>'
+        file.write(blank if format == "svg" else b"")  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Figure, "savefig", save)

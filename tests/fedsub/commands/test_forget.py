@@ -89,6 +89,7 @@ def test_where_its_prototypes_lay_is_gone_too(fedsub: Call, people: Federation) 
     assert placed() == {"", *STAYS}
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_its_report_is_written_anew(fedsub: Call, folder: Path) -> None:
     assert fedsub("report", folder)[0] == 0
     assert {"report.html", "people.csv"} <= set(holding(folder, GONE))

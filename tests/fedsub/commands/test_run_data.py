@@ -59,6 +59,7 @@ def run_of(said: tuple[int, str, str]) -> tuple[Path, str]:
     return sorted(Path("runs").iterdir())[-1], " ".join(out.split())
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_overlap_that_the_file_shows_does_not_leak(fedsub: Call, tmp_path: Path) -> None:
     """Labels are random: whoever is better than chance has seen the tested signal."""
     data = one_signal(tmp_path / "noise")
@@ -82,6 +83,7 @@ def test_overlap_that_the_file_shows_does_not_leak(fedsub: Call, tmp_path: Path)
     assert found["auto"] < 0.38 < 0.45 < found["stratified"]
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_the_page_says_which_split_everybody_got(fedsub: Call, tmp_path: Path) -> None:
     """Of one person the file has no times: that one is split at random, and it is said."""
     data = one_signal(tmp_path / "noise", people=2)
@@ -109,6 +111,7 @@ def test_all_who_cannot_be_split_are_named_at_once(fedsub: Call, town_folder: Pa
     assert all(word in err for word in ("`fedsub run` would refuse it", *words))
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_glitch_in_some_files_is_refused_before_the_run(fedsub: Call, town_folder: Path) -> None:
     glitch = np.ones((36, 4))
     glitch[::7, 0] = 3e38
@@ -130,6 +133,7 @@ def glitching(federation: Federation, *who: str) -> Federation:
     return Federation(federation.card, clients)
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_who_is_turned_away_is_named_in_tables_and_on_the_page(
     town: Callable[..., Federation], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,6 +150,7 @@ def test_who_is_turned_away_is_named_in_tables_and_on_the_page(
     assert summary(tmp_path)["local"]["people"] == 4
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_simulation_that_nobody_can_take_part_in_ends_at_once(
     town: Callable[..., Federation], tmp_path: Path
 ) -> None:
@@ -157,12 +162,14 @@ def test_a_simulation_that_nobody_can_take_part_in_ends_at_once(
     assert time.monotonic() - begun < 20 < config.join_timeout
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_more_a_round_than_there_are_people(fedsub: Call, town_folder: Path) -> None:
     said = fedsub("run", "--data", town_folder, "--clients-per-round", "9", *QUICK)
     assert_refused(said, "clients-per-round: got 9, expected at most 4")
     assert not Path("runs").exists()
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_loss_that_is_no_number_is_said(fedsub: Call, town_folder: Path) -> None:
     told = ("--lr", "1e18", "--rounds", "3", "--report")
     folder, out = run_of(fedsub("run", "--data", town_folder, *ALONE, *told))
@@ -171,6 +178,7 @@ def test_a_loss_that_is_no_number_is_said(fedsub: Call, town_folder: Path) -> No
     assert summary(folder)["local"]["diverged"] == "p1, p2, p3, p4"
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_class_that_nobody_is_tested_on_stays_in_the_tables(
     fedsub: Call, town_folder: Path
 ) -> None:
