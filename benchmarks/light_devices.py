@@ -20,6 +20,7 @@ from time import process_time
 from typing import Any
 
 from fedsub_client.own_part import OwnPart
+from fedsub_core.config.settings import SecureSettings
 from fedsub_core.files import write_whole
 from fedsub_core.secure.messages import SECURE, Reader
 from fedsub_core.secure.participant import Participant
@@ -37,8 +38,8 @@ AT_ONCE = 8
 THERE, TAKEN = "there", "taken.json"
 #: CPU seconds of the process; bytes of all requests, and of all answers to them.
 CPU, UP, DOWN = "devices", "up", "down"
-#: Of how many people at least a sum is: the default.
-LEAST = 3
+#: What a run of secure sums is measured with: the defaults.
+SUMS = SecureSettings()
 RESULT = {"macro_f1": 0.5, "weighted_f1": 0.5, "accuracy": 0.5, "loss": 1.0, "examples": 43.0}
 
 
@@ -71,7 +72,7 @@ class Trained:
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
         self.introduction = json.loads((folder / f"{name}.json").read_text())
-        self.person = Participant(name, LEAST)
+        self.person = Participant(name, SUMS.secure_least)
 
     def __call__(self, device: Device, question: Question) -> str:
         """Answer a question."""
@@ -97,7 +98,7 @@ class Trained:
         """Return a vector under masks, by the plan that came with the question."""
         plan = Reader(self.name, question.round).plan(question.records[SECURE])
         self.person.accept(plan)
-        part = OwnPart(self.person, plan, Levels(1.0, plan.weight, plan.each))
+        part = OwnPart(self.person, plan, Levels(SUMS.secure_range, plan.weight, plan.each))
         return part.masked(upload, "").to_bytes()
 
 

@@ -73,15 +73,20 @@ def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list
     ]
     if before.get(CARD_KEY) != now.get(CARD_KEY):
         said.append("the federation's card is another")
-    others: dict[str, list[str]] = {"has other samples": [], "is new": [], "is gone": []}
-    for client in people:
-        was, is_now = (config.get(fingerprint_key(client)) for config in (before, now))
-        if was != is_now:
-            what = "is new" if was is None else "is gone" if is_now is None else "has other samples"
-            others[what].append(client)
-    verbs = {"has other samples": "have other samples", "is new": "are new", "is gone": "are gone"}
+    found = [
+        (client, before.get(fingerprint_key(client)), now.get(fingerprint_key(client)))
+        for client in people
+    ]
+    changed = [
+        client for client, was, is_now in found if None not in (was, is_now) and was != is_now
+    ]
+    others = [
+        ("has other samples", "have other samples", changed),
+        ("is new", "are new", [client for client, was, _ in found if was is None]),
+        ("is gone", "are gone", [client for client, _, is_now in found if is_now is None]),
+    ]
     return said + [
-        f"{named(clients, len(people))} {what if len(clients) == 1 else verbs[what]}"
-        for what, clients in others.items()
+        f"{named(clients, len(people))} {one if len(clients) == 1 else more}"
+        for one, more, clients in others
         if clients
     ]
