@@ -96,15 +96,33 @@ def test_a_model_is_built_without_pytorchs_compiler() -> None:
 
 LOOK = """
 import sys
-import fedsub_data.inspection.inspection
+import fedsub_data.inspection.page
 print(*sys.modules)
 """
 
 
 def test_a_look_at_data_loads_nothing_that_learns() -> None:
-    """A page about 10 million rows holds them in memory: PyTorch would take 250 MB beside."""
+    """A page about 10 million rows takes its memory beside: PyTorch would take 200 MB."""
     done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
     assert "fedsub_data.inspection.hopkins" in loaded
-    assert not {"torch", "flwr"} & loaded
+    assert not {"torch", "flwr", "sklearn", "pandas"} & loaded
+
+
+def test_an_import_with_its_page_loads_no_scikit_learn(tmp_path: Path) -> None:
+    """It would take 100 MB, with pandas; whether a run would refuse the data needs none of it."""
+    rows = [f"{who},{i // 2000},{i / 50},{i * i % 1009}" for who in (1, 2) for i in range(4000)]
+    (tmp_path / "walks.csv").write_text("\n".join(["person,activity,time,ax", *rows]))
+    words = ["data", "import", "walks.csv", "--out", "walks"]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stderr.split())
+    assert "fedsub.studies.run" in loaded and "Page: " in done.stdout
+    assert not {"sklearn", "pandas"} & loaded

@@ -23,15 +23,17 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
         Where the federation cannot be read, or `fedsub run` would refuse it.
     """
     from fedsub_core.data.samples import NODE, TOKENS
-    from fedsub_core.data.sources import load_federation
-    from fedsub_data.inspection.inspection import inspect_federation
+    from fedsub_core.data.sources import load_outlines
+    from fedsub_data.inspection.inspection import Look
     from fedsub_data.inspection.page import write_inspection
     from fedsub_data.inspection.tables import tables
 
-    federation = load_federation(folder)
+    look = Look()
+    federation = load_outlines(folder, look.see)
     target = out if out is not None else _free(Path("inspections", Path(folder).resolve().name))
     check_new_folder(target, DataError)
-    inspection = inspect_federation(federation, seed)
+    inspection = look.inspection(federation, seed)
+    del look  # its features are not needed any more
     write_inspection(inspection, target)
     page, console = target / "report.html", beside(as_json)
     if as_json:

@@ -11,8 +11,9 @@ sample.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
-from fedsub_core.data.copies import first_copies
+from fedsub_core.data.copies import copies_within, first_copies
 from fedsub_core.data.edges import Edges, check_edges, inner_edges
 from fedsub_core.data.npz import read_npz
 from fedsub_core.data.samples import FEATURES, IMAGE, KINDS, NODE, TOKENS, WINDOW, Samples
@@ -71,6 +72,24 @@ class ClientData:
         """
         return None if self.edges is not None else first_copies(self.x)
 
+    @cached_property
+    def digest(self) -> bytes:
+        """Equal for clients with the same samples and labels, and for them alone."""
+        digest = blake2b(self.y.tobytes(), digest_size=16)
+        digest.update(self.x.tobytes())
+        return digest.digest()
+
+    def outline(self) -> ClientData:
+        """Return the client without the numbers of its samples, which takes next to no memory.
+
+        ``x`` keeps shape and type, and holds zeros. `first_copies` and `digest` stay those of the
+        real samples, and those of parts follow: whatever divides samples divides them alike.
+        """
+        blank = np.broadcast_to(np.zeros((), self.x.dtype), self.x.shape)
+        outline = replace(self, x=blank)
+        outline.__dict__.update(first_copies=self.first_copies, digest=self.digest)
+        return outline
+
     def part(self, rows: NDArray[np.int64]) -> ClientData:
         """Return the samples at `rows`, int64 [n], as all that the client has.
 
@@ -79,7 +98,10 @@ class ClientData:
         t = None if self.t is None else self.t[rows]
         since = None if self.since is None else self.since[rows]
         edges = None if self.edges is None else inner_edges(self.edges, rows, len(self.y))
-        return ClientData(self.client, self.x[rows], self.y[rows], t, since, edges)
+        part = ClientData(self.client, self.x[rows], self.y[rows], t, since, edges)
+        if "first_copies" in self.__dict__:  # what is known is not computed again
+            part.__dict__["first_copies"] = copies_within(self.first_copies, rows)
+        return part
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what the client's file holds, by name."""

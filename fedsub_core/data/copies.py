@@ -22,6 +22,16 @@ def first_copies(x: Samples) -> NDArray[np.int64] | None:
     return first if len(seen) < len(x) else None
 
 
+def copies_within(
+    first: NDArray[np.int64] | None, rows: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    """Return what :func:`first_copies` returns of the samples at `rows`; `first` of all of them."""
+    if first is None:
+        return None
+    _, earliest, group = np.unique(first[rows], return_index=True, return_inverse=True)
+    return earliest[group].astype(np.int64) if len(earliest) < len(rows) else None
+
+
 def same_as(first: NDArray[np.int64] | None, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which samples are `chosen` ones or their copies, bool [n]; `first` as above."""
     return chosen if first is None else np.isin(first, first[chosen])

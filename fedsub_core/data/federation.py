@@ -7,7 +7,7 @@ The card and the clients' files are checked where they enter (:mod:`fedsub_core.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ __all__ = [
     "read_card",
     "read_client",
     "read_federation",
+    "read_outlines",
     "write_federation",
 ]
 
@@ -64,21 +65,53 @@ def read_federation(folder: Path | str) -> Federation:
     folder = Path(folder)
     card = read_card(folder)
     shelf, clients = Shelf(), list[ClientData]()
+    for data in _each_client(folder, card):
+        shelf.put(data.x)
+        clients.append(replace(data, x=_NOTHING))  # the shelf alone keeps them
+    shelved = zip(clients, shelf.arrays(), strict=True)
+    federation = Federation(card, {data.client: replace(data, x=x) for data, x in shelved})
+    _check_together(folder, federation)
+    return federation
+
+
+def read_outlines(folder: Path | str, see: Callable[[ClientData, Card], None]) -> Federation:
+    """Return the federation in `folder` without the numbers of its samples.
+
+    `see` is shown each client with its samples, which are then let go: in memory are those of one
+    at a time. What comes back is for whatever asks only how many samples there are, of which shape,
+    when, and which are the same (:meth:`fedsub_core.data.client_data.ClientData.outline`).
+
+    Raises
+    ------
+    DataError
+        As :func:`read_federation`; some clients may have been shown by then.
+    """
+    folder = Path(folder)
+    card = read_card(folder)
+    outlines = {}
+    for data in _each_client(folder, card):
+        see(data, card)
+        outlines[data.client] = data.outline()
+    federation = Federation(card, outlines)
+    _check_together(folder, federation)
+    return federation
+
+
+def _each_client(folder: Path, card: Card) -> Iterator[ClientData]:
+    """Yield every client whose file can be used; raise what is wrong with the others at the end."""
     refused: dict[str, DataError] = {}
+    read = 0
     for path in client_files(folder):
         try:
             data = read_client(path, card)
         except DataError as error:
             refused[path.name] = error
             continue
-        shelf.put(data.x)
-        clients.append(replace(data, x=_NOTHING))  # the shelf alone keeps them
+        read += 1
+        yield data
+        del data  # what is let go must not wait for the next one
     if refused:
-        raise _together(folder, refused, len(refused) + len(clients))
-    shelved = zip(clients, shelf.arrays(), strict=True)
-    federation = Federation(card, {data.client: replace(data, x=x) for data, x in shelved})
-    _check_together(folder, federation)
-    return federation
+        raise _together(folder, refused, len(refused) + read)
 
 
 def client_files(folder: Path | str) -> list[Path]:

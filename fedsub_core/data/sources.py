@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from fedsub_core.data.card import CARD_FILE, Card, read_card
 from fedsub_core.data.client_data import ClientData, read_client
-from fedsub_core.data.federation import Federation, client_files, read_federation
+from fedsub_core.data.federation import (
+    Federation,
+    client_files,
+    read_federation,
+    read_outlines,
+)
 from fedsub_core.data.splits import check_trainable
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.errors import DataError
@@ -23,6 +29,22 @@ def absolute_source(source: str) -> str:
 def load_federation(source: str) -> Federation:
     """Return all clients of `source`, or raise DataError if they cannot be trained on."""
     federation = _watch() if source == WATCH else read_federation(source)
+    check_trainable(federation)
+    return federation
+
+
+def load_outlines(source: str, see: Callable[[ClientData, Card], None]) -> Federation:
+    """Return `source` without the numbers of its samples; `see` is shown each client with them.
+
+    They are in memory for one client at a time
+    (:func:`fedsub_core.data.federation.read_outlines`); raises as :func:`load_federation`.
+    """
+    if source == WATCH:
+        whole = _watch()
+        for data in whole.clients.values():
+            see(data, whole.card)
+        return whole
+    federation = read_outlines(source, see)
     check_trainable(federation)
     return federation
 

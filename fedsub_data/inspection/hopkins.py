@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
+from scipy.spatial import KDTree
 
 from fedsub_core.seeds import derive_seed
 
@@ -20,6 +20,12 @@ LEAST_POINTS = 10
 #: Points compared at most: seeds then differ by a standard deviation of at most 0.004 on real data.
 SAMPLED = 1000
 
+#: With more features a tree looks at nearly all points, and products of matrices are faster.
+_TREE_FEATURES = 15
+#: Points that are compared at a time.
+_AT_A_TIME = 1024
+
+FloatArray = NDArray[np.float64]
 Exponent = Literal["one", "dimension"]
 
 
@@ -51,19 +57,42 @@ def hopkins(x: NDArray[Any], seed: int, exponent: Exponent = "one") -> float | N
     their box are more clustered than uniform ones: one normal cloud of 1000 points has 0.76 in 3
     features. Few points have a lower value than many: 10 uniform points have 0.40 to 0.47.
     """
-    points = np.unique(np.asarray(x, np.float64), axis=0)
+    points = np.unique(x, axis=0).astype(np.float64)
     points = points[:, np.ptp(points, axis=0) > 0] if len(points) else points
     if len(points) < LEAST_POINTS:
         return None
-    points = (points - points.mean(axis=0)) / points.std(axis=0)
+    spread = points.std(axis=0)
+    points -= points.mean(axis=0)
+    points /= spread
     # Derived, because data made from the same seed would else hold the random points themselves.
     rng = np.random.default_rng(derive_seed(seed, "", 0, "hopkins"))
     drawn = rng.choice(points, min(SAMPLED, len(points)), replace=False)
     anywhere = rng.uniform(points.min(axis=0), points.max(axis=0), drawn.shape)
-    neighbours = NearestNeighbors().fit(points)
-    u = neighbours.kneighbors(anywhere, 1)[0][:, 0]
-    w = neighbours.kneighbors(drawn, 2)[0][:, 1]  # the nearest is the point itself
+    to_nearest = _by_tree if points.shape[1] <= _TREE_FEATURES else _by_products
+    u = to_nearest(points, anywhere, 1)
+    w = to_nearest(points, drawn, 2)  # the nearest is the point itself
     power = 1 if exponent == "one" else points.shape[1]
     longest = max(u.max(), w.max())  # powers of far distances would overflow
     far, near = np.sum((u / longest) ** power), np.sum((w / longest) ** power)
     return float(far / (far + near))
+
+
+def _by_tree(points: FloatArray, asked: FloatArray, place: int) -> FloatArray:
+    """Return of each of `asked` the distance to its nearest point, or to the `place`-th nearest."""
+    # A balanced tree would take longer to build than a thousand points take to be looked up.
+    tree = KDTree(points, compact_nodes=False, balanced_tree=False)
+    distance: FloatArray = tree.query(asked, [place])[0][:, 0]
+    return distance
+
+
+def _by_products(points: FloatArray, asked: FloatArray, place: int) -> FloatArray:
+    """Return the same; scikit-learn would do, but takes 100 MB to load."""
+    best = np.full((len(asked), place), np.inf)
+    own = np.square(asked).sum(axis=1)[:, None]
+    for start in range(0, len(points), _AT_A_TIME):
+        part = points[start : start + _AT_A_TIME]
+        squares = own + np.square(part).sum(axis=1) - 2 * (asked @ part.T)
+        near = np.hstack([best, squares])
+        best = np.partition(near, place - 1, axis=1)[:, :place]
+    distance: FloatArray = np.sqrt(np.maximum(best[:, place - 1], 0))
+    return distance

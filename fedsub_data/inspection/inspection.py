@@ -141,40 +141,66 @@ class Inspection:
         }
 
 
+class Look:
+    """A look at clients one after another, of which it keeps no more than the page compares."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[NDArray[np.float32], int]] = {}
+
+    def see(self, client: ClientData, card: Card) -> None:
+        """Look at one client's samples."""
+        tokens = int((client.x != card.padding).sum()) if card.sample == TOKENS else 0
+        self._seen[client.client] = _compared(client.x, card), tokens
+
+    def inspection(self, federation: Federation, seed: int = 0) -> Inspection:
+        """Return what `federation` holds, all of whose clients were seen.
+
+        It may be outlines (:meth:`fedsub_core.data.client_data.ClientData.outline`). Equal for an
+        equal `seed`, whatever the order in which clients were seen.
+        """
+        card, clients = federation.card, list(federation.clients.values())
+        features, tokens = zip(*(self._seen[name] for name in federation.clients), strict=True)
+        scale = scaling(pool([moments(x) for x in features]))
+        people = list(zip(features, clients, strict=True))
+        prototypes = np.stack(
+            [_prototypes(apply(scale, x), c.y, len(card.classes)) for x, c in people]
+        )
+        timing = inspect_timing(federation)
+        graphs = [(len(c.y), c.edges) for c in clients if c.edges is not None]
+        samples = sum(len(c.y) for c in clients)
+        return Inspection(
+            card=card,
+            seed=seed,
+            shape=kept_shape(clients[0].x, card.vocabulary, card.padding, card.sample),
+            kind=card.sample or _BY_AXES[clients[0].x.ndim],
+            words=sum(tokens) / samples if card.sample == TOKENS else None,
+            edges=sum(edges.shape[1] for _, edges in graphs) if card.sample == NODE else None,
+            isolated=_isolated(graphs) if card.sample == NODE else None,
+            clients=tuple(federation.clients),
+            counts=np.stack([np.bincount(c.y, minlength=len(card.classes)) for c in clients]),
+            prototypes=prototypes,
+            similarity=_similarity(prototypes),
+            hopkins=tuple(
+                hopkins(
+                    np.concatenate([apply(scale, x[c.y == label]) for x, c in people]),
+                    derive_seed(seed, "", 0, f"hopkins {label}"),
+                )
+                for label in range(len(card.classes))
+            ),
+            timing=timing,
+            arrivals=_arrivals(clients),
+            repeated=np.array([repeats(data) for data in clients], np.int64),
+            splits=tuple(how_split(data, card, split_kind("auto", data, card)) for data in clients),
+            warnings=(*timing.warnings, *findings(federation, "auto")),
+        )
+
+
 def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
     """Return what `federation` holds; equal for an equal `seed`, whatever the clients' order."""
-    card, clients = federation.card, list(federation.clients.values())
-    features = [_compared(data.x, card) for data in clients]
-    scale = scaling(pool([moments(x) for x in features]))
-    scaled = [apply(scale, x).astype(np.float64) for x in features]
-    prototypes = np.stack(
-        [_prototypes(x, c.y, len(card.classes)) for x, c in zip(scaled, clients, strict=True)]
-    )
-    every, labels = np.concatenate(scaled), np.concatenate([c.y for c in clients])
-    timing = inspect_timing(federation)
-    graphs = [(len(c.y), c.edges) for c in clients if c.edges is not None]
-    return Inspection(
-        card=card,
-        seed=seed,
-        shape=kept_shape(clients[0].x, card.vocabulary, card.padding, card.sample),
-        kind=card.sample or _BY_AXES[clients[0].x.ndim],
-        words=_words(clients, card),
-        edges=sum(edges.shape[1] for _, edges in graphs) if card.sample == NODE else None,
-        isolated=_isolated(graphs) if card.sample == NODE else None,
-        clients=tuple(federation.clients),
-        counts=np.stack([np.bincount(c.y, minlength=len(card.classes)) for c in clients]),
-        prototypes=prototypes,
-        similarity=_similarity(prototypes),
-        hopkins=tuple(
-            hopkins(every[labels == label], derive_seed(seed, "", 0, f"hopkins {label}"))
-            for label in range(len(card.classes))
-        ),
-        timing=timing,
-        arrivals=_arrivals(clients),
-        repeated=np.array([repeats(data) for data in clients], np.int64),
-        splits=tuple(how_split(data, card, split_kind("auto", data, card)) for data in clients),
-        warnings=(*timing.warnings, *findings(federation, "auto")),
-    )
+    look = Look()
+    for data in federation.clients.values():
+        look.see(data, federation.card)
+    return look.inspection(federation, seed)
 
 
 def window_features(x: Samples) -> NDArray[np.float32]:
@@ -204,13 +230,6 @@ def _channel_features(x: Samples) -> NDArray[np.float32]:
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def _words(clients: list[ClientData], card: Card) -> float | None:
-    if card.sample != TOKENS:
-        return None
-    real = sum(int((data.x != card.padding).sum()) for data in clients)
-    return real / sum(len(data.y) for data in clients)
-
-
 def _isolated(graphs: list[tuple[int, Edges]]) -> int:
     """Return how many nodes, of so many in each graph, have no edge."""
     return sum(nodes - len(np.unique(edges)) for nodes, edges in graphs)
@@ -220,10 +239,10 @@ def _parts(x: Samples) -> list[Samples]:
     return np.array_split(x, -(-len(x) // _AT_A_TIME))
 
 
-def _prototypes(x: FloatArray, y: NDArray[np.int64], classes: int) -> FloatArray:
+def _prototypes(x: NDArray[np.float32], y: NDArray[np.int64], classes: int) -> FloatArray:
     rho = np.full((classes, x.shape[1]), np.nan)
     for label in np.unique(y):
-        rho[label] = x[y == label].mean(axis=0)
+        rho[label] = x[y == label].astype(np.float64).mean(axis=0)
     return rho
 
 

@@ -7,7 +7,12 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import cut_tree, fcluster
 from scipy.cluster.hierarchy import linkage as hierarchy
 from scipy.spatial.distance import squareform
-from sklearn.metrics import silhouette_score
+
+from fedsub_core.extras import require
+
+# It takes 100 MB, so whatever uses it loads it there: to check a run's settings needs none of it.
+# That it is lacking is said when a method is chosen, and not in its first round.
+require("to divide clients", "sklearn")
 
 #: Everybody's group, int64 [clients], 0 for the first client, numbered by first appearance.
 Labels = NDArray[np.int64]
@@ -44,6 +49,8 @@ def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -
         return by_first_appearance(cut_tree(tree, min(int(number), n))[:, 0])
     if n == 2:
         return np.arange(2) if distances[0, 1] > 0 else np.zeros(2, np.int64)
+    from sklearn.metrics import silhouette_score
+
     cuts = [cut_tree(tree, k)[:, 0] for k in range(2, n)]
     scores = [silhouette_score(distances, labels, metric="precomputed") for labels in cuts]
     return by_first_appearance(cuts[int(np.argmax(np.round(scores, 12)))])

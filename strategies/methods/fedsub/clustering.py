@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from fedsub_core.errors import ConfigError
@@ -183,5 +182,7 @@ def _partition(
     """Return the k-means labels [m] of points [m, d] that count `counts` times each."""
     if k == len(points):
         return np.arange(k)
+    from sklearn.cluster import KMeans
+
     means = KMeans(k, n_init=restarts, random_state=state).fit(points, sample_weight=counts)
     return by_first_appearance(means.labels_)

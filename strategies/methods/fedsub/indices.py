@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import calinski_harabasz_score, pairwise_distances, silhouette_score
 
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -20,6 +19,7 @@ def davies_bouldin(points: Floats, counts: Labels) -> Callable[[Labels], float]:
     That function visits clusters in Python and takes several times as long as the k-means whose
     results it judges; this one is a few products of small matrices.
     """
+    from sklearn.metrics import pairwise_distances
 
     def index(labels: Labels) -> float:
         member = (labels == np.arange(labels.max() + 1)[:, None]) * counts
@@ -46,6 +46,8 @@ def quality(prototypes: NDArray[np.floating[Any]], labels: Labels) -> dict[str, 
     """
     if not 1 < labels.max() + 1 < len(labels):
         return {}
+    from sklearn.metrics import calinski_harabasz_score
+
     points = prototypes.astype(np.float64)
     each = np.ones(len(points), np.int64)
     return {
@@ -56,6 +58,8 @@ def quality(prototypes: NDArray[np.floating[Any]], labels: Labels) -> dict[str, 
 
 def silhouette_badness(points: Floats, counts: Labels) -> Callable[[Labels], float]:
     """Return minus the mean silhouette as a function of labels; distances are computed once."""
+    from sklearn.metrics import pairwise_distances, silhouette_score
+
     distances = pairwise_distances(np.repeat(points, counts, axis=0))
 
     def badness(labels: Labels) -> float:

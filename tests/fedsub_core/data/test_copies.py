@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsub_client.split_client import split_client
+from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
-from fedsub_core.data.copies import first_copies
+from fedsub_core.data.copies import copies_within, first_copies
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings, repeats
 from fedsub_core.data.grown_splits import split_grown
@@ -39,6 +41,37 @@ def test_the_first_that_is_the_same() -> None:
     found = first_copies(x)
     assert found is not None and found.tolist() == [0, 1, 0, 0, 4]
     assert first_copies(x[[0, 1, 4]]) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(samples, st.data())
+def test_copies_within_a_part_follow_from_those_of_all(
+    drawn: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    whole = client(*columns(drawn))
+    rows = np.array(data.draw(st.permutations(range(len(drawn)))), np.int64)
+    rows = rows[: data.draw(st.integers(1, len(rows)))]
+    expected = first_copies(whole.x[rows])
+    found = copies_within(whole.first_copies, rows)
+    np.testing.assert_equal(found, expected)
+    np.testing.assert_equal(whole.part(rows).first_copies, expected)
+
+
+@pytest.mark.parametrize("best_by", ["last", "validation"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_outline_is_divided_as_the_client_is(kind: SplitKind, best_by: str) -> None:
+    rng = np.random.default_rng(0)
+    whole = client(rng.integers(0, 60, 120), rng.integers(0, 3, 120))
+    outline = whole.outline()
+    assert outline.x.shape == whole.x.shape and outline.x.dtype == whole.x.dtype
+    assert not outline.x.any() and outline.x.strides == (0, 0)
+    asked = SplitSettings(split=kind, best_by=best_by)
+    one, two = split_client(whole, CARD, asked), split_client(outline, CARD, asked)
+    assert one.note == two.note and (one.holds_back > 0) == (best_by == "validation")
+    for part in ("train", "test", "validation"):
+        np.testing.assert_equal(getattr(two, part), getattr(one, part))
+    twin = client(whole.x[:, 0], whole.y, "q")
+    assert outline.digest == twin.digest != client(whole.x[:, 0] + 1, whole.y).digest
 
 
 @settings(max_examples=150, deadline=None)

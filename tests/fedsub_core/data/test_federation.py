@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from fedsub_core.data.federation import (
     read_card,
     read_client,
     read_federation,
+    read_outlines,
     write_federation,
 )
 from fedsub_core.data.fingerprint import card_digest
@@ -261,6 +263,41 @@ def test_all_files_that_cannot_be_used_are_named_together(tmp_path: Path) -> Non
         assert f"c{i:02}.npz: client 'c{i:02}': x, row 3, feature 1 ('v'): got " in said
     assert said.count("got 3e+38, expected a finite number of 1e+15 at most") == 10
     assert said.count("got -3e+38, expected") == 10
+
+
+def test_outlines_need_the_samples_of_one_client_at_a_time(tmp_path: Path) -> None:
+    place = folder(tmp_path, **{f"c{i}": arrays(6 + i) for i in range(4)})
+    whole = read_federation(place)
+    before: list[weakref.ref[Any]] = []
+
+    def see(data: ClientData, card: Card) -> None:
+        assert card == whole.card
+        np.testing.assert_array_equal(data.x, whole.clients[data.client].x)
+        assert all(one() is None for one in before)
+        before.append(weakref.ref(data.x))
+
+    outlines = read_outlines(place, see)
+    assert len(before) == 4 and list(outlines.clients) == list(whole.clients)
+    for one, other in zip(outlines.clients.values(), whole.clients.values(), strict=True):
+        assert one.x.shape == other.x.shape and not one.x.any()
+        np.testing.assert_array_equal(one.y, other.y)
+        np.testing.assert_array_equal(one.t, other.t)
+
+
+def test_outlines_are_refused_where_a_federation_is(tmp_path: Path) -> None:
+    for number, clients in enumerate(
+        [
+            {"a": arrays(), "b": arrays(x=None), "c": arrays(y=None)},
+            {"a": arrays(), "b": arrays(x=np.zeros((6, 2, 4), np.float32))},
+            {},
+        ]
+    ):
+        place = folder(tmp_path / str(number), **clients)
+        with pytest.raises(DataError) as whole:
+            read_federation(place)
+        with pytest.raises(DataError) as outlines:
+            read_outlines(place, lambda data, card: None)
+        assert str(outlines.value) == str(whole.value)
 
 
 def test_what_lies_beside_clients_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
 
 from fedsub_core.data.federation import read_federation
 from fedsub_core.seeds import derive_seed
+from fedsub_data.inspection import hopkins as hopkins_module
 from fedsub_data.inspection.hopkins import Exponent, hopkins
 
 
@@ -102,6 +104,17 @@ def test_huge_numbers_and_many_features_stay_finite(exponent: Exponent) -> None:
     x = np.random.default_rng(0).normal(size=(40, 561)).astype(np.float32)
     assert 0 <= value_of(x, 0, exponent) <= 1
     assert 0 <= value_of(x * np.float32(1e37), 0, exponent) <= 1
+
+
+@pytest.mark.parametrize("features", [3, 64])
+@pytest.mark.parametrize("place", [1, 2])
+def test_distances_are_scikit_learns_by_tree_and_by_products(features: int, place: int) -> None:
+    rng = np.random.default_rng(features)
+    points = rng.normal(size=(2500, features))  # more than are compared at a time
+    asked = points[::5] if place == 2 else rng.uniform(-3, 3, (500, features))
+    expected = NearestNeighbors().fit(points).kneighbors(asked, place)[0][:, place - 1]
+    for found in (hopkins_module._by_tree, hopkins_module._by_products):
+        np.testing.assert_allclose(found(points, asked, place), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +10,18 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
+from fedsub_core.data.federation import (
+    Card,
+    ClientData,
+    Federation,
+    read_federation,
+    write_federation,
+)
+from fedsub_core.data.sources import load_outlines
 from fedsub_data.inspection.inspection import (
     REMAINDERS,
     Arrival,
+    Look,
     inspect_federation,
     token_features,
     window_features,
@@ -125,6 +134,33 @@ def test_the_plain_form_is_strict_json(awkward: Federation) -> None:
     assert plain["similarity"][1][1] == [None] * 5  # p001 has class 0 alone
     assert plain["arrivals"][1] == {"round": 10, "samples": 10, "clients": 1}
     assert plain["timing"]["auto_split"] == {"blocked": 5} and plain["card"]["overlap"] == 0.5
+
+
+def test_outlines_look_as_the_federation_does(awkward: Federation) -> None:
+    look = Look()
+    for data in reversed(awkward.clients.values()):
+        look.see(data, awkward.card)
+    outlines = {name: data.outline() for name, data in awkward.clients.items()}
+    seen = look.inspection(Federation(awkward.card, outlines), 2)
+    assert seen.as_dict() == inspect_federation(awkward, 2).as_dict()
+
+
+def test_windows_are_in_memory_for_one_client_at_a_time(tmp_path: Path) -> None:
+    rng, own = np.random.default_rng(0), 1500
+    made = {}
+    for name in "abcdefgh":
+        x = rng.normal(size=(own, 2, 128)).astype(np.float32)  # 1.5 MB
+        made[name] = ClientData(name, x, np.arange(own) % 2)
+    write_federation(tmp_path / "f", Federation(CARD, made))
+    each = made["a"].x.nbytes
+    del made, x
+    tracemalloc.start()
+    look = Look()
+    inspected = look.inspection(load_outlines(str(tmp_path / "f"), look.see))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert inspected.counts.sum() == 8 * own
+    assert each < peak < 6 * each
 
 
 def test_wisdm(real_data: Path) -> None:
