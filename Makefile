@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # One thread per process and core: OpenMP teams fight over few cores.
 export OMP_NUM_THREADS = 1
+# Tests start hundreds of processes: each would compile our code anew where images forbid keeping it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run flower test test-slow site wheels lint clean
 
