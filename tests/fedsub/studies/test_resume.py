@@ -32,6 +32,7 @@ ARGS = ("--data", "town", "--rounds", ROUNDS, "--threads", 2, "--device", "cpu")
 NURSERY = """
 import json, os, sys
 import fedsub.studies.run, fedsub_client.methods.fedsub.learner, strategies.methods.fedsub.strategy
+import sklearn.cluster, sklearn.metrics
 from fedsub.cli import main
 
 for line in sys.stdin:
