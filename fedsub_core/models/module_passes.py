@@ -62,7 +62,7 @@ class Passes:
 
     def together(self, x: Tensor, training: bool) -> int:
         """Return how many clients, of equally many real samples, pass at once at most."""
-        if x.device.type == "cpu":
+        if x.device.type != "cuda":
             return 1
         why_not = self.apart(x.device, training)
         say(f"{self._trace.name} in {'training' if training else 'tests'}", why_not)
@@ -71,7 +71,11 @@ class Passes:
         return 1 if why_not else most_together(x, values)
 
     def apart(self, device: torch.device, training: bool) -> str:
-        """Return why clients cannot pass together on a device; "" where they can."""
+        """Return why clients cannot pass together on a device; "" where they can.
+
+        It is found once for a device and a mode, by a trial
+        (:func:`fedsub_core.models.together.against`).
+        """
         key = device.type, training
         if key not in self._apart:
             self._apart[key] = self._tried(device, training)

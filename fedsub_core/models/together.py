@@ -64,21 +64,19 @@ def _close(one: Tensor, other: Tensor) -> bool:
 
 
 def most_together(x: Tensor, values: int) -> int:
-    """Return how many clients pass at once at most.
+    """Return how many clients pass at once at most, on the GPU that `x` is on.
 
     Parameters
     ----------
     x : ``[clients, samples, *features]``.
     values : numbers that the layers make of a sample.
     """
-    if x.device.type != "cuda":
-        return len(x)
     memory = torch.cuda.get_device_properties(x.device).total_memory
     return max(1, int(SHARE * memory) // (4 * values * max(1, x.shape[1])))
 
 
 def each(params: Params) -> list[Params]:
-    """Return each client's tensors, as views."""
+    """Return each client's tensors, without a client axis, as views."""
     rows = {name: tensor.unbind(0) for name, tensor in params.items()}
     clients = len(next(iter(rows.values())))
     return [{name: own[i] for name, own in rows.items()} for i in range(clients)]

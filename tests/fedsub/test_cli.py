@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +11,8 @@ from click.testing import CliRunner
 from fedsub import cli as command_line
 from fedsub.cli import cli, main
 from fedsub_core.version import VERSION
+
+from ..nursery import nursery
 
 #: What is not installed, a command that wants it, and the extra that brings it.
 LACKING = [
@@ -36,25 +34,18 @@ LACKING = [
     ("mlflow", "run --mlflow sqlite:///m.db", "mlflow"),
     ("cryptography", "deploy certificates --dir certs --name localhost", "run"),
 ]  # fmt: skip
-# One process has imported what takes long; of each command one forked from it has the word.
-NURSERY = """
-import json, os, sys
-import flwr, httpx, matplotlib.pyplot, numpy, pandas, scipy.stats, sklearn.metrics, torch
+#: What takes long to import of what these commands load.
+IMPORTED = ("flwr", "httpx", "matplotlib.pyplot", "numpy", "pandas", "scipy.stats",
+            "sklearn.metrics", "torch", "fedsub.cli")  # fmt: skip
+#: `fedsub`, as it is where a package is not installed: the first argument.
+WITHOUT = """
+import sys
 from fedsub.cli import main
-for module, command in json.load(sys.stdin):
-    sys.stderr.flush()
-    if (child := os.fork()) == 0:
-        for name in [name for name in sys.modules if name.split(".")[0] == module]:
-            del sys.modules[name]
-        sys.modules[module] = None
-        sys.argv = ["fedsub", *command.split()]
-        try:
-            main()
-        except SystemExit as end:
-            os._exit(end.code or 0)
-        os._exit(99)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    sys.stderr.write(f"exit {code}\\n")
+module = sys.argv.pop(1)
+for name in [name for name in sys.modules if name.split(".")[0] == module]:
+    del sys.modules[name]
+sys.modules[module] = None
+main()
 """
 
 
@@ -93,20 +84,15 @@ def test_its_version_is_the_packages() -> None:
 def test_what_an_extra_brings_is_asked_for_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "study.toml").write_text('title = "A"\nrun.data = "watch"\nmethods.local = {}\n')
-    done = subprocess.run(
-        [sys.executable, "-c", NURSERY],
-        input=json.dumps([(module, command) for module, command, _ in LACKING]),
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
-    )
-    said = re.findall(r"(.*?)exit (\d+)\n", done.stderr, re.DOTALL)
-    assert len(said) == len(LACKING), done.stderr
-    for (module, command, extra), (line, code) in zip(LACKING, said, strict=True):
-        assert code == "2" and line.count("\n") == 1, (command, line)
-        assert module in line and f"pip install 'fedsub[{extra}]'" in line, (command, line)
+    program = tmp_path / "without.py"
+    program.write_text(WITHOUT)
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    with nursery(*IMPORTED, env=env) as started:
+        for module, command, extra in LACKING:
+            done = started.run(program, [module, *command.split()], cwd=tmp_path, env=env)
+            assert done.returncode == 2 and done.stderr.count("\n") == 1, (command, done.stderr)
+            asked = f"pip install 'fedsub[{extra}]'"
+            assert module in done.stderr and asked in done.stderr, (command, done.stderr)
 
 
 def fault(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
