@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,40 +15,16 @@ from fedsub_data.preparing.options import GraphOptions
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.preparers import prepare
 
+from ....official_files.graphs import linqs, packed, papers
+
 CLASSES = {"cora": cora.CLASSES, "citeseer": citeseer.CLASSES}
 #: Papers and words that are looked at.
 PAPERS, WORDS = 300, 200
 
 
 def written(folder: Path, data: Path, name: str) -> Path:
-    """Write the first papers of a set as its two official files; who has no topic has no line."""
-    with np.load(data / f"graphs/{name}.npz") as file:
-        x = np.zeros((len(file["y"]), int(file["features"])), int)
-        x[np.repeat(np.arange(len(x)), np.diff(file["indptr"])), file["indices"]] = 1
-        y, edges = file["y"], file["edges"]
-    # Those that have no topic come first.
-    order = np.argsort(y >= 0, kind="stable")[:PAPERS]
-    place = np.full(len(y), -1)
-    place[order] = np.arange(PAPERS)
-    topic = CLASSES[name]
-    content = [
-        "\t".join([f"paper{place[i]}", *map(str, x[i, :WORDS]), topic[y[i]]])
-        for i in order
-        if y[i] >= 0
-    ]
-    both = place[edges.T]
-    cites = [f"paper{a}\tpaper{b}" for a, b in both if a >= 0 and b >= 0]
-    (folder / name).mkdir(parents=True)
-    (folder / name / f"{name}.content").write_text("\n".join(content) + "\n")
-    (folder / name / f"{name}.cites").write_text("\n".join(cites) + "\n")
-    return folder / name
-
-
-def packed(folder: Path) -> Path:
-    path = folder.with_suffix(".tgz")
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(folder, folder.name)
-    return path
+    """Write the first papers of a set as its two official files."""
+    return linqs(folder, name, papers(data, name), CLASSES[name], PAPERS, WORDS)
 
 
 def made_of(source: Path, out: Path, name: str = "cora", words: str = "shares") -> Prepared:

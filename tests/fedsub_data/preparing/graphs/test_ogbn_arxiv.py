@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fedsub_core.data.federation import read_federation
@@ -14,6 +11,8 @@ from fedsub_core.errors import DataError
 from fedsub_data.preparing.graphs.ogbn_arxiv import CLASSES, FEATURES
 from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.preparers import prepare
+
+from ....official_files.graphs import arxiv, arxiv_categories, papers
 
 PAPERS = 120
 FEAT, LABEL, EDGE = (f"raw/{name}.csv.gz" for name in ("node-feat", "node-label", "edge"))
@@ -23,23 +22,11 @@ NAMES = "mapping/labelidx2arxivcategeory.csv.gz"
 @pytest.fixture
 def tables(real_data: Path) -> dict[str, str]:
     """Return the official tables' texts by their place in the zip."""
-    with np.load(real_data / "graphs/cora.npz") as file:
-        x = np.zeros((len(file["y"]), int(file["features"])))
-        x[np.repeat(np.arange(len(x)), np.diff(file["indptr"])), file["indices"]] = 1
-        edges = file["edges"][:, (file["edges"] < PAPERS).all(axis=0)]
-        rows = {FEAT: x[:PAPERS, :FEATURES], LABEL: file["y"][:PAPERS, None], EDGE: edges.T}
+    x, y, edges = papers(real_data, "cora")
+    edges = edges[:, (edges < PAPERS).all(axis=0)]
+    rows = {FEAT: x[:PAPERS, :FEATURES] * 1.0, LABEL: y[:PAPERS, None], EDGE: edges.T}
     texts = {n: "".join(",".join(map(str, one)) + "\n" for one in t) for n, t in rows.items()}
-    named = "".join(f"{i},arxiv cs {i}\n" for i in range(CLASSES))
-    return texts | {NAMES: "label idx,arxiv category\n" + named}
-
-
-def written(path: Path, tables: dict[str, str], cut: str = "") -> Path:
-    """Write the zip; of the table `cut` the end is lost."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in tables.items():
-            data = gzip.compress(text.encode())
-            archive.writestr(f"arxiv/{name}", data[: len(data) // 2] if name == cut else data)
-    return path
+    return texts | {NAMES: arxiv_categories(CLASSES)}
 
 
 def refusal(source: Path) -> str:
@@ -50,7 +37,7 @@ def refusal(source: Path) -> str:
 
 
 def test_tables_become_a_graph(tmp_path: Path, tables: dict[str, str]) -> None:
-    source = written(tmp_path / "arxiv.zip", tables)
+    source = arxiv(tmp_path / "arxiv.zip", tables)
     counts = prepare("ogbn-arxiv", source, tmp_path / "out", NothingToChoose(), 1, print).counts
     back = read_federation(tmp_path / "out")
     graph = back.clients["graph"]
@@ -77,16 +64,16 @@ def test_faults_name_the_table_and_the_row(
     first, rest = tables[table].split("\n", 1)
     assert first != line
     changed = tables | {table: f"{line}\n{rest}"}
-    assert why in refusal(written(tmp_path / "arxiv.zip", changed))
+    assert why in refusal(arxiv(tmp_path / "arxiv.zip", changed))
 
 
 def test_missing_and_truncated_tables_are_refused(tmp_path: Path, tables: dict[str, str]) -> None:
-    whole = written(tmp_path / "arxiv.zip", tables)
+    whole = arxiv(tmp_path / "arxiv.zip", tables)
     kept = {name: text for name, text in tables.items() if name != LABEL}
-    assert "no node-label.csv.gz in it" in refusal(written(tmp_path / "less.zip", kept))
-    lost = refusal(written(tmp_path / "lost.zip", tables, cut=EDGE))
+    assert "no node-label.csv.gz in it" in refusal(arxiv(tmp_path / "less.zip", kept))
+    lost = refusal(arxiv(tmp_path / "lost.zip", tables, cut=EDGE))
     assert "edge.csv.gz" in lost and "fetch it again" in lost
     short = tables | {LABEL: tables[LABEL].split("\n", 1)[1]}
-    assert "got 119 labels, expected 120" in refusal(written(tmp_path / "short.zip", short))
+    assert "got 119 labels, expected 120" in refusal(arxiv(tmp_path / "short.zip", short))
     (tmp_path / "cut.zip").write_bytes(whole.read_bytes()[:-100])
     assert "a damaged or truncated zip" in refusal(tmp_path / "cut.zip")

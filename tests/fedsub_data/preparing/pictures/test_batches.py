@@ -18,7 +18,7 @@ from fedsub_core.errors import DataError
 from fedsub_data.preparing.options import OPTIONS, CIFAR100Options, NothingToChoose
 from fedsub_data.preparing.preparers import prepare
 
-from ....official_pictures import archive, cifar10, photographs, pickled
+from ....official_files.pictures import archive, cifar10, cifar100, photographs, pickled
 
 Photographs = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
@@ -71,7 +71,7 @@ def test_of_two_archives_in_a_folder_each_set_takes_its_own(
 ) -> None:
     (tmp_path / "both").mkdir()
     cifar10(tmp_path / "both" / "cifar-10-python.tar.gz", *pictures)
-    cifar100(tmp_path / "both" / "cifar-100-python.tar.gz", pictures)
+    hundred(tmp_path / "both" / "cifar-100-python.tar.gz", pictures)
     for name, classes in (("cifar10", 10), ("cifar100", 100)):
         prepare(
             name, tmp_path / "both", tmp_path / name, OPTIONS[name](), 1, lambda done, total: None
@@ -79,29 +79,17 @@ def test_of_two_archives_in_a_folder_each_set_takes_its_own(
         assert len(read_federation(tmp_path / name).card.classes) == classes
 
 
-def cifar100(path: Path, pictures: Photographs, **changes: Any) -> Path:
-    """Write CIFAR-100's archive; its labels are those of the ten classes, a hundred names."""
+def hundred(path: Path, pictures: Photographs, **changes: Any) -> Path:
+    """Write CIFAR-100's archive with 400 pictures to train on and 100 to test."""
     x, y = pictures
-    fine, coarse = [f"thing {i}" for i in range(100)], [f"kind {i}" for i in range(20)]
-    files: dict[str, dict[str, Any]] = {}
-    files["meta"] = {"fine_label_names": fine, "coarse_label_names": coarse}
-    for name, rows in (("train", slice(0, 400)), ("test", slice(400, 500))):
-        files[name] = {
-            "data": x[rows].reshape(-1, 3072),
-            "fine_labels": (10 * y[rows] + 9).tolist(),
-            "coarse_labels": (2 * y[rows] + 1).tolist(),
-        }
-    files["train"] |= changes
-    return archive(
-        path, "cifar-100-python", {name: pickled(content) for name, content in files.items()}
-    )
+    return cifar100(path, (x[:400], y[:400]), (x[400:], y[400:]), **changes)
 
 
 @pytest.mark.parametrize(("labels", "factor", "add"), [("fine", 10, 9), ("coarse", 2, 1)])
 def test_cifar_100_has_fine_and_coarse_labels(
     tmp_path: Path, pictures: Photographs, labels: str, factor: int, add: int
 ) -> None:
-    source = cifar100(tmp_path / "cifar-100-python.tar.gz", pictures)
+    source = hundred(tmp_path / "cifar-100-python.tar.gz", pictures)
     made = made_of("cifar100", source, CIFAR100Options(labels=labels))
     assert len(made.federation.card.classes) == {"fine": 100, "coarse": 20}[labels]
     assert (made.federation.clients["test"].y == factor * pictures[1][400:] + add).all()
@@ -122,7 +110,7 @@ def test_cifar_100_has_fine_and_coarse_labels(
 def test_wrong_contents_are_refused_by_their_file(
     tmp_path: Path, pictures: Photographs, changes: dict[str, Any], said: str
 ) -> None:
-    message = refusal("cifar100", cifar100(tmp_path / "c.tar.gz", pictures, **changes))
+    message = refusal("cifar100", hundred(tmp_path / "c.tar.gz", pictures, **changes))
     assert "cifar-100-python/train" in message and re.search(said, message), message
 
 

@@ -14,7 +14,7 @@ from fedsub_data.preparing.options import DigitsOptions
 from fedsub_data.preparing.pictures.digits import difference, prepare
 from fedsub_data.preparing.pictures.rendered import FONTS, _font, rendered
 
-from ....official_pictures import mnist
+from ....official_files.pictures import mnist
 
 DOMAINS = ["mnist", "optical", "photographs", "rendered"]
 

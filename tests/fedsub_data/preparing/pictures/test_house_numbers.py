@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
-from scipy.io import savemat
 
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.pictures import svhn, usps
 from fedsub_data.preparing.preparation import Prepared
 
-from ....official_pictures import photographs
+from ....official_files import pictures
 
 
 def read(module: Any, source: Path) -> Prepared:
@@ -35,22 +33,15 @@ def refusal(module: Any, source: Path) -> str:
 
 @pytest.fixture
 def matlab(tmp_path: Path, real_data: Path) -> Path:
-    """Thirty pictures to train on and twenty to test; label 0 is class 10, as the official has."""
-    x, y = photographs(real_data, 50)
-    for name, rows in (("train", slice(0, 30)), ("test", slice(30, 50))):
-        classes = np.where(y[rows] == 0, 10, y[rows]).astype(np.uint8)[:, None]
-        written(tmp_path / f"{name}_32x32.mat", x[rows].transpose(2, 3, 1, 0), classes)
-    return tmp_path
-
-
-def written(path: Path, x: Any, y: Any) -> None:
-    savemat(path, {"X": x, "y": y}, do_compression=True)
+    """Thirty pictures to train on and twenty to test."""
+    x, y = pictures.photographs(real_data, 50)
+    return pictures.svhn(tmp_path, (x[:30], y[:30]), (x[30:], y[30:]))
 
 
 def test_svhn_is_read(matlab: Path, real_data: Path) -> None:
     made = read(svhn, matlab)
     assert dict(made.counts) == {"pictures: train": 30, "pictures: test": 20}
-    x, y = photographs(real_data, 50)
+    x, y = pictures.photographs(real_data, 50)
     for name, rows in (("train", slice(0, 30)), ("test", slice(30, 50))):
         data = made.federation.clients[name]
         assert (data.x == x[rows]).all() and (data.y == y[rows]).all()
@@ -74,7 +65,7 @@ PICTURES = np.zeros((32, 32, 3, 30), np.uint8)
 def test_other_shapes_types_and_labels_are_refused(
     matlab: Path, x: NDArray[Any], y: NDArray[Any], said: str
 ) -> None:
-    written(matlab / "train_32x32.mat", x, y)
+    pictures.matlab(matlab / "train_32x32.mat", x, y)
     message = refusal(svhn, matlab)
     assert "train_32x32.mat" in message and re.search(said, message), message
 
@@ -92,18 +83,9 @@ def test_damaged_and_missing_matlab_files(matlab: Path) -> None:
 @pytest.fixture
 def lines(tmp_path: Path, real_data: Path) -> tuple[Path, NDArray[np.uint8], NDArray[np.int64]]:
     """Real digits of MNIST made 16 x 16, as LIBSVM writes USPS: 20 to train on, 10 to test."""
-    with np.load(real_data / "images/mnist20k.npz") as file:
-        large, y = file["x"][:30], file["y"][:30].astype(np.int64)
-    x = np.stack([np.asarray(Image.fromarray(one).resize((16, 16))) for one in large])
-    for name, rows in (("usps", slice(0, 20)), ("usps.t", slice(20, 30))):
-        text = "".join(line(*one) for one in zip(x[rows], y[rows], strict=True))
-        (tmp_path / f"{name}.bz2").write_bytes(bz2.compress(text.encode()))
-    return tmp_path, x, y
-
-
-def line(picture: NDArray[np.uint8], label: int) -> str:
-    values = (picture.ravel() / 127.5 - 1).round(6)
-    return f"{label + 1} {' '.join(f'{i}:{v:g}' for i, v in enumerate(values, start=1))} \n"
+    large, y = pictures.digits(real_data, 30)
+    x = pictures.made_smaller(large, 16)
+    return pictures.usps(tmp_path, (x[:20], y[:20]), (x[20:], y[20:])), x, y
 
 
 Lines = tuple[Path, NDArray[np.uint8], NDArray[np.int64]]

@@ -16,7 +16,7 @@ from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.pictures import fashion_mnist
 from fedsub_data.preparing.preparers import prepare
 
-from ....official_pictures import idx, mnist
+from ....official_files.pictures import idx, mnist
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 

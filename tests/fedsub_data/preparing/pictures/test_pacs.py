@@ -18,23 +18,13 @@ from fedsub_data.preparing.options import PACSOptions
 from fedsub_data.preparing.pictures.pacs import CLASSES, DOMAINS, prepare
 from fedsub_data.preparing.preparation import Prepared
 
-from ....official_pictures import styles
+from ....official_files.pictures import pacs, styles
 
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> Path:
     """Three pictures of each class in each domain; of sketches PNGs, as the official are."""
-    folder = tmp_path_factory.mktemp("pacs")
-    for number, domain in enumerate(DOMAINS):
-        for label, pictures in styles(real_data, number, 3).items():
-            place = folder / "kfold" / domain / CLASSES[label]
-            place.mkdir(parents=True)
-            for i, body in enumerate(pictures):
-                if domain != "sketch":
-                    (place / f"pic_{i:03d}.jpg").write_bytes(body)
-                else:
-                    Image.open(io.BytesIO(body)).save(place / f"pic_{i:03d}.png")
-    return folder
+    return pacs(tmp_path_factory.mktemp("pacs"), real_data, DOMAINS, CLASSES, 3)
 
 
 @pytest.fixture

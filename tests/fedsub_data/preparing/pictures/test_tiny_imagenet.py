@@ -13,41 +13,17 @@ from fedsub_data.preparing.options import TinyImageNetOptions
 from fedsub_data.preparing.pictures.tiny_imagenet import prepare
 from fedsub_data.preparing.preparation import Prepared
 
-from ....official_pictures import styles
+from ....official_files.pictures import styles, tiny_imagenet, tiny_imagenet_zip
 
 IDS = ("n02099601", "n01443537", "n04067472")
-ROOT = "tiny-imagenet-200"
 
 
 @pytest.fixture(scope="module")
 def files(real_data: Path) -> dict[str, bytes]:
     """Twelve training and two validation pictures of three classes, and the lists."""
-    pictures = styles(real_data, 2, 14)
-    made = {
-        "wnids.txt": "".join(f"{one}\n" for one in IDS),
-        "words.txt": "n01443537\tgoldfish, Carassius auratus\nn02099601\tgolden retriever\n"
-        "n04067472\treel\n",
-        "test/images/test_0.JPEG": "",
-    }
-    bodies = {name: text.encode() for name, text in made.items()}
-    lines = []
-    for label, one in enumerate(IDS):
-        for i, body in enumerate(pictures[label]):
-            if i < 12:
-                bodies[f"train/{one}/images/{one}_{i}.JPEG"] = body
-                continue
-            name = f"val_{3 * (i - 12) + label}.JPEG"
-            bodies[f"val/images/{name}"] = body
-            lines.append(f"{name}\t{one}\t0\t0\t62\t62\n")
-    bodies["val/val_annotations.txt"] = "".join(lines).encode()
-    return bodies
-
-
-def zipped(path: Path, files: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, body in files.items():
-            archive.writestr(f"{ROOT}/{name}", body)
-    return path
+    pictures = list(styles(real_data, 2, 14).values())
+    words = "n01443537\tgoldfish, Carassius auratus\nn02099601\tgolden retriever\nn04067472\treel\n"
+    return tiny_imagenet(IDS, words, [p[:12] for p in pictures], [p[12:] for p in pictures])
 
 
 def made(source: Path, per_class: int = 0) -> Prepared:
@@ -55,7 +31,7 @@ def made(source: Path, per_class: int = 0) -> Prepared:
 
 
 def test_train_and_val_are_the_clients(tmp_path: Path, files: dict[str, bytes]) -> None:
-    result = made(zipped(tmp_path / "t.zip", files))
+    result = made(tiny_imagenet_zip(tmp_path / "t.zip", files))
     assert dict(result.counts) == {"pictures: train": 36, "pictures: val": 6}
     card = result.federation.card
     assert card.classes == ("n02099601 golden retriever", "n01443537 goldfish", "n04067472 reel")
@@ -64,7 +40,7 @@ def test_train_and_val_are_the_clients(tmp_path: Path, files: dict[str, bytes]) 
 
 
 def test_the_first_of_each_class_by_their_numbers(tmp_path: Path, files: dict[str, bytes]) -> None:
-    source = zipped(tmp_path / "t.zip", files)
+    source = tiny_imagenet_zip(tmp_path / "t.zip", files)
     few, all_of_them = made(source, 11).federation, made(source).federation
     assert few.clients["train"].y.tolist() == sorted([0, 1, 2] * 11, key=lambda y: IDS[y])
     # 9 stands before 10: the last of twelve, 11, is left out.
@@ -72,7 +48,7 @@ def test_the_first_of_each_class_by_their_numbers(tmp_path: Path, files: dict[st
 
 
 def test_the_unpacked_folder(tmp_path: Path, files: dict[str, bytes]) -> None:
-    with zipfile.ZipFile(zipped(tmp_path / "t.zip", files)) as archive:
+    with zipfile.ZipFile(tiny_imagenet_zip(tmp_path / "t.zip", files)) as archive:
         archive.extractall(tmp_path / "a")
     unpacked, packed = made(tmp_path / "a").federation, made(tmp_path / "t.zip").federation
     for name, data in unpacked.clients.items():
@@ -105,11 +81,11 @@ def test_faults_are_named(
     if changed is not None:
         kept[name] = changed
     with pytest.raises(DataError, match=said):
-        made(zipped(tmp_path / "t.zip", kept))
+        made(tiny_imagenet_zip(tmp_path / "t.zip", kept))
 
 
 def test_a_truncated_zip_is_refused(tmp_path: Path, files: dict[str, bytes]) -> None:
-    path = zipped(tmp_path / "t.zip", files)
+    path = tiny_imagenet_zip(tmp_path / "t.zip", files)
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(DataError, match=r"t\.zip: cannot be read"):
         made(path)

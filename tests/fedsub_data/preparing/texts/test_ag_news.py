@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import lzma
 import re
 import zipfile
 from pathlib import Path
@@ -19,22 +16,17 @@ from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.preparers import prepare
 from fedsub_data.preparing.texts.hashed_words import token_ids, words_of
 
-Rows = list[list[str]]
+from ....official_files.texts import Rows, ag_news, news
 
 
 @pytest.fixture(scope="module")
 def rows(real_data: Path) -> Rows:
-    text = lzma.decompress((real_data / "text/ag_news_test.csv.xz").read_bytes()).decode()
-    return list(csv.reader(io.StringIO(text)))[:300]
+    return news(real_data)[:300]
 
 
 def written(folder: Path, rows: Rows) -> Path:
     """Write the two official files: the first two thirds of the rows, and the rest."""
-    folder.mkdir()
-    for name, part in (("train.csv", rows[:200]), ("test.csv", rows[200:])):
-        with open(folder / name, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(part)
-    return folder
+    return ag_news(folder, rows[:200], rows[200:])
 
 
 def made_of(source: Path, out: Path, options: AGNewsOptions | None = None) -> Prepared:

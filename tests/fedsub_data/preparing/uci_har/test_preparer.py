@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -19,16 +18,10 @@ from fedsub_data.preparing.options import UCIHAROptions
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.uci_har import preparer as uci_har
 
-SIGNALS = [f"{s}_{axis}" for s in ("body_acc", "body_gyro", "total_acc") for axis in "xyz"]
-TEST_PEOPLE = (2, 4, 9, 10, 12, 13, 18, 20, 24)
-LABELS = "1 WALKING\n2 WALKING_UPSTAIRS\n3 WALKING_DOWNSTAIRS\n4 SITTING\n5 STANDING\n6 LAYING\n"
+from ....official_files.signals import SIGNALS
+from ....official_files.signals import uci_har as uci_har_files
+
 Floats = NDArray[np.float64]
-
-
-def official(numbers: Floats) -> str:
-    """Return rows as MATLAB wrote them: 16 wide, 8 digits, three in the exponent."""
-    text = "\n".join("".join(f"{v:16.7e}" for v in row) for row in numbers) + "\n"
-    return re.sub(r" ?([-\d.]+e[-+])(\d\d)(?!\d)", r"\g<1>0\2", text)
 
 
 def recorded(person: int) -> tuple[list[int], Floats]:
@@ -38,31 +31,10 @@ def recorded(person: int) -> tuple[list[int], Floats]:
     return [1 + person % 6, 1 + person % 6, 6], windows.astype(np.float64)
 
 
-def write_dataset(folder: Path, people: dict[int, tuple[list[int], Floats]]) -> None:
-    """Write windows [n, 9, 128] of each person, and 561 features, in the official form."""
-    folder.mkdir()
-    (folder / "activity_labels.txt").write_text(LABELS)
-    names = [f"feature{i}()-X" for i in range(558)] + ["bandsEnergy()-1,8"] * 3
-    (folder / "features.txt").write_text("".join(f"{i} {n}\n" for i, n in enumerate(names, 1)))
-    for part in ("train", "test"):
-        mine = {p: data for p, data in people.items() if (p in TEST_PEOPLE) == (part == "test")}
-        windows = np.concatenate([data[1] for data in mine.values()])
-        (folder / part / "Inertial Signals").mkdir(parents=True)
-        files = {
-            f"subject_{part}.txt": "".join(f"{p}\n" for p, d in mine.items() for _ in d[0]),
-            f"y_{part}.txt": "".join(f"{label}\n" for d in mine.values() for label in d[0]),
-            f"X_{part}.txt": official(windows.reshape(len(windows), -1)[:, :561]),
-        }
-        for channel, name in enumerate(SIGNALS):
-            files[f"Inertial Signals/{name}_{part}.txt"] = official(windows[:, channel])
-        for name, text in files.items():
-            (folder / part / name).write_text(text)
-
-
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("uci") / "UCI HAR Dataset"
-    write_dataset(folder, {person: recorded(person) for person in range(1, 31)})
+    uci_har_files(folder, {person: recorded(person) for person in range(1, 31)})
     return folder
 
 
@@ -194,7 +166,7 @@ def test_faults_in_archives_and_features_name_the_member(copy: Path, tmp_path: P
 
 def test_a_person_without_windows_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "UCI HAR Dataset"
-    write_dataset(folder, {person: recorded(person) for person in range(1, 31) if person != 17})
+    uci_har_files(folder, {person: recorded(person) for person in range(1, 31) if person != 17})
     with pytest.raises(DataError, match=r"got no window of person 17, expected some of each"):
         prepared(folder)
 
@@ -219,7 +191,7 @@ def test_real_windows_come_back_and_a_blocked_split_shares_no_sample(
 ) -> None:
     people = {person: recorded(person) for person in range(1, 31)}
     people |= {person: real_windows(real_data, person) for person in (1, 2)}
-    write_dataset(tmp_path / "UCI HAR Dataset", people)
+    uci_har_files(tmp_path / "UCI HAR Dataset", people)
     federation = prepared(tmp_path).federation
     for person, stretches in ((1, 33), (2, 28)):
         labels, windows = people[person]
