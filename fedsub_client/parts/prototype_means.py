@@ -10,8 +10,11 @@ from fedsub_client.learner import Learner, Received, State
 from fedsub_client.methods.fedsub.prototypes import prototypes
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.prototypes import COUNTS, PROTOTYPES
+from fedsub_core.methods.prototypes import ASKED, COUNTS, PROTOTYPES
 from fedsub_core.models.model import Params
+from fedsub_core.secure import slots, uploads
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.training import PrototypePull, Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
@@ -70,3 +73,19 @@ class PrototypeLearner(Learner):
             Bundle(n, tensors={**{name: Floats(t[i]) for name, t in whole.items()}, **own[i]})
             for i, n in enumerate(data.counts)
         ]
+
+    def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
+        """Return what one client adds to a secure sum: how its body moved, and slots of classes.
+
+        Each says whether it has the class; those that were asked for hold its prototype, too.
+        """
+        body = {name: one for name, one in self.sends.items() if name != PROTOTYPES}
+        moved = uploads.of_upload(upload, received, body, levels)
+        part, classes = upload.part(PROTOTYPES), self.model.classes
+        has, rows = np.zeros(classes, np.bool_), np.zeros((classes, part.values.shape[1]))
+        if np.isfinite(part.values).all():
+            has[part.at.rows], rows[part.at.rows] = True, part.values
+        asked = np.zeros(classes, np.bool_)
+        if ASKED in received.tensors:
+            asked = received.floats(ASKED) > 0
+        return slots.with_slots(moved, has, rows, asked, levels)

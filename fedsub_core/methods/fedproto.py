@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
-from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
+from fedsub_core.methods.prototypes import (
+    asked_prototypes,
+    not_in_sums,
+    sent_prototypes,
+    weights,
+)
 from fedsub_core.options import choice, option
 
 
@@ -35,12 +40,14 @@ CARD = MethodCard(
     "AAAI 2022",
     learner="fedsub_client.methods.fedproto:FedProtoLearner",
     strategy="strategies.methods.fedproto:FedProtoStrategy",
+    summed_strategy="strategies.methods.fedproto:SummedFedProtoStrategy",
+    not_in_sums=not_in_sums,
     predictor="fedsub_client.methods.fedproto:NearestPrototype",
     hyperparameters=FedProtoHyperparameters,
     up="the mean embedding of each class held (with weights = samples also its sample counts)",
     down="the mean of these means, of each class that anybody has sent",
     sends=sent_prototypes,
-    receives=received_prototypes,
+    receives=asked_prototypes,
     cost=cost,
     # Prototypes are as large as the head.
     models=lambda hyper: 1 + (hyper.predict == "nearest"),
@@ -49,7 +56,8 @@ CARD = MethodCard(
     privacy="No model leaves a device. The server sees each person's mean embedding of every class "
     "and so which classes that person has; with weights = samples also how many samples of each. "
     "These are statistics of a person. Other devices see means over people: where a single person "
-    "has a class, that mean is that person's own.",
+    "has a class, that mean is that person's own. With "
+    "secure-aggregation the server sees only sums over enough people (docs/privacy.md).",
     decisions=(
         "Prototypes have the same weight for each client (weights = clients), as in the "
         "authors' code. The paper's weights need each person's number of samples of each "

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
-from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
+from fedsub_core.methods.prototypes import (
+    asked_prototypes,
+    not_in_sums,
+    sent_prototypes,
+    weights,
+)
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration
@@ -36,7 +41,7 @@ def sends(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration:
 
 def receives(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration:
     """Declare the body and the means of prototypes."""
-    return {**body(model, hyper), **received_prototypes(model, hyper)}
+    return {**body(model, hyper), **asked_prototypes(model, hyper)}
 
 
 def cost(hyper: ProtoHARHyperparameters, epochs: int) -> Cost:
@@ -51,6 +56,8 @@ CARD = MethodCard(
     "Activity Recognition, IEEE Journal of Biomedical and Health Informatics 2023",
     learner="fedsub_client.methods.protohar:ProtoHARLearner",
     strategy="strategies.methods.protohar:ProtoHARStrategy",
+    summed_strategy="strategies.methods.protohar:SummedProtoHARStrategy",
+    not_in_sums=not_in_sums,
     hyperparameters=ProtoHARHyperparameters,
     up="the body, the mean embedding of each class held (with weights = samples also its counts)",
     down="the body, the mean of these means",
@@ -62,7 +69,8 @@ CARD = MethodCard(
     privacy="The server sees each person's body after training, its mean embedding of every class "
     "and so which classes that person has; with weights = samples also how many samples of each. "
     "These are statistics of a person. Other devices see means over people: where a single person "
-    "has a class, its mean embedding is that person's own. Heads stay at home.",
+    "has a class, its mean embedding is that person's own. Heads stay at home. With "
+    "secure-aggregation the server sees only sums over enough people (docs/privacy.md).",
     decisions=(
         "Prototypes have the same weight for each client, as in the authors' code. weights = "
         "samples sends each person's number of samples of each class, for people who agreed.",

@@ -10,6 +10,8 @@ from fedsub_core.wire.bundles import Declaration, dense, rows
 
 #: Names of what travels beside parameters, which go by their names in the model.
 PROTOTYPES, COUNTS = "prototypes", "counts"
+#: In a run of secure sums: of which classes prototypes are added up, in a download.
+ASKED = "asked"
 
 
 def weights() -> Any:
@@ -36,3 +38,17 @@ def sent_prototypes(model: Architecture, hyper: Any) -> Declaration:
 def received_prototypes(model: Architecture, hyper: Any) -> Declaration:
     """Declare the prototypes of the classes that the server has some of."""
     return {PROTOTYPES: rows((model.classes, model.embedding_size), optional=True)}
+
+
+def asked_prototypes(model: Architecture, hyper: Any) -> Declaration:
+    """Declare the same, and of which classes prototypes are asked for where they are summed."""
+    asked = {ASKED: dense((model.classes,), optional=True, exact=True)}
+    return {**received_prototypes(model, hyper), **asked}
+
+
+def not_in_sums(hyper: Any) -> str:
+    """Return what does not go with secure sums: samples of a class would be another's weight."""
+    if hyper.weights == "clients":
+        return ""
+    got, expected = f"weights = {hyper.weights}", "weights = clients: each person counts once"
+    return f"{got}, with which people's samples of each class travel, expected {expected}"

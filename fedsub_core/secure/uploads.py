@@ -47,7 +47,7 @@ def of_upload(upload: Bundle, received: Bundle, sends: Declaration, levels: Leve
     if lacking := sends.keys() - received.tensors.keys():
         raise ValueError(f"download: got none of {sorted(lacking)}, expected all that is sent")
     moves = [(upload.floats(name) - received.floats(name)).ravel() for name in sends]
-    return levels.vector(np.concatenate(moves), upload.examples)
+    return levels.vector(np.concatenate([np.zeros(0, np.float32), *moves]), upload.examples)
 
 
 def mean_upload(total: Total, received: Bundle, sends: Declaration) -> Bundle:

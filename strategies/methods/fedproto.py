@@ -14,6 +14,7 @@ from strategies.parts.prototype_means import (
     no_prototypes,
 )
 from strategies.parts.prototype_places import prototype_places
+from strategies.parts.summed_prototypes import SummedPrototypes, no_holders
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
@@ -40,3 +41,15 @@ class FedProtoStrategy(PersonalizedStrategy):
         """Average each class's prototypes."""
         after = mean_prototypes(state, uploads, self.settings.robust)
         return after, prototype_places(after, uploads, turn, self.settings.rounds)
+
+
+class SummedFedProtoStrategy(SummedPrototypes, FedProtoStrategy):
+    """The same where the server learns sums alone."""
+
+    def init(self, start: Start) -> State:
+        """Return no prototype, and that nobody was counted."""
+        return super().init(start) | no_holders(start.model)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send the same, and say what is asked for."""
+        return self.asking(clients, super().downloads(state, clients, turn))

@@ -16,6 +16,7 @@ from strategies.parts.prototype_means import (
     no_prototypes,
 )
 from strategies.parts.prototype_places import prototype_places
+from strategies.parts.summed_prototypes import SummedPrototypes, no_holders
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 
@@ -48,3 +49,15 @@ class ProtoHARStrategy(FedAvgStrategy):
 
     def _body(self, model: Model) -> tuple[str, ...]:
         return model.parameters_of(model.body(self.hyper.head_layers))
+
+
+class SummedProtoHARStrategy(SummedPrototypes, ProtoHARStrategy):
+    """The same where the server learns sums alone."""
+
+    def init(self, start: Start) -> State:
+        """Return no prototype, and that nobody was counted."""
+        return super().init(start) | no_holders(start.model)
+
+    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+        """Send the same, and say what is asked for."""
+        return self.asking(clients, super().downloads(state, clients, turn))

@@ -50,7 +50,7 @@ def _places(state: State, uploads: Mapping[str, Bundle], round: int) -> Iterator
         own = [] if part.at.rows is None else part.at.rows.tolist()
         labels, owners = labels + own, owners + [client] * len(own)
     all_points = np.concatenate(points)
-    if not np.isfinite(all_points).all():
+    if not len(all_points) or not np.isfinite(all_points).all():
         return
     for owner, label, (x, y) in zip(owners, labels, plane(all_points), strict=True):
         yield MetricRow(round, owner, label, PROTOTYPE_X, float(x))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.models.model import Model
-from fedsub_core.secure.quantise import Total
+from fedsub_core.secure.quantise import Levels, Total
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Declaration
 from fedsub_core.wire.envelope import refusal
@@ -58,12 +58,12 @@ class Opened:
     ----------
     total : what it says; None: what no people who add up what they were asked for can say.
     clients : whose vectors are in it, ascending.
-    weight : most that one of them weighed, in samples.
+    levels : by which their numbers were rounded; as how many samples one of them counted at most.
     """
 
     total: Total | None
     clients: tuple[str, ...]
-    weight: int
+    levels: Levels
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class SecureSums:
             delivery.silent = silent
             for holder, client in sorted(one.wrong):
                 log.warning("round %d, client %s: its share of %s is wrong", round, holder, client)
-        opened = Opened(total, tuple(sorted(one.sent)), self._levels.weight)
+        opened = Opened(total, tuple(sorted(one.sent)), self._levels)
         if total is None:
             lost = [MetricRow(round, "", None, "secure_lost", 1)]
             return None if summed is None else opened, lost

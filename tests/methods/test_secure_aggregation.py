@@ -33,7 +33,10 @@ def equal(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
     return all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
-@pytest.mark.parametrize(("name", "rounds"), [("fedavg", 2), ("fedper", 2), ("fedsub-ridge", 4)])
+@pytest.mark.parametrize(
+    ("name", "rounds"),
+    [("fedavg", 2), ("fedper", 2), ("protohar", 3), ("fedproto", 3), ("fedsub-ridge", 4)],
+)
 def test_devices_give_what_a_simulation_gives(
     name: str, rounds: int, tmp_path: Path, config: RunConfig, run_method: RunMethod
 ) -> None:

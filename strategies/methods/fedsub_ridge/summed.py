@@ -206,7 +206,8 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
             if kind == summing.CLASSES and total is not None:
                 one = replace(one, counted=turn.round)
             elif kind == summing.STATISTICS:  # of no use or not: once
-                one = replace(one, round=SPENT, weight=opened.weight, classes=self._asked.classes)
+                weight = opened.levels.weight
+                one = replace(one, round=SPENT, weight=weight, classes=self._asked.classes)
             found |= _noted(client, one)
         if kind == summing.EQUATIONS:
             found |= {ANSWERED: torch.tensor([of_sums])}

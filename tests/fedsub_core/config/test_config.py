@@ -134,8 +134,8 @@ UNKNOWN_AND_WRONG = [
     ),
     ('best-by = "validation"\nsplit = "unseen"', "best-by = validation: got split = unseen"),
     (
-        "secure-aggregation = true",
-        "secure-aggregation = true: got fedsub among the methods, whose server looks at each "
+        'method = "fedamp"\nsecure-aggregation = true',
+        "secure-aggregation = true: got fedamp among the methods, whose server looks at each "
         "person's upload, expected only methods among apfl, ditto, fedavg",
     ),
     (
@@ -163,6 +163,12 @@ UNKNOWN_AND_WRONG = [
         'standardise = "none"\n[fedsub-ridge]\ngroups = "class"',
         "secure-aggregation = true: got fedsub-ridge.groups = class, which compare single people's "
         "sums, expected groups = none",
+    ),
+    (
+        'method = "fedproto"\nsecure-aggregation = true\nrobust = "none"\n'
+        'standardise = "client"\n[fedproto]\nweights = "samples"',
+        "secure-aggregation = true: got weights = samples, with which people's samples of each "
+        "class travel, expected weights = clients",
     ),
     ("secure-least = 2", "secure-least: got 2, expected a whole number of at least 3"),
     (

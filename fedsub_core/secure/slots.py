@@ -1,0 +1,99 @@
+"""Slots of a vector: rows of classes, in which each person counts once whatever its samples.
+
+They stand behind the numbers that are weighted by samples. Each class has one number that says
+whether a person has it, and one row. A row is added up for classes alone that are asked for, of
+which people enough are sure to be in the sum: the sum of one person's row is that row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.quantise import BESIDE, Levels, Total
+
+#: Greatest size of a row's number; a power of two, so that ones stay whole.
+RANGE = 256.0
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What a sum says of classes.
+
+    Parameters
+    ----------
+    people : how many have each class, int64 [classes].
+    rows : the sum of their rows, float64 [classes, d]; 0 where it was not asked for.
+    """
+
+    people: NDArray[np.int64]
+    rows: NDArray[np.float64]
+
+
+def numbers(classes: int, size: int) -> int:
+    """Return how many numbers slots have of rows of a size."""
+    return classes * (1 + size)
+
+
+def levels_of(levels: Levels) -> Levels:
+    """Return by which levels slots are rounded, in a sum of whose other numbers these are.
+
+    As many people who weigh 1 sum up to no more than those who weigh as much as one may.
+    """
+    each = levels.each * levels.weight
+    return Levels(RANGE, 1, 1 << (each.bit_length() - 1))
+
+
+def values(total: Total, levels: Levels) -> NDArray[np.float64]:
+    """Return a sum's numbers as those of slots, float64 [n].
+
+    Parameters
+    ----------
+    levels : by which those of no slot were rounded.
+    """
+    # Back to whole numbers: the slots' levels are others.
+    whole = np.rint(total.sum * (levels.each / levels.range))
+    sums: NDArray[np.float64] = whole * (RANGE / levels_of(levels).each)
+    return sums
+
+
+def with_slots(
+    vector: Words,
+    has: NDArray[np.bool_],
+    rows: NDArray[np.floating],
+    asked: NDArray[np.bool_],
+    levels: Levels,
+) -> Words:
+    """Return a vector with slots behind its numbers.
+
+    Parameters
+    ----------
+    has : which classes a person has, bool [classes].
+    rows : its rows, [classes, d], any of classes that it lacks.
+    asked : of which classes rows are added up, bool [classes].
+    levels : of the numbers before.
+    """
+    shown = np.where((has & asked)[:, None], rows, 0.0)
+    slots = levels_of(levels).vector(np.concatenate([has, shown.ravel()]), 1)
+    shortened = vector[-1] | slots[-1]
+    return np.concatenate([vector[:-BESIDE], slots[:-BESIDE], vector[-BESIDE:-1], [shortened]])
+
+
+def in_sum(total: Total, levels: Levels, classes: int, size: int) -> tuple[Total, Slots]:
+    """Return what a sum says without its slots, and what these say.
+
+    Raises
+    ------
+    ValueError
+        If nobody's slots can have led to it.
+    """
+    first = len(total.sum) - numbers(classes, size)
+    sums = values(total, levels)[first:]
+    people, rows = np.rint(sums[:classes]).astype(np.int64), sums[classes:].reshape(classes, size)
+    if (people < 0).any():
+        raise ValueError(f"people who have a class: got {people.min()}, expected 0 or more")
+    before = Total(total.mean[:first], total.sum[:first], total.weight, total.shortened)
+    return before, Slots(people, rows)

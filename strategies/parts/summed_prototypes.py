@@ -1,0 +1,121 @@
+"""Prototypes where the server learns sums alone: of each class a sum over people enough.
+
+Each round counts how many people have each class, beside what it adds up. By that the next round
+asks for prototypes (:mod:`strategies.parts.sure_people`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsub_core.methods.prototypes import ASKED, PROTOTYPES
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.secure import slots
+from fedsub_core.secure import uploads as vectors
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+from strategies.parts.sure_people import (
+    COUNTED,
+    absent,
+    needed,
+    nobody_counted,
+    not_counted,
+    now_counted,
+    opened_of,
+)
+from strategies.rounds.context import Addends, Opened, Sender
+from strategies.rounds.server_half import State
+from strategies.rounds.strategy import PersonalizedStrategy
+
+#: How many people had each class, int64 [classes].
+HOLDERS = "holders"
+
+log = logging.getLogger("fedsub")
+
+
+def no_holders(model: Model) -> State:
+    """Return the part of a state that says who has which class, before anybody was counted."""
+    return nobody_counted() | {HOLDERS: torch.zeros(model.classes, dtype=torch.int64)}
+
+
+class SummedPrototypes(PersonalizedStrategy):
+    """What server halves of prototypes share whose uploads are summed.
+
+    State: as without sums, and what this file's head names.
+    """
+
+    #: Of which classes the round adds up prototypes, bool [classes].
+    _asked: NDArray[np.bool_]
+
+    def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
+        """Return what is added up: bodies, who has which class, and prototypes that are asked for.
+
+        The sum is opened of so many people that each of these classes is of people enough.
+        """
+        secure, people = self.settings.secure, len(clients)
+        sure = state[HOLDERS].numpy() - absent(state, clients)
+        least = needed(secure.secure_least, people)
+        self._asked = asked = sure >= least
+        if state[COUNTED][0] and not asked.all():
+            log.warning(
+                "round %d: no prototypes of %d classes, which fewer than %d people have for sure",
+                turn.round,
+                (~asked).sum(),
+                least,
+            )
+        fewest = opened_of(sure[asked], secure.secure_least, people)
+        numbers = vectors.length(self._body_sent()) + slots.numbers(*self._slots())
+        return Addends(tuple(clients), numbers, secure.secure_range, fewest)
+
+    def asking(self, clients: Sequence[str], sent: Sequence[Bundle]) -> list[Bundle]:
+        """Return downloads that say to those in the round's sum what is asked for."""
+        if not self.in_sum:
+            return list(sent)
+        asked = {ASKED: Floats(self._asked.astype(np.float32))}
+        return [
+            Bundle(tensors={**one.tensors, **asked}) if client in self.in_sum else one
+            for client, one in zip(clients, sent, strict=True)
+        ]
+
+    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+        """Accept what comes: a vector under masks, of which nothing can be said."""
+
+    def aggregate_sum(
+        self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Take the mean of bodies, and of each class that was asked for the mean of prototypes."""
+        if opened is None or opened.total is None:
+            return state, []
+        try:
+            total, said = slots.in_sum(opened.total, opened.levels, *self._slots())
+        except ValueError as error:
+            log.warning("round %d: the secure sum is of no use: %s", turn.round, error)
+            return state, []
+        # Who lost a class since it was counted may leave fewer people in a sum than were sure.
+        shown = self._asked & (said.people >= self.settings.secure.secure_least)
+        means = said.rows[shown] / said.people[shown, None]
+        received = self.delivered[min(opened.clients)]  # the same to all
+        one = vectors.mean_upload(total, received, self._body_sent())
+        prototypes = {PROTOTYPES: Floats.rows(shown, means.astype(np.float32))}
+        mean = Bundle(examples=max(1, total.weight), tensors={**one.tensors, **prototypes})
+        after, _ = self.aggregate(state, {"": mean}, turn)
+        holders = {HOLDERS: torch.from_numpy(said.people)}
+        return after | now_counted(state, opened.clients, turn.round) | holders, []
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without what it keeps of one client."""
+        return not_counted(state, client)
+
+    def _body_sent(self) -> Declaration:
+        return {name: one for name, one in self.transport.sends.items() if name != PROTOTYPES}
+
+    def _slots(self) -> tuple[int, int]:
+        """Return how many classes have a row, and of how many numbers each is."""
+        return self.model.classes, prod(self.transport.sends[PROTOTYPES].shape[1:])

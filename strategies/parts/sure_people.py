@@ -1,0 +1,61 @@
+"""Who is sure to be in a secure sum: of whom a slot may be asked for, whoever goes silent.
+
+Each round's sum counts how many people have what a slot is of (a class, a unit). The next round
+asks for slots alone that people enough have for sure, and is opened of so many that they still do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from strategies.rounds.server_half import State
+
+#: Which part of a sum's people may go silent, and it is opened nevertheless.
+SILENT = 0.3
+#: The round of the sum that counted last, and of how many people it was, int64 [2]; and of each
+#: person: in which round's sum it was last, int64 [1].
+COUNTED, COUNTED_IN = "counted", "counted.in/"
+
+
+def nobody_counted() -> State:
+    """Return the part of a state that says who was counted, before anybody was."""
+    return {COUNTED: torch.zeros(2, dtype=torch.int64)}
+
+
+def now_counted(state: State, clients: Sequence[str], round: int) -> State:
+    """Return the part of a state that says who was counted, after a sum of these clients."""
+    kept = {name: one for name, one in state.items() if name.startswith(COUNTED_IN)}
+    new = {COUNTED_IN + client: torch.tensor([round]) for client in clients}
+    return kept | new | {COUNTED: torch.tensor([round, len(clients)])}
+
+
+def not_counted(state: State, client: str) -> State:
+    """Return a state without what it keeps of one client: in which sum it was last."""
+    return {name: one for name, one in state.items() if name != COUNTED_IN + client}
+
+
+def absent(state: State, clients: Sequence[str]) -> int:
+    """Return how many of those who were counted last are not among `clients`.
+
+    Each of them may have what any slot is of.
+    """
+    round, people = state[COUNTED].tolist()
+    there = [c for c in clients if COUNTED_IN + c in state and state[COUNTED_IN + c] == round]
+    return int(people) - (len(there) if round else 0)
+
+
+def needed(least: int, people: int) -> int:
+    """Return how many people must have for sure what a slot is of, where so many take part."""
+    return least + int(SILENT * people)
+
+
+def opened_of(sure: NDArray[np.int64], least: int, people: int) -> int:
+    """Return of how many of the `people` a sum must be, so that each slot is of `least` of them.
+
+    `sure` says of each slot that is asked for how many people it is of for sure; 0: there is none.
+    """
+    return people - (int(sure.min()) - least) if sure.size else 0

@@ -1,0 +1,67 @@
+"""Slots of classes behind a vector's numbers: everybody counts once, whatever its samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedsub_core.secure import slots
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.quantise import Levels
+
+Array = NDArray[Any]
+CLASSES, SIZE = 3, 4
+ALL = np.ones(CLASSES, np.bool_)
+
+
+def summed(levels: Levels, has: Array, rows: Array, asked: Array) -> Words:
+    """Return the sum of as many people's vectors, who moved two numbers by 1 and -1."""
+    move = np.array([1.0, -1.0], np.float32)
+    people = [
+        slots.with_slots(levels.vector(move, 10 * (i + 1)), h, r, asked, levels)
+        for i, (h, r) in enumerate(zip(has, rows, strict=True))
+    ]
+    total: Words = np.stack(people).sum(0, dtype=np.uint32)
+    return total
+
+
+@pytest.mark.parametrize("samples", [30, 4000])
+def test_rows_add_up_by_person_and_numbers_by_sample(samples: int) -> None:
+    stream = np.random.default_rng(samples)
+    levels = Levels.among(3, samples, 8.0)
+    has = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]], np.bool_)
+    rows = stream.normal(0, 3, (3, CLASSES, SIZE))
+    total = levels.total(summed(levels, has, rows, ALL), 3)
+    before, found = slots.in_sum(total, levels, CLASSES, SIZE)
+    np.testing.assert_allclose(before.mean, [1, -1], atol=1e-5)
+    assert (before.weight, before.shortened, found.people.tolist()) == (60, 0, [3, 2, 0])
+    expected = (rows * has[:, :, None]).sum(0)
+    np.testing.assert_allclose(found.rows, expected, atol=2e-6)
+
+
+def test_a_row_that_was_not_asked_for_is_in_no_sum() -> None:
+    levels, rows = Levels.among(3, 30, 8.0), np.full((3, CLASSES, SIZE), 5.0)
+    asked = np.array([True, False, False])
+    total = levels.total(summed(levels, np.ones((3, CLASSES), np.bool_), rows, asked), 3)
+    _, found = slots.in_sum(total, levels, CLASSES, SIZE)
+    assert found.people.tolist() == [3, 3, 3]
+    assert found.rows[:, 0].tolist() == [15.0, 0.0, 0.0]
+
+
+def test_a_number_beyond_the_range_is_shortened_and_counted() -> None:
+    levels, rows = Levels.among(3, 30, 8.0), np.zeros((3, CLASSES, SIZE))
+    rows[1, 2, 3] = 1e9
+    total = levels.total(summed(levels, np.ones((3, CLASSES), np.bool_), rows, ALL), 3)
+    before, found = slots.in_sum(total, levels, CLASSES, SIZE)
+    assert (before.shortened, found.rows[2, 3]) == (1, slots.RANGE)
+
+
+def test_fewer_people_than_none_are_refused() -> None:
+    levels = Levels.among(3, 30, 8.0)
+    wrong = summed(levels, np.ones((3, CLASSES), np.bool_), np.zeros((3, CLASSES, SIZE)), ALL)
+    wrong[2] = np.uint32(2**32 - slots.levels_of(levels).each)
+    with pytest.raises(ValueError, match="people who have a class: got -"):
+        slots.in_sum(levels.total(wrong, 3), levels, CLASSES, SIZE)

@@ -1,0 +1,70 @@
+"""Prototypes in secure sums: those of plain runs, and of no class that too few people have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from ..finished_run import FinishedRun, MakePeople, RunMethod
+from ..lost_replies import lost
+
+PLAIN: dict[str, Any] = dict(
+    robust="none", lr=0.05, batch_size=16, hidden="16", standardise="client", rounds=3
+)
+SUMS = PLAIN | {"secure_aggregation": True}
+#: Six people, of whom two alone have class 2.
+RARE = ((0, 1), (0, 1), (0, 1), (0, 1), (0, 1, 2), (0, 1, 2))
+PROTOTYPES, HELD = "prototypes", "held"
+
+
+@pytest.mark.parametrize("name", ["protohar", "fedproto"])
+def test_without_a_pull_prototypes_are_those_of_a_plain_run(
+    name: str, people: MakePeople, run_method: RunMethod
+) -> None:
+    """They come a round later, for the first round counts who has which class."""
+    plain, sums = (run_method(people(), name, hyper={"lam": 0.0}, **k) for k in (PLAIN, SUMS))
+    assert not sums.states[0][HELD].any()
+    for ours, theirs in zip(sums.states[1:], plain.states[1:], strict=True):
+        for key, tensor in theirs.items():
+            torch.testing.assert_close(ours[key], tensor, atol=1e-5, rtol=0)
+    assert sums.metric("secure_people") == {(1, ""): 4, (2, ""): 4, (3, ""): 4}
+
+
+def test_prototypes_pull_the_bodies_of_a_run_of_sums(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    pulled, free = (run_method(people(), "protohar", hyper={"lam": n}, **SUMS) for n in (1.0, 0.0))
+    body = "linear1.weight"
+    assert torch.equal(pulled.states[0][body], free.states[0][body])
+    assert not torch.equal(pulled.states[-1][body], free.states[-1][body])
+
+
+def test_a_class_that_too_few_people_have_is_in_no_sum(
+    people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = run_method(people(RARE), "fedproto", **SUMS)
+    assert run.states[-1]["holders"].tolist() == [6, 6, 2]
+    assert run.states[-1][HELD].tolist() == [True, True, False]
+    assert not run.states[-1][PROTOTYPES][2].any()
+    assert "round 2: no prototypes of 1 classes, which fewer than 4 people have" in caplog.text
+
+
+@pytest.mark.parametrize(("gone", "opened"), [(["p1"], [1, 2, 3]), (["p1", "p4"], [1, 3])])
+def test_a_sum_of_classes_is_opened_of_people_enough_alone(
+    gone: list[str], opened: list[int], people: MakePeople, run_method: RunMethod
+) -> None:
+    """Of four who have a class, and three of whom each sum must be, one may go silent."""
+    silent = lost("train", *gone, round=2, people=5)
+    run = run_method(people(((0,), *[(0, 1)] * 4)), "fedproto", tamper=silent, **SUMS)
+    assert list(run.metric("secure_people")) == [(round, "") for round in opened]
+    assert list(run.metric("secure_lost")) == [(2, "")] * (2 not in opened)
+
+
+def test_a_forgotten_person_is_not_sure_to_have_a_class(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    run: FinishedRun = run_method(people(), "fedproto", **SUMS)
+    left = run.strategy.without(run.states[-1], "p1")
+    assert left.keys() == run.states[-1].keys() - {"counted.in/p1"}
