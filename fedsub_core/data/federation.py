@@ -16,6 +16,7 @@ import tomli_w
 
 from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card, read_card
 from fedsub_core.data.client_data import ClientData, check_client, read_client
+from fedsub_core.data.npz import write_npz
 from fedsub_core.data.shelf import Shelf
 from fedsub_core.errors import DataError
 from fedsub_core.files import check_new_folder, whole_folder
@@ -163,7 +164,7 @@ def write_federation(
         (draft / CARD_FILE).write_text(tomli_w.dumps(card_table(federation.card)), "utf-8")
         for data in clients:
             with open(draft / "clients" / f"{data.client}.npz", "wb") as file:
-                np.savez_compressed(file, **data.arrays())  # type: ignore[arg-type]
+                write_npz(file, data.arrays())
         for name, text in (files or {}).items():
             (draft / name).write_text(text, "utf-8")
 

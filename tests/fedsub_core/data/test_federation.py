@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.config.run_config import read_config
+from fedsub_core.data import federation
 from fedsub_core.data.federation import (
     Card,
     ClientData,
@@ -99,7 +100,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     def broken(*args: object, **kwargs: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(np, "savez_compressed", broken)
+    monkeypatch.setattr(federation, "write_npz", broken)
     with pytest.raises(DataError, match=r"disk full.*nothing of it was kept"):
         write_federation(tmp_path / "f", Federation(CARD, {"a": good}))
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -73,6 +74,18 @@ def test_since_goes_along() -> None:
     dealt = deal(pool, [np.array([3, 1]), np.array([0, 2])])
     assert dealt["c000"].since is not None
     np.testing.assert_array_equal(dealt["c000"].since, [7, 0])
+
+
+def test_images_are_copied_once() -> None:
+    card = Card("toy", "test", ("a", "b"), ("grey",), sample="image")
+    y = np.arange(100) % 2
+    people = [ClientData(f"{i}", np.full((100, 1, 64, 64), i, np.uint8), y) for i in range(2)]
+    tracemalloc.start()
+    pool = pooled(together(card, *people))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert pool.x.nbytes == 200 * 64 * 64
+    assert peak < 1.1 * pool.x.nbytes
 
 
 def test_names_sort_as_numbers_do() -> None:
