@@ -171,7 +171,8 @@ class Device:
                 if part is not None:
                     examples = before.cohort.introductions()[0].facts.examples
                     address = Address(self.client, round)
-                    again = saved.levels, part.levels, examples, address
+                    own = before.cohort.learner.vector_again
+                    again = saved.levels, part.levels, examples, address, own
                     reply = part.masked(rounded_again(reply, *again), saved.once).to_bytes()
             return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:

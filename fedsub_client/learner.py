@@ -227,6 +227,13 @@ class Learner(ABC):
         """
         return uploads.of_upload(upload, received, self.sends, levels)
 
+    def vector_again(self, vector: Words, before: Levels, levels: Levels, examples: int) -> Words:
+        """Return a vector of other levels by these, for a round that is repeated.
+
+        `examples` is how many samples the person has.
+        """
+        return levels.again(vector, before, examples)
+
     def once(self, received: Bundle) -> str:
         """Name what a client that is asked adds to a sum, if it stays the same from round to round.
 

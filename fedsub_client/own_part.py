@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from fedsub_core.wire.codec import Address, compose_upload
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
 from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+Again = Callable[[Words, Levels, Levels, int], Words]
 
 
 def least_of(node: Mapping[str, Any], client: str) -> int:
@@ -102,7 +104,12 @@ def holds_tensors(payload: bytes) -> bool:
 
 
 def rounded_again(
-    payload: bytes, before: tuple[int, int] | None, levels: Levels, examples: int, of: Address
+    payload: bytes,
+    before: tuple[int, int] | None,
+    levels: Levels,
+    examples: int,
+    of: Address,
+    again: Again,
 ) -> bytes:
     """Return a vector that was saved, before it was masked, by the levels of this session's sum.
 
@@ -113,6 +120,7 @@ def rounded_again(
     ----------
     before : the saved vector's weight and each; None where what was saved is an upload.
     examples : how many samples the person has.
+    again : :meth:`fedsub_client.learner.Learner.vector_again`.
 
     Raises
     ------
@@ -124,7 +132,7 @@ def rounded_again(
         raise MessageRefused(of.client, of.round, "secure sum", got, expected)
     if before == (levels.weight, levels.each):
         return payload
-    vector = levels.again(_vector(payload), Levels(levels.range, *before), examples)
+    vector = again(_vector(payload), Levels(levels.range, *before), levels, examples)
     return compose_upload(
         uploads.in_bundle(vector), of, uploads.declared_of(len(vector))
     ).to_bytes()

@@ -89,3 +89,8 @@ class PrototypeLearner(Learner):
         if ASKED in received.tensors:
             asked = received.floats(ASKED) > 0
         return slots.with_slots(moved, has, rows, asked, levels)
+
+    def vector_again(self, vector: Words, before: Levels, levels: Levels, examples: int) -> Words:
+        """Return a vector of other levels by these; slots count a person once."""
+        own = slots.numbers(self.model.classes, self.model.embedding_size)
+        return slots.again(vector, own, before, levels, examples)

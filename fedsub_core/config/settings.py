@@ -230,8 +230,8 @@ class SecureSettings:
 
     secure_aggregation: bool = option(
         False,
-        "the server learns the mean of people's uploads, but no single upload; for methods that "
-        "need only the mean; needs robust = none and float32 encodings",
+        "the server learns sums of people's uploads, but no single upload; for methods that need "
+        "no more; needs robust = none and float32 encodings",
     )
     secure_least: int = option(
         3, "smallest number of people in a sum; with fewer no sum is opened", minimum=3

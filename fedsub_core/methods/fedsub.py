@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.fedsub_sums import not_in_sums, receives_in_sums
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, bits, dense, rows
@@ -129,6 +130,12 @@ WEAK_DEVICES = (
 )
 
 
+def receives_too(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
+    """Return the same, and what a server of secure sums sends."""
+    in_sums = receives_in_sums(model, hyper, prototype_size(model, hyper))
+    return {**receives(model, hyper), **in_sums}
+
+
 CARD = MethodCard(
     name="fedsub",
     idea="class by class, the units of a person's model are fused with those of similar people",
@@ -136,11 +143,14 @@ CARD = MethodCard(
     "Enhance Personalized Federated Learning",
     learner="fedsub_client.methods.fedsub.learner:FedSubLearner",
     strategy="strategies.methods.fedsub.strategy:FedSubStrategy",
+    summed_learner="fedsub_client.methods.fedsub.summed:SummedFedSubLearner",
+    summed_strategy="strategies.methods.fedsub.summed:SummedFedSubStrategy",
+    not_in_sums=not_in_sums,
     hyperparameters=FedSubHyperparameters,
     up="selected rows, class masks, scores, prototypes",
     down="rows to replace",
     sends=sends,
-    receives=receives,
+    receives=receives_too,
     cost=cost,
     narrow="model",
     reports=("training_loss", "epsilon"),
@@ -153,7 +163,8 @@ CARD = MethodCard(
     "samples of the class. With prototype = input, the prototype is the exact mean of these "
     "samples (prototype-noise adds noise). Other devices see rows fused from the people in "
     "their clusters. In a cluster of two, each person can compute the other's rows, and "
-    "fusion = leadership passes on one person's rows unchanged.",
+    "fusion = leadership passes on one person's rows unchanged. With secure-aggregation and "
+    "k-selection = fixed:K the server sees only sums over enough people (docs/privacy.md).",
     decisions=(
         "The papers give no learning rate or batch size; the run's defaults are used.",
         "A prototype is the class's mean of the standardised input, or with prototype = "

@@ -97,3 +97,19 @@ def in_sum(total: Total, levels: Levels, classes: int, size: int) -> tuple[Total
         raise ValueError(f"people who have a class: got {people.min()}, expected 0 or more")
     before = Total(total.mean[:first], total.sum[:first], total.weight, total.shortened)
     return before, Slots(people, rows)
+
+
+def again(vector: Words, slots: int, before: Levels, levels: Levels, examples: int) -> Words:
+    """Return a person's vector, so many of whose last numbers are slots, by other levels.
+
+    Parameters
+    ----------
+    before : by which it was rounded.
+    levels : by which it shall be.
+    examples : how many samples the person has.
+    """
+    first, end = len(vector) - BESIDE - slots, vector[-BESIDE:]
+    numbers = levels.again(np.concatenate([vector[:first], end]), before, examples)
+    own = np.append(vector[first:-BESIDE], [1, end[1]]).astype(np.uint32)
+    own = levels_of(levels).again(own, levels_of(before), 1)
+    return np.concatenate([numbers[:-BESIDE], own[:-BESIDE], numbers[-BESIDE:]])

@@ -33,9 +33,12 @@ def now_counted(state: State, clients: Sequence[str], round: int) -> State:
     return kept | new | {COUNTED: torch.tensor([round, len(clients)])}
 
 
-def not_counted(state: State, client: str) -> State:
-    """Return a state without what it keeps of one client: in which sum it was last."""
-    return {name: one for name, one in state.items() if name != COUNTED_IN + client}
+def not_counted(state: State, client: str | None = None) -> State:
+    """Return a state without what it keeps of one client, None: of any: who was in a sum."""
+    gone = COUNTED_IN + client if client is not None else COUNTED_IN
+    if client is None:
+        return {name: one for name, one in state.items() if not name.startswith(gone)}
+    return {name: one for name, one in state.items() if name != gone}
 
 
 def absent(state: State, clients: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ from fedsub_client.device import Device
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
+from fedsub_core.methods.table import method
 from fedsub_core.secure.messages import SECURE, Name
 
 from .server_of_sums import SUMS, Devices, Server, devices, phase
@@ -28,6 +29,12 @@ def config(tmp_path: Path) -> RunConfig:
     return RunConfig(method="fedavg", beside="", data=str(tmp_path / "data"), **SUMS)
 
 
+def own_settings(name: str) -> dict[str, Any]:
+    """Return a method's hyperparameters in runs of sums, by its name."""
+    own = {"k_selection": "fixed:1"} if name == "fedsub" else {}
+    return {name: method(name).hyperparameters(**own)}
+
+
 def equal(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
     assert ours.keys() & theirs.keys()
     return all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
@@ -35,16 +42,24 @@ def equal(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "rounds"),
-    [("fedavg", 2), ("fedper", 2), ("protohar", 3), ("fedproto", 3), ("fedsub-ridge", 4)],
+    [
+        ("fedavg", 2),
+        ("fedper", 2),
+        ("protohar", 3),
+        ("fedproto", 3),
+        ("fedsub", 3),
+        ("fedsub-ridge", 4),
+    ],
 )
 def test_devices_give_what_a_simulation_gives(
     name: str, rounds: int, tmp_path: Path, config: RunConfig, run_method: RunMethod
 ) -> None:
     """Of fedsub-ridge the first three rounds are sums, of the fourth nothing but heads comes."""
     keys = {"rounds": rounds} | ({"encoder": "relu:8"} if name == "fedsub-ridge" else {})
-    config = RunConfig(**vars(config) | {"method": name, "hyper": {}} | keys)
+    hyper = own_settings(name)
+    config = RunConfig(**vars(config) | {"method": name, "hyper": hyper} | keys)
     found = Server(config, devices(tmp_path, config))
-    simulated = run_method(name, people(), **SUMS | keys)
+    simulated = run_method(name, people(), hyper=vars(hyper[name]), **SUMS | keys)
     for ours, theirs in zip(found.states, simulated.states, strict=True):
         assert ours
         for key, tensor in ours.items():
@@ -97,13 +112,13 @@ def test_a_server_that_died_while_people_sent_their_uploads_begins_the_round_ane
     assert equal(Server(config, fresh).states[0], Server(config, grid).states[0])
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedsub-ridge"])
+@pytest.mark.parametrize("name", ["fedavg", "fedproto", "fedsub", "fedsub-ridge"])
 def test_a_round_that_is_repeated_with_fewer_people_is_rounded_by_their_levels(
     name: str, tmp_path: Path, config: RunConfig
 ) -> None:
     """The fewer people, the finer: what was saved by one count is not added up by another."""
     # Of three as heavy people twice as many levels fit as of four.
-    keys = {"method": name, "hyper": {}, "rounds": 1, "most_examples": 2.5}
+    keys = {"method": name, "hyper": own_settings(name), "rounds": 1, "most_examples": 2.5}
     config = RunConfig(**vars(config) | keys)
 
     def without_one(grid: Devices) -> Server:

@@ -65,3 +65,18 @@ def test_fewer_people_than_none_are_refused() -> None:
     wrong[2] = np.uint32(2**32 - slots.levels_of(levels).each)
     with pytest.raises(ValueError, match="people who have a class: got -"):
         slots.in_sum(levels.total(wrong, 3), levels, CLASSES, SIZE)
+
+
+def test_slots_are_rounded_again_by_person_and_numbers_by_sample() -> None:
+    """A round that is repeated may be of other people, of whom one weighs more or less."""
+    before, levels = Levels.among(4, 300, 8.0), Levels.among(3, 40, 8.0)
+    has, rows = np.ones(CLASSES, np.bool_), np.full((CLASSES, SIZE), 2.5)
+    move = np.array([1.0, -1.0], np.float32)
+
+    def vector(of: Levels) -> Words:
+        return slots.with_slots(of.vector(move, 60), has, rows, ALL, of)
+
+    count = slots.numbers(CLASSES, SIZE)
+    found = slots.again(vector(before), count, before, levels, 60).astype(np.int32)
+    expected = vector(levels).astype(np.int32)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

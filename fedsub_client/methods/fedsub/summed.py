@@ -1,0 +1,234 @@
+"""FedSub where the server learns sums alone, the device half.
+
+A device finds its cluster of each class by public centroids, and says so to nobody: it adds to the
+slots of that cluster. What it is asked for in a round it has by the count of the round before, so
+that a slot is of as many people as were counted. Fusion is the device's own work, by what the sums
+say of its clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedsub_client.learner import Fitted, Received, State
+from fedsub_client.methods.fedsub.learner import FedSubLearner
+from fedsub_client.methods.fedsub.subnetworks import integrate, unit_rows
+from fedsub_core.data.stacks import Stack
+from fedsub_core.methods import fedsub, fedsub_sums
+from fedsub_core.methods.fedsub_sums import (
+    ASKED,
+    ASKED_UNITS,
+    CENTROIDS,
+    MEANS,
+    OPEN,
+    PEOPLE,
+    PROTOTYPES,
+    SELECTED,
+    SELECTED_BY_ALL,
+    Layout,
+)
+from fedsub_core.models.architecture import LayerWithUnits
+from fedsub_core.models.model import Params
+from fedsub_core.secure import slots
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.quantise import BESIDE, Levels
+from fedsub_core.training import Turn
+from fedsub_core.wire.bundles import Bundle, Floats, Part
+
+Bools = NDArray[np.bool_]
+Array = NDArray[np.floating]
+
+#: In a state: the cluster of each class by the last count, int64 [clients, classes], -1: in none;
+#: and by layer which units were selected then, bool [clients, classes, units].
+CLUSTER, CHOSEN = "counted.cluster", "counted.chosen."
+#: Of an upload that becomes a vector: its numbers.
+NUMBERS = "numbers"
+
+
+class SummedFedSubLearner(FedSubLearner):
+    """State beside the other half's: what was counted last of each person."""
+
+    def init(self, clients: int, seed: int) -> State:
+        """Return models of people of whom nothing was counted."""
+        classes = self.model.classes
+        chosen = {
+            CHOSEN + layer.name: torch.zeros(clients, classes, layer.units, dtype=torch.bool)
+            for layer in self._layers
+        }
+        none = torch.full((clients, classes), -1, dtype=torch.int64)
+        return super().init(clients, seed) | {CLUSTER: none} | chosen
+
+    def receive(self, state: State, received: Received) -> State:
+        """Replace the units that a person's clusters say something of, keep all others."""
+        params = self.get(state, "model")
+        fused = [Bundle(tensors=self._fused(state, i, params, b)) for i, b in enumerate(received)]
+        return state | self.put(integrate(self.model, params, fused), "model")
+
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Train as the other half does; make ready what is counted, and what is asked for."""
+        state, uploads, reports = super().fit(state, received, data, turn)
+        params, new = self.get(state, "model"), dict(state)
+        new |= {name: one.clone() for name, one in state.items() if name.startswith("counted.")}
+        sent = []
+        for i, (upload, bundle) in enumerate(zip(uploads, received, strict=True)):
+            if ASKED not in bundle.tensors:  # it is in no sum
+                sent.append(Bundle(upload.examples))
+                continue
+            parts = self._layout.empty()
+            self._add_asked(parts, state, i, params, upload, bundle)
+            cluster = self._nearest(upload, bundle)
+            new[CLUSTER][i] = torch.from_numpy(cluster)
+            held = np.flatnonzero(cluster >= 0)
+            parts[PEOPLE][held, cluster[held]] = 1
+            for layer in self._layers:
+                chosen = upload.bits(layer.name + fedsub.MASKS)
+                new[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
+                parts[SELECTED + layer.name][held, cluster[held]] = chosen[held]
+            numbers = self._layout.joined(parts, _asked(bundle, self._layers))
+            sent.append(Bundle(upload.examples, tensors={NUMBERS: Floats(numbers)}))
+        return new, sent, reports
+
+    def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
+        """Return what one client adds to a sum; each counts once, whatever its samples.
+
+        Raises
+        ------
+        ValueError
+            If it is asked for nothing.
+        """
+        if NUMBERS not in upload.tensors:
+            raise ValueError("asked: got nothing beside a plan of a sum, expected what is added up")
+        return slots.levels_of(levels).vector(upload.floats(NUMBERS), 1)
+
+    def vector_again(self, vector: Words, before: Levels, levels: Levels, examples: int) -> Words:
+        """Return a vector of other levels by these; all its numbers are slots."""
+        return slots.again(vector, len(vector) - BESIDE, before, levels, 1)
+
+    def _add_asked(
+        self,
+        parts: Mapping[str, Array],
+        state: State,
+        i: int,
+        params: Params,
+        upload: Bundle,
+        bundle: Bundle,
+    ) -> None:
+        """Add what the `i`-th client is asked for, by what was counted of it last."""
+        cluster, asked = state[CLUSTER][i].numpy(), bundle.bits(ASKED)
+        known = np.flatnonzero(cluster >= 0)
+        own = known[asked[known, cluster[known]]]
+        part = upload.part(fedsub.PROTOTYPES)
+        means = np.zeros((self.model.classes, part.values.shape[1]), np.float32)
+        means[part.at.rows] = part.values
+        parts[PROTOTYPES][own, cluster[own], 0] = 1
+        parts[PROTOTYPES][own, cluster[own], 1:] = means[own]
+        for layer in self._layers:
+            units = bundle.bits(layer.name + ASKED_UNITS).reshape(*asked.shape, layer.units)
+            chosen = state[CHOSEN + layer.name][i].numpy()
+            shown = chosen[known] & units[known, cluster[known]]
+            for rows in layer.rows:
+                values = _of(unit_rows(params, rows), i)
+                to = parts[rows.name][known, cluster[known]]
+                to[..., 0], to[..., 1:] = shown, shown[..., None] * values
+                parts[rows.name][known, cluster[known]] = to
+
+    def _nearest(self, upload: Bundle, bundle: Bundle) -> NDArray[np.int64]:
+        """Return the open cluster that each class's prototype is nearest to, -1: it has none."""
+        cluster = np.full(self.model.classes, -1, np.int64)
+        opened, part = bundle.bits(OPEN), upload.part(fedsub.PROTOTYPES)
+        centroids = bundle.floats(CENTROIDS).reshape(*opened.shape, -1)
+        for y, rho in zip(
+            part.at.held((self.model.classes,)).nonzero()[0], part.values, strict=True
+        ):
+            away = np.square(centroids[y] - rho).sum(1, dtype=np.float64)
+            cluster[y] = np.where(opened[y], away, np.inf).argmin()
+        return cluster
+
+    def _fused(self, state: State, i: int, params: Params, bundle: Bundle) -> dict[str, Part]:
+        """Return the rows that replace those of the `i`-th client."""
+        cluster, found = state[CLUSTER][i].numpy(), dict[str, Part]()
+        own = np.flatnonzero(cluster >= 0)
+        if OPEN not in bundle.tensors or not own.size:
+            return found
+        slots_of = self.model.classes, fedsub_sums.clusters_of(self.hyper)
+        for layer in self._layers:
+            by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(*slots_of, layer.units)
+            chosen = state[CHOSEN + layer.name][i].numpy()[own]
+            for rows in layer.rows:
+                if rows.name + MEANS not in bundle.tensors:
+                    continue
+                part = bundle.part(rows.name + MEANS)
+                known = part.at.held((by_all.size,))
+                means = np.zeros((by_all.size, rows.width), np.float32)
+                means[known] = part.values
+                mine = own, cluster[own]
+                fused, replaced = fuse(
+                    self.hyper.fusion,
+                    self.hyper.fusion_reading,
+                    means.reshape(*by_all.shape, -1)[mine],
+                    known.reshape(by_all.shape)[mine],
+                    by_all[mine],
+                    chosen,
+                    _of(unit_rows(params, rows), i),
+                )
+                found[rows.name] = Floats.rows(replaced, fused[replaced])
+        return found
+
+    @property
+    def _layers(self) -> Sequence[LayerWithUnits]:
+        return self.model.affine[: self.hyper.depth or None]
+
+    @property
+    def _layout(self) -> Layout:
+        size = fedsub.prototype_size(self.model, self.hyper)
+        return Layout.of(self.model, self.hyper, size)
+
+
+def _asked(bundle: Bundle, layers: Sequence[LayerWithUnits]) -> dict[str, Bools]:
+    """Return what a download asks for, as :meth:`Layout.wanted` takes it."""
+    names = OPEN, ASKED, *(layer.name + ASKED_UNITS for layer in layers)
+    return {name: bundle.bits(name) for name in names}
+
+
+def fuse(
+    fusion: str, reading: str, means: Array, known: Bools, by_all: Bools, chosen: Bools, own: Array
+) -> tuple[Array, Bools]:
+    """Fuse a layer's rows for one person, by its own classes (FedSub, eq. 6, 7, 9, 10).
+
+    Parameters
+    ----------
+    means : of the clusters that the person is in, float32 [classes, units, width].
+    known : of which units there are means, bool [classes, units].
+    by_all : which of these all people of the cluster selected, bool [classes, units].
+    chosen : which units the person selected, bool [classes, units].
+    own : the person's rows, float32 [units, width].
+
+    Returns
+    -------
+    fused : float32 [units, width].
+    replaced : bool [units]; the person keeps its own rows elsewhere.
+    """
+    taken = known & by_all if fusion != "avg" else known
+    own_part = np.zeros(len(own), np.float32)
+    if fusion == "overlapping":
+        replaced: Bools = np.logical_and.reduce(taken & chosen)
+    elif fusion == "avg" and reading == "own":
+        taken = taken & chosen
+        replaced = np.logical_or.reduce(taken)
+        own_part = 1 - taken.mean(0, dtype=np.float32)
+    else:
+        replaced = np.logical_or.reduce(taken)
+    share = taken / np.maximum(taken.sum(0), 1) * (1 - own_part)
+    fused = np.einsum("yu,yuw->uw", share, means) + own_part[:, None] * own
+    return fused.astype(np.float32), replaced
+
+
+def _of(rows: Tensor, i: int) -> Array:
+    """Return one client's rows, float32 [units, width]."""
+    found: Array = rows[i].cpu().numpy()
+    return found
