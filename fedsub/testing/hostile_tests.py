@@ -90,7 +90,8 @@ class HostileTests(WholeRuns):
     hostile_rounds = 10
 
     def test_the_others_learn_on(self, name: str, run_method: RunMethod) -> None:
-        keys: dict[str, Any] = {"rounds": self.hostile_rounds}
+        half = self.hostile_rounds // 2
+        keys: dict[str, Any] = {"rounds": self.hostile_rounds, "evaluate_every": half}
         honest = others_f1(run_method(name, SIX, **keys))
         for factor in (1.0, 30.0):
             run = run_method(name, SIX, prepare=infect(reversed_by(factor)), **keys)

@@ -22,6 +22,7 @@ from fedsub.testing.runs import (
     assert_equal,
     assert_equal_models,
     people,
+    plain,
 )
 from fedsub_client.learner import make_learner
 from fedsub_client.split_client import SplitClient
@@ -69,7 +70,7 @@ class RoundTests(WholeRuns):
     def test_a_run_trains_everybody_and_reports_what_the_card_says(
         self, name: str, run_method: RunMethod
     ) -> None:
-        run, start = run_method(name), run_method(name, until=1)
+        run, start = plain(name), run_method(name, until=1)
         for client, model in run.models().items():
             before = start.client_state(client)
             assert all(tensor.isfinite().all() for tensor in model.values())
@@ -109,8 +110,8 @@ class RoundTests(WholeRuns):
                 assert (state[f"{other}.{key}"][0] == 7.0).all()
                 assert torch.equal(state[f"{other}.{key}"][1], untouched[f"{other}.{key}"][1])
 
-    def test_what_travels_is_what_the_card_says(self, name: str, run_method: RunMethod) -> None:
-        run, card = run_method(name, rounds=2), METHODS[name]
+    def test_what_travels_is_what_the_card_says(self, name: str) -> None:
+        run, card = plain(name), METHODS[name]
         model, hyper = run.strategy.model, run.strategy.hyper
         for declared, metrics in (
             (card.sends(model, hyper), ["bytes_up_sent"]),
@@ -126,13 +127,10 @@ class RoundTests(WholeRuns):
         for client, upload in run.uploads[-1].items():
             assert upload.examples > 0, client
 
-    def test_a_device_is_a_cohort_of_one(
-        self, name: str, run_method: RunMethod, tmp_path: Path
-    ) -> None:
+    def test_a_device_is_a_cohort_of_one(self, name: str, tmp_path: Path) -> None:
         """Devices of their own, by messages and saved state, give what one stack gives."""
-        federation = people()
+        federation, run = people(), plain(name)
         write_federation(tmp_path / "data", federation)
-        run = run_method(name, federation, data=str(tmp_path / "data"))
         keys: dict[str, Any] = dict(data=str(tmp_path / "data"), lr=0.05, batch_size=16, rounds=3)
         keys["hidden"] = HIDDEN
         config = RunConfig(method=name, beside="", hyper={name: METHODS[name].agreed()}, **keys)
@@ -174,7 +172,7 @@ class RoundTests(WholeRuns):
         federation = people()
         backwards = Federation(federation.card, {})
         backwards.clients.update(reversed(federation.clients.items()))
-        run, other = run_method(name, federation), run_method(name, backwards, threads=3)
+        run, other = plain(name), run_method(name, backwards, threads=3)
         for key, tensor in run.states[-1].items():
             torch.testing.assert_close(other.states[-1][key], tensor, atol=1e-6, rtol=0)
         models = other.models()
@@ -205,7 +203,7 @@ class RoundTests(WholeRuns):
             for cohort in grid.cohorts:
                 cohort.hold([spoilt_client(client) for client in cohort.clients])
 
-        run, spoilt = run_method(name), run_method(name, prepare=spoil)
+        run, spoilt = plain(name), run_method(name, prepare=spoil)
         assert_equal_models(spoilt, run)
         assert_equal(spoilt.lasting, run.lasting)
         assert spoilt.metric("loss") != run.metric("loss")
@@ -260,8 +258,9 @@ class RoundTests(WholeRuns):
         assert again.strategy.memory.trained == trained - {min(trained)}
 
     def test_either_model_can_be_tested(self, name: str, run_method: RunMethod) -> None:
-        kinds = ("received", "trained")
-        runs = {tested: run_method(name, hyper={"tested": tested}) for tested in kinds}
+        first = METHODS[name].agreed().tested
+        other = "received" if first == "trained" else "trained"
+        runs = {first: plain(name), other: run_method(name, hyper={"tested": other})}
         assert_equal(runs["received"].states[-1], runs["trained"].states[-1])
         asked = {tested: bool(run.metric("bytes_evaluation_sent")) for tested, run in runs.items()}
         assert asked == {"received": True, "trained": False}, (
@@ -277,7 +276,7 @@ class RoundTests(WholeRuns):
         assert [late in uploads for uploads in run.uploads] == [False, False, True]
 
     def test_every_encoding_carries_it(self, name: str, run_method: RunMethod) -> None:
-        exact = run_method(name)
+        exact = plain(name)
         for up, down in (("int8", "int8"), ("delta,int8,zstd", "delta,bfloat16,zstd")):
             lossy = run_method(name, upload_encoding=up, download_encoding=down)
             assert not [row for row in lossy.rows if row.metric == "refused_replies"]
@@ -286,5 +285,5 @@ class RoundTests(WholeRuns):
             sends = lossy.strategy.transport.sends.values()
             shrink = any(one.floats and not one.exact for one in sends)
             if shrink and sum(exact.metric("bytes_up_sent").values()) > 3 * 4 * 200:
-                sent, plain = (sum(r.metric("bytes_up_sent").values()) for r in (lossy, exact))
-                assert sent < 0.35 * plain
+                sent, whole = (sum(r.metric("bytes_up_sent").values()) for r in (lossy, exact))
+                assert sent < 0.35 * whole

@@ -18,6 +18,7 @@ from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.testing.streams import positions
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
@@ -137,6 +138,23 @@ class WholeRuns:
         """Run a method's rounds on a federation, in one process."""
         with running(hidden=HIDDEN) as run:
             yield run
+
+
+#: What :func:`plain` ran, and the card by which it did: a test may put another into the table.
+_plain: dict[str, tuple[MethodCard, Run]] = {}
+
+
+def plain(name: str) -> Run:
+    """Return a method's run of three rounds as a test of :class:`WholeRuns` runs it by its name.
+
+    Many tests compare another one to it: it runs once in a process, and none may change it.
+    """
+    card, run = _plain.get(name, (None, None))
+    if run is None or card is not METHODS[name]:
+        with running(hidden=HIDDEN) as run_one:
+            run = run_one(name)
+        _plain[name] = METHODS[name], run
+    return run
 
 
 def run_method(

@@ -53,12 +53,10 @@ class TestWithMeans(battery(*UNLIKE, parts=(CohortTests, PredictionTests, BestRo
         made = replace(card, hyperparameters=with_means(card.hyperparameters))
         monkeypatch.setitem(METHODS, name, made)
 
-    def test_devices_keep_their_means(
-        self, name: str, run_method: RunMethod, tmp_path: Path
-    ) -> None:
+    def test_devices_keep_their_means(self, name: str, tmp_path: Path) -> None:
         """By messages and saved state, as in one stack."""
         assert METHODS[name].agreed().smooth == 0.8
-        RoundTests().test_a_device_is_a_cohort_of_one(name, run_method, tmp_path)
+        RoundTests().test_a_device_is_a_cohort_of_one(name, tmp_path)
 
 
 def mean(tested: list[Any], most: float) -> Any:

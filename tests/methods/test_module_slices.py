@@ -68,7 +68,7 @@ def test_weak_devices_of_their_own_train_as_in_one_process(
 ) -> None:
     federation = people()
     write_federation(tmp_path / "data", federation)
-    keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 3}
+    keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 2}
     keys |= {"lr": 0.05, "batch_size": 16, "model": place(model)}
     run = run_method(name, federation, **keys)
     config = RunConfig(method=name, beside="", device="cpu", threads=1, **keys)

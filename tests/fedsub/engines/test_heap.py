@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-STEPS = 30
+STEPS = 8
 SCRIPT = f"""
 import resource, sys, torch
 from fedsub.engines.heap import keep_freed_pages

@@ -38,5 +38,9 @@ def test_a_wheel_for_any_machine_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 def test_a_compiler_builds_them(tmp_path: Path) -> None:
-    (module,) = built("cc", tmp_path)
+    """Nothing is optimised, in a tenth of the time; what `make` installs and tests run is."""
+    quick = tmp_path / "cc"
+    quick.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
+    quick.chmod(0o755)
+    (module,) = built(str(quick), tmp_path)
     assert module.startswith("fedsub_kernels.")
