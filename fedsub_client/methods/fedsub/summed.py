@@ -26,15 +26,12 @@ from fedsub_core.methods.fedsub_sums import (
     CENTROIDS,
     MEANS,
     OPEN,
-    PEOPLE,
-    PROTOTYPES,
-    SELECTED,
     SELECTED_BY_ALL,
-    Layout,
 )
 from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.models.model import Params
 from fedsub_core.secure import slots
+from fedsub_core.secure.cluster_slots import PEOPLE, PROTOTYPES, SELECTED, Layout
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.training import Turn

@@ -23,16 +23,12 @@ from fedsub_core.methods.fedsub_sums import (
     CENTROIDS,
     MEANS,
     OPEN,
-    PEOPLE,
-    PROTOTYPES,
-    SELECTED,
     SELECTED_BY_ALL,
-    Array,
-    Layout,
 )
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.secure import slots
+from fedsub_core.secure.cluster_slots import PEOPLE, PROTOTYPES, SELECTED, Array, Layout
 from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
