@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from .finished_run import FinishedRun, MakePeople, RunMethod
 from .tampered_grid import Tamper, TamperedGrid
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def people() -> MakePeople:
     """Make a federation of distinct people, each with the classes it is given, in memory."""
 
@@ -44,9 +45,9 @@ def people() -> MakePeople:
     return make
 
 
-@pytest.fixture
-def run_method() -> Iterator[RunMethod]:
-    """Run a method's rounds on a federation."""
+@contextmanager
+def running() -> Iterator[RunMethod]:
+    """Yield what runs a method's rounds on a federation; end all that it ran afterwards."""
     grids: list[CohortGrid] = []
 
     def run(
@@ -103,6 +104,22 @@ def run_method() -> Iterator[RunMethod]:
         finished.result = server.start(front, **(start or {}))
         return finished
 
-    yield run
-    for grid in grids:
-        grid.close()
+    try:
+        yield run
+    finally:
+        for grid in grids:
+            grid.close()
+
+
+@pytest.fixture
+def run_method() -> Iterator[RunMethod]:
+    """Run a method's rounds on a federation."""
+    with running() as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def run_once() -> Iterator[RunMethod]:
+    """Run what the tests of a file compare theirs to."""
+    with running() as run:
+        yield run
