@@ -211,7 +211,9 @@ def _people(found: _Found, current: bool) -> list[Person]:
         refused = own.get("refused")
         why = None
         if isinstance(refused, list) and len(refused) == 2:
-            why = f"round {refused[0]}: {refused[1]}"
+            # The error itself begins with who, and mostly with when.
+            error = str(refused[1]).removeprefix(f"client {client!r}, round {refused[0]}: ")
+            why = f"round {refused[0]}: {error}"
         until = _whole(own, "rests_until")
         person = Person(
             client=client,

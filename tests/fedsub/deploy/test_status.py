@@ -1,51 +1,112 @@
-"""A real deployment in which a device dies: its status says who, and its files are private."""
+"""A real deployment whose devices die, are slow or cheat: its status says who."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fedsub.deploy.components import HOST
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.status.facts import Status, Verdict
 from fedsub.status.reading import read_status
+from fedsub.status.shown import screen
 from fedsub.status.superlink import read_superlink, state_of
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.logs import LOG_FORMAT
 
 from ..commands.calls import assert_refused
+from ..status.made_deployments import served
 from .private_files import assert_private
+from .tampered import tampered_path
 
 pytestmark = pytest.mark.slow
 
 
-def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
+#: Of five people: who sends what it should not, whose work takes long, and who dies after a round.
+RUBBISH, SLOW, DEAD = "p3", "p2", ("p4", "p5")
+#: How long the slow one's work waits in each round, and others wait for who is dead: seconds.
+HELD, PATIENCE = 5.0, 14
+
+
+@contextmanager
+def slowed(state: Path) -> Iterator[None]:
+    """Keep a device from its work for a while, again and again, by the lock on its state."""
+    over = threading.Event()
+
+    def hold() -> None:
+        while not over.wait(0.1):
+            with (state / "lock").open("w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                over.wait(HELD)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def draw(status: Status, folder: Path, place: Path) -> None:
+    """Write pictures of what an operator sees in a terminal and in a browser, by a browser."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    assert browser is not None, "pictures need chromium or chrome on the path"
+    shown = replace(status, path="/var/lib/fedsub/run")
+    console = Console(record=True, width=170, height=24, file=StringIO(), force_terminal=True)
+    console.print(screen(console, shown))
+    console.save_svg(str(place / "terminal.svg"), title="fedsub status --watch")
+
+    def shoot(url: str, name: str, size: str) -> None:
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                   f"--user-data-dir={place / 'profile'}", f"--screenshot={folder / name}",
+                   f"--window-size={size}", "--timeout=4000", url]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    shoot((place / "terminal.svg").as_uri(), "status-terminal.png", "1180,400")
+    with served(lambda: shown, names=True) as url:
+        shoot(url, "status-page.png", "1180,930")
+
+
+def test_who_died_is_slow_or_sends_rubbish_is_named_and_the_run_goes_on(
     town: Callable[..., Federation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_federation(tmp_path / "data", town(3))
+    """With FEDSUB_PICTURES=FOLDER it also draws what an operator sees in the third round."""
+    write_federation(tmp_path / "data", town(5))
     keys: dict[str, str | int | float | bool] = {
         "method": "fedavg",
         "beside": "",
-        "rounds": 2,
-        "round-timeout": 12,
+        "rounds": 3,
+        "round-timeout": PATIENCE,
+        "quorum": 0.2,
         "data": str(tmp_path / "data"),
         "out": str(tmp_path / "out"),
     }
-    rehearsal = Rehearsal(read_config(None, keys), 3, print, print)
+    monkeypatch.setenv("PYTHONPATH", tampered_path(tmp_path / "shim"))
+    monkeypatch.setenv("FEDSUB_TEST_CHEAT", RUBBISH)
+    monkeypatch.setenv("FEDSUB_TEST_KEPT", str(tmp_path / "kept"))
+    rehearsal = Rehearsal(read_config(None, keys), 5, print, print)
     looks: list[Status] = []
     ca = rehearsal.place.credentials.ca
     monkeypatch.setenv(LOG_FORMAT, "json")
     before = os.umask(0)
     try:
-        with rehearsal.up():
+        with rehearsal.up(), ExitStack() as undone:
             stopped: list[int] = []
             for finished in rehearsal.follow(rehearsal.submit()):
                 if (rehearsal.place.run / "run.toml").is_file():
@@ -54,32 +115,41 @@ def test_who_died_is_waited_for_and_the_run_is_not_disturbed(
                     link = read_superlink(f"{HOST}:{rehearsal.port}", ca.read_bytes())
                     assert (link.state, link.troubles) == ("going on", [])
                     assert [(n.name, state_of(n)) for n in link.nodes] == [
-                        (f"p{i}", "connected") for i in (1, 2, 3)
+                        (f"p{i}", "connected") for i in range(1, 6)
                     ]
                     assert link.runs[0].status == "running" and link.runs[0].bytes_up > 0
-                if finished >= 1 and not stopped:
                     # Stopped, not killed: what dies is started again here.
                     stopped = [
                         child.process.pid
                         for child in rehearsal.supervisor.children
-                        if child.name.startswith("supernode-p2")
+                        if child.name.startswith(tuple(f"supernode-{one}" for one in DEAD))
                     ]
                     for process in stopped:
                         os.kill(process, signal.SIGSTOP)
+                    undone.enter_context(slowed(rehearsal.place.state / SLOW))
             for process in stopped:
                 os.kill(process, signal.SIGKILL)  # it would not hear that it is to end
     finally:
         os.umask(before)
-    assert any(look.state == "going on" and look.waited_for == ("p2",) for look in looks)
-    waited = next(look for look in looks if look.waited_for == ("p2",))
-    people = {person.client: person for person in waited.people}
-    assert people["p2"].state in ("waited for", "away") and people["p1"].since
-    assert len({person.node for person in waited.people}) == 3 and waited.certificate_days
+    waited = [
+        look for look in looks if look.state == "going on" and set(look.waited_for) == {*DEAD}
+    ]
+    people = {person.client: person for person in waited[0].people}
+    for client in DEAD:
+        assert people[client].state in ("waited for", "away") and people["p1"].since
+    assert len({person.node for person in waited[0].people}) == 5 and waited[0].certificate_days
+    if folder := os.environ.get("FEDSUB_PICTURES"):
+        draw(waited[-1], Path(folder), tmp_path)
     last = read_status(rehearsal.place.folder)
-    assert (last.kind, last.state, last.finished) == ("deployment", "finished", 2)
+    assert (last.kind, last.state, last.finished) == ("deployment", "finished", 3)
     assert last.verdict in (Verdict.WELL, Verdict.TROUBLE)
-    gone = {person.client: person for person in last.people}["p2"]
-    assert gone.usable is not None and gone.usable < 2 and gone.failed >= 1
+    people = {person.client: person for person in last.people}
+    for client in DEAD:
+        assert people[client].usable == 1 and people[client].failed >= 1
+    assert people[RUBBISH].usable == 1 and people[RUBBISH].refused == 2
+    assert "client id: got 'p1', expected 'p3'" in (people[RUBBISH].why or "")
+    assert (people[SLOW].usable, people["p1"].usable) == (3, 3)
+    assert any(SLOW in look.waited_for and "p1" not in look.waited_for for look in looks)
     assert_private(rehearsal.place.folder)
     for name in ("superlink", "supernode-p1"):
         log = rehearsal.place.log(name).read_text()

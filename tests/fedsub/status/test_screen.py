@@ -72,6 +72,7 @@ def test_a_terminal_is_left_as_it_was_with_the_last_look_on_it(
     monkeypatch.setattr(command, "EVERY", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
     make_deployment(tmp_path / "run", live={}).close()
     found = CliRunner().invoke(command.status, [str(tmp_path / "run"), "--watch"])
     assert found.exit_code == 3, found.output

@@ -55,7 +55,7 @@ def test_a_run_that_is_well(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("held")
 def test_who_is_waited_for_silent_refused_resting_and_away(tmp_path: Path) -> None:
     each = said(10, 3)["people"]
-    each["bob"] |= {"refused": [3, "tensor head: got\nnan"]}
+    each["bob"] |= {"refused": [3, "client 'bob', round 3: tensor head: got\nnan"]}
     each["cyd"] |= {"rests_until": 7}
     each[EVIL] |= {"online": False}
     live = {"people": each, "waited_for": ["ann"], "turned_away": {"9": "fedsub 0.0.9"}}
