@@ -1,8 +1,8 @@
 """What a person adds to FedSub's secure sums of each class and cluster, and in which order.
 
-A vector has slots of two kinds. Some count who has what at the moment: a cluster of a class, a unit
-in it. The others hold what was asked for of who had it in the count before: prototypes and rows,
-each behind a one.
+Each round counts by class and cluster who is in it. Of clusters that enough people are in, the next
+round asks for prototypes, and counts who selected which unit. Of units that enough people selected,
+the round after asks for rows. What was asked for stands behind a one, and is of who was counted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fedsub_core.models.architecture import Architecture
 
 Array = NDArray[np.floating]
 
-#: In a vector, before the layers' and rows' own: people by class and cluster; by layer those who
-#: selected a unit; by class and cluster a one and a prototype.
-PEOPLE, SELECTED, PROTOTYPES = "people", "selected.", "prototypes"
+#: In a vector, before the rows' own: by class and cluster who is in it now, and of whose units were
+#: counted in it; a one and a prototype; by layer those who selected a unit.
+PEOPLE, MEMBERS, PROTOTYPES, SELECTED = "people", "members", "prototypes", "selected."
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Layout:
         """Return a model's layout, with prototypes of a size."""
         each = model.classes, clusters_of(hyper)
         layer_of: dict[str, str] = {}
-        shapes: dict[str, tuple[int, ...]] = {PEOPLE: each, PROTOTYPES: (*each, 1 + size)}
+        shapes: dict[str, tuple[int, ...]] = {PEOPLE: each, MEMBERS: each}
+        shapes[PROTOTYPES] = *each, 1 + size
         for layer in model.affine[: hyper.depth or None]:
             shapes[SELECTED + layer.name] = (*each, layer.units)
             for own in layer.rows:
@@ -52,7 +53,7 @@ class Layout:
         return cls(shapes, layer_of)
 
     def wanted(self, asked: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-        """Return which numbers travel: counts of open clusters, and what is asked for.
+        """Return which numbers travel: who is in open clusters, and what is asked for of others.
 
         Parameters
         ----------
@@ -60,10 +61,8 @@ class Layout:
         """
         masks = []
         for name, shape in self.shapes.items():
-            of = asked[OPEN]
-            if name == PROTOTYPES:
-                of = asked[ASKED]
-            elif name in self.layer_of:
+            of = asked[OPEN if name == PEOPLE else ASKED]
+            if name in self.layer_of:
                 of = asked[self.layer_of[name] + ASKED_UNITS].reshape(shape[:3])
             masks.append(
                 np.broadcast_to(of.reshape(of.shape + (1,) * (len(shape) - of.ndim)), shape)

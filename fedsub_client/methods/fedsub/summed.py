@@ -1,9 +1,9 @@
 """FedSub where the server learns sums alone, the device half.
 
 A device finds its cluster of each class by public centroids, and says so to nobody: it adds to the
-slots of that cluster. What it is asked for in a round it has by the count of the round before, so
-that a slot is of as many people as were counted. Fusion is the device's own work, by what the sums
-say of its clusters.
+slots of that cluster. It answers by what was counted of it in the round before, so that a slot is
+of as many people as were counted. Fusion is the device's own work, by what the sums say of its
+clusters.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fedsub_core.methods.fedsub_sums import (
 from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.models.model import Params
 from fedsub_core.secure import slots
-from fedsub_core.secure.cluster_slots import PEOPLE, PROTOTYPES, SELECTED, Layout
+from fedsub_core.secure.cluster_slots import MEMBERS, PEOPLE, PROTOTYPES, SELECTED, Layout
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.training import Turn
@@ -41,8 +41,9 @@ Bools = NDArray[np.bool_]
 Array = NDArray[np.floating]
 
 #: In a state: the cluster of each class by the last count, int64 [clients, classes], -1: in none;
-#: and by layer which units were selected then, bool [clients, classes, units].
-CLUSTER, CHOSEN = "counted.cluster", "counted.chosen."
+#: the one in which units were counted last; and by layer which units were selected then, bool
+#: [clients, classes, units].
+CLUSTER, OF_UNITS, CHOSEN = "counted.cluster", "counted.of-units", "counted.chosen."
 #: Of an upload that becomes a vector: its numbers.
 NUMBERS = "numbers"
 
@@ -58,7 +59,7 @@ class SummedFedSubLearner(FedSubLearner):
             for layer in self._layers
         }
         none = torch.full((clients, classes), -1, dtype=torch.int64)
-        return super().init(clients, seed) | {CLUSTER: none} | chosen
+        return super().init(clients, seed) | {CLUSTER: none, OF_UNITS: none.clone()} | chosen
 
     def receive(self, state: State, received: Received) -> State:
         """Replace the units that a person's clusters say something of, keep all others."""
@@ -76,16 +77,21 @@ class SummedFedSubLearner(FedSubLearner):
             if ASKED not in bundle.tensors:  # it is in no sum
                 sent.append(Bundle(upload.examples))
                 continue
-            parts = self._layout.empty()
-            self._add_asked(parts, state, i, params, upload, bundle)
+            parts, asked = self._layout.empty(), bundle.bits(ASKED)
             cluster = self._nearest(upload, bundle)
-            new[CLUSTER][i] = torch.from_numpy(cluster)
-            held = np.flatnonzero(cluster >= 0)
-            parts[PEOPLE][held, cluster[held]] = 1
+            parts[PEOPLE][_places(cluster)] = 1
+            # In these clusters units are counted now, and rows will be asked for.
+            inside = _within(state[CLUSTER][i].numpy(), asked)
+            self._add_prototypes(parts, inside, upload)
+            counted = state[OF_UNITS][i].numpy()
+            parts[MEMBERS][_places(_within(counted, asked))] = 1
             for layer in self._layers:
+                self._add_rows(parts, state, i, params, layer, bundle)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
+                parts[SELECTED + layer.name][_places(inside)] = chosen[inside >= 0]
                 new[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
-                parts[SELECTED + layer.name][held, cluster[held]] = chosen[held]
+            new[CLUSTER][i] = torch.from_numpy(cluster)
+            new[OF_UNITS][i] = torch.from_numpy(inside)
             numbers = self._layout.joined(parts, _asked(bundle, self._layers))
             sent.append(Bundle(upload.examples, tensors={NUMBERS: Floats(numbers)}))
         return new, sent, reports
@@ -106,33 +112,35 @@ class SummedFedSubLearner(FedSubLearner):
         """Return a vector of other levels by these; all its numbers are slots."""
         return slots.again(vector, len(vector) - BESIDE, before, levels, 1)
 
-    def _add_asked(
+    def _add_prototypes(
+        self, parts: Mapping[str, Array], cluster: NDArray[np.int64], upload: Bundle
+    ) -> None:
+        """Add a person's prototypes to those of its clusters."""
+        part = upload.part(fedsub.PROTOTYPES)
+        means = np.zeros((len(cluster), part.values.shape[1]), np.float32)
+        means[part.at.rows] = part.values
+        # Since it was counted it may have lost a class.
+        own = _within(cluster, part.at.held((len(cluster),)))
+        parts[PROTOTYPES][(*_places(own), 0)] = 1
+        parts[PROTOTYPES][(*_places(own), slice(1, None))] = means[own >= 0]
+
+    def _add_rows(
         self,
         parts: Mapping[str, Array],
         state: State,
         i: int,
         params: Params,
-        upload: Bundle,
+        layer: LayerWithUnits,
         bundle: Bundle,
     ) -> None:
-        """Add what the `i`-th client is asked for, by what was counted of it last."""
-        cluster, asked = state[CLUSTER][i].numpy(), bundle.bits(ASKED)
-        known = np.flatnonzero(cluster >= 0)
-        own = known[asked[known, cluster[known]]]
-        part = upload.part(fedsub.PROTOTYPES)
-        means = np.zeros((self.model.classes, part.values.shape[1]), np.float32)
-        means[part.at.rows] = part.values
-        parts[PROTOTYPES][own, cluster[own], 0] = 1
-        parts[PROTOTYPES][own, cluster[own], 1:] = means[own]
-        for layer in self._layers:
-            units = bundle.bits(layer.name + ASKED_UNITS).reshape(*asked.shape, layer.units)
-            chosen = state[CHOSEN + layer.name][i].numpy()
-            shown = chosen[known] & units[known, cluster[known]]
-            for rows in layer.rows:
-                values = _of(unit_rows(params, rows), i)
-                to = parts[rows.name][known, cluster[known]]
-                to[..., 0], to[..., 1:] = shown, shown[..., None] * values
-                parts[rows.name][known, cluster[known]] = to
+        """Add a layer's rows that are asked for to those of the `i`-th client's clusters."""
+        cluster, chosen = state[OF_UNITS][i].numpy(), state[CHOSEN + layer.name][i].numpy()
+        at = _places(cluster)
+        asked = bundle.bits(layer.name + ASKED_UNITS).reshape(*self._each, layer.units)
+        shown = (chosen[cluster >= 0] & asked[at])[..., None]
+        for rows in layer.rows:
+            values = _of(unit_rows(params, rows), i)
+            parts[rows.name][at] = np.concatenate([shown, shown * values], axis=2)
 
     def _nearest(self, upload: Bundle, bundle: Bundle) -> NDArray[np.int64]:
         """Return the open cluster that each class's prototype is nearest to, -1: it has none."""
@@ -148,14 +156,13 @@ class SummedFedSubLearner(FedSubLearner):
 
     def _fused(self, state: State, i: int, params: Params, bundle: Bundle) -> dict[str, Part]:
         """Return the rows that replace those of the `i`-th client."""
-        cluster, found = state[CLUSTER][i].numpy(), dict[str, Part]()
-        own = np.flatnonzero(cluster >= 0)
-        if OPEN not in bundle.tensors or not own.size:
+        cluster, found = state[OF_UNITS][i].numpy(), dict[str, Part]()
+        at = _places(cluster)
+        if OPEN not in bundle.tensors or not len(at[0]):
             return found
-        slots_of = self.model.classes, fedsub_sums.clusters_of(self.hyper)
         for layer in self._layers:
-            by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(*slots_of, layer.units)
-            chosen = state[CHOSEN + layer.name][i].numpy()[own]
+            by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(*self._each, layer.units)
+            chosen = state[CHOSEN + layer.name][i].numpy()[cluster >= 0]
             for rows in layer.rows:
                 if rows.name + MEANS not in bundle.tensors:
                     continue
@@ -163,18 +170,22 @@ class SummedFedSubLearner(FedSubLearner):
                 known = part.at.held((by_all.size,))
                 means = np.zeros((by_all.size, rows.width), np.float32)
                 means[known] = part.values
-                mine = own, cluster[own]
                 fused, replaced = fuse(
                     self.hyper.fusion,
                     self.hyper.fusion_reading,
-                    means.reshape(*by_all.shape, -1)[mine],
-                    known.reshape(by_all.shape)[mine],
-                    by_all[mine],
+                    means.reshape(*by_all.shape, -1)[at],
+                    known.reshape(by_all.shape)[at],
+                    by_all[at],
                     chosen,
                     _of(unit_rows(params, rows), i),
                 )
                 found[rows.name] = Floats.rows(replaced, fused[replaced])
         return found
+
+    @property
+    def _each(self) -> tuple[int, int]:
+        """How many classes there are, and clusters of each."""
+        return self.model.classes, fedsub_sums.clusters_of(self.hyper)
 
     @property
     def _layers(self) -> Sequence[LayerWithUnits]:
@@ -184,6 +195,19 @@ class SummedFedSubLearner(FedSubLearner):
     def _layout(self) -> Layout:
         size = fedsub.prototype_size(self.model, self.hyper)
         return Layout.of(self.model, self.hyper, size)
+
+
+def _places(cluster: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return classes and clusters of a person who is in one of each class, -1: in none."""
+    inside = np.flatnonzero(cluster >= 0)
+    return inside, cluster[inside]
+
+
+def _within(cluster: NDArray[np.int64], held: Bools) -> NDArray[np.int64]:
+    """Return the cluster of each class, -1 where `held`, of classes or of clusters, says no."""
+    if held.ndim == 2:
+        held = np.take_along_axis(held, np.maximum(cluster, 0)[:, None], 1)[:, 0]
+    return np.where(held, cluster, -1)
 
 
 def _asked(bundle: Bundle, layers: Sequence[LayerWithUnits]) -> dict[str, Bools]:

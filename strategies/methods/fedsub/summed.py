@@ -28,7 +28,7 @@ from fedsub_core.methods.fedsub_sums import (
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.secure import slots
-from fedsub_core.secure.cluster_slots import PEOPLE, PROTOTYPES, SELECTED, Array, Layout
+from fedsub_core.secure.cluster_slots import MEMBERS, PEOPLE, PROTOTYPES, SELECTED, Array, Layout
 from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
@@ -174,6 +174,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
     def _means(self, state: State, found: Mapping[str, Array]) -> State:
         """Return the part of a state that is means of what was asked for."""
         people, sums = _ones(found[PROTOTYPES])
+        members = np.rint(found[MEMBERS]).astype(np.int64)
         placed = self._asked[ASKED] & (people >= self._least)
         centroids = state[CENTROIDS].clone()
         centroids[placed] = torch.from_numpy(_mean(sums, people)[placed])
@@ -184,7 +185,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
                 selected, sums = _ones(found[own.name])
                 asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
                 known = asked & (selected >= self._least)
-                by_all &= known & (selected == people[..., None])
+                by_all &= known & (selected == members[..., None])
                 means = np.where(known[..., None], _mean(sums, selected), np.float32(0))
                 part[own.name + MEANS] = torch.from_numpy(means)
                 part[own.name + KNOWN] = torch.from_numpy(known)

@@ -79,45 +79,45 @@ def watched(run_method: RunMethod, federation: Federation, **keys: Any) -> tuple
     return run, kept
 
 
-def test_means_are_of_what_was_counted_a_round_before(
+def test_means_are_of_what_was_counted_in_the_rounds_before(
     people: MakePeople, run_method: RunMethod
 ) -> None:
-    run, kept = watched(run_method, people(), hyper=ONE, rounds=2)
-    first, second = run.states
+    run, kept = watched(run_method, people(), hyper=ONE, rounds=3)
+    first, second, third = run.states
     assert first["people"].tolist() == [[4], [4], [4]]
-    assert not first["linear1.known"].any()
+    assert not first["selected.linear1"].any() and not second["linear1.known"].any()
     for name in LAYERS:
-        counted = torch.stack([s[f"counted.chosen.{name}"].bool() for s in kept[0].values()])
+        counted = torch.stack([s[f"counted.chosen.{name}"].bool() for s in kept[1].values()])
         people_of = counted.view(4, 3, -1).sum(0)
-        assert torch.equal(first[f"selected.{name}"][:, 0], people_of)
+        assert torch.equal(second[f"selected.{name}"][:, 0], people_of)
         # Three must have selected a unit, and one of four may go silent.
         known = people_of >= 4
-        assert torch.equal(second[f"{name}.known"][:, 0], known)
+        assert torch.equal(third[f"{name}.known"][:, 0], known)
         rows = torch.stack(
             [
                 torch.cat([s[f"model.{name}.weight"], s[f"model.{name}.bias"][:, None]], 1)
-                for s in kept[1].values()
+                for s in kept[2].values()
             ]
         )
         means = rows.mean(0).expand(3, -1, -1)
         torch.testing.assert_close(
-            second[f"{name}.means"][:, 0][known], means[known], atol=1e-5, rtol=0
+            third[f"{name}.means"][:, 0][known], means[known], atol=1e-5, rtol=0
         )
         assert known.any()
-    assert run.metric("secure_people") == {(1, ""): 4, (2, ""): 4}
+    assert run.metric("secure_people") == {(1, ""): 4, (2, ""): 4, (3, ""): 4}
 
 
 @pytest.mark.parametrize("fusion", ["overlapping", "overlapping-any", "avg"])
 def test_people_get_what_their_clusters_have_in_common(
     fusion: str, people: MakePeople, run_method: RunMethod
 ) -> None:
-    """The third round begins with rows of others: without them models would be those of alone."""
-    run, kept = watched(run_method, people(), hyper=ONE | {"fusion": fusion}, rounds=3)
-    _, alone = watched(run_method, people(), hyper=ONE | {"depth": 1}, rounds=3)
+    """The fourth round begins with rows of others: without them models would be those of alone."""
+    run, kept = watched(run_method, people(), hyper=ONE | {"fusion": fusion}, rounds=4)
+    _, alone = watched(run_method, people(), hyper=ONE | {"depth": 1}, rounds=4)
     name = "model.linear1.weight"
-    local = run_method(people(), "local", **SUMS | {"rounds": 3}).client_states()
-    for client, state in kept[2].items():
-        assert torch.equal(kept[1][client][name], alone[1][client][name])
+    local = run_method(people(), "local", **SUMS | {"rounds": 4}).client_states()
+    for client, state in kept[3].items():
+        assert torch.equal(kept[2][client][name], alone[2][client][name])
         assert not torch.equal(state[name], local[client][name])
     assert run.states[-1]["linear1.by-all"].any()
 
@@ -165,16 +165,16 @@ def test_after_a_lost_sum_people_are_counted_anew(
 ) -> None:
     """Devices go by what they said in the round that was lost: nobody knows how many that were."""
     silent = lost("train", "p1", "p4", round=2)
-    run = run_method(people(), "fedsub", silent, hyper=ONE, **SUMS | {"rounds": 4})
+    run = run_method(people(), "fedsub", silent, hyper=ONE, **SUMS | {"rounds": 5})
     assert list(run.metric("secure_lost")) == [(2, "")]
     assert not run.states[1]["people"].any()
     assert run.states[1]["counted"].tolist() == [0, 0]
     assert run.states[2]["people"].tolist() == [[4], [4], [4]]
     assert not run.states[2]["linear1.known"].any()
-    assert run.states[3]["linear1.known"].any()
+    assert run.states[4]["linear1.known"].any()
 
 
-def test_a_unit_that_too_few_people_selected_is_in_no_sum(
+def test_of_a_class_that_too_few_people_have_nothing_else_is_known(
     people: MakePeople, run_method: RunMethod
 ) -> None:
     run, _ = watched(run_method, people(((0, 1), (0, 1), (0, 1), (0, 1, 2))), hyper=ONE, rounds=3)
@@ -182,7 +182,7 @@ def test_a_unit_that_too_few_people_selected_is_in_no_sum(
     assert state["people"].tolist() == [[4], [4], [1]]
     assert state["linear1.known"][:2].any()
     assert not state["linear1.known"][2].any()
-    assert not state["linear1.means"][2].any()
+    assert not state["linear1.means"][2].any() and not state["selected.linear1"][2].any()
     assert not state["centroids"][2].any()
 
 
