@@ -173,13 +173,20 @@ def test_a_run_that_goes_on_ends_with_the_same_numbers(tmp_path: Path, people: M
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "sums"),
-    [("fedavg", {"rounds": 2}, 2), ("fedsub-ridge", {"rounds": 4, "encoder": "relu:8"}, 2)],
+    ("name", "own", "keys", "sums", "each"),
+    [
+        ("fedavg", {}, {"rounds": 2}, 2, 2),
+        ("protohar", {}, {"rounds": 2}, 1, 3),
+        ("fedsub", {"k_selection": "fixed:1"}, {"rounds": 3}, 2, 1),
+        ("fedsub-ridge", {}, {"rounds": 4, "encoder": "relu:8"}, 2, 2),
+    ],
 )
 def test_the_servers_messages_and_database_hold_nobodys_vector(
     name: str,
+    own: dict[str, Any],
     keys: dict[str, Any],
     sums: int,
+    each: int,
     tmp_path: Path,
     people: MakePeople,
     run_method: RunMethod,
@@ -193,7 +200,8 @@ def test_the_servers_messages_and_database_hold_nobodys_vector(
 
     def note(self: Any, upload: Bundle, received: Bundle, levels: Any) -> Any:
         vector = vector_of_half(self, upload, received, levels)
-        if len(vector) > 40:  # of fedsub-ridge's first sum, of people with all classes, all alike
+        # Of first sums, of people with all classes, all are alike.
+        if len(vector) > 40 and vector[-40:-2].any():
             vectors.append(vector[-40:-2].tobytes())
             arrays: list[Any] = [one.values for one in upload.tensors.values()]
             if "gram" in upload.tensors:
@@ -212,10 +220,11 @@ def test_the_servers_messages_and_database_hold_nobodys_vector(
                 told.extend(one for one in values if isinstance(one, bytes))
         return reply.message
 
-    run = run_method(people(), name, tamper=listen, **SUMS | keys)
-    config = RunConfig(method=name, beside="", device="cpu", threads=1, **SUMS | keys)
+    run = run_method(people(), name, tamper=listen, hyper=own, **SUMS | keys)
+    hyper = {name: METHODS[name].hyperparameters(**own)}
+    config = RunConfig(method=name, beside="", device="cpu", threads=1, hyper=hyper, **SUMS | keys)
     train_method(config, name, people(), tmp_path, lambda round: None)
-    assert len(vectors) == 2 * 4 * sums and len(tensors) >= 2 * 4 * 4
+    assert len(vectors) == 2 * 4 * sums and len(tensors) >= 2 * 4 * sums * each
     # The state itself is found, so that the search can find something.
     database = (tmp_path / DATABASE_FILE).read_bytes()
     state = [t.numpy().tobytes() for t in run.states[-1].values()]
@@ -223,10 +232,10 @@ def test_the_servers_messages_and_database_hold_nobodys_vector(
     masked = vector_of(sent(run))
     assert any(masked[-40:-2].tobytes() in data for data in searched)
     assert all(one[-40:] in database for one in state if len(one) > 40)
-    for own in [*vectors, *tensors]:
-        assert not any(own in data for data in searched)
+    for one in [*vectors, *tensors]:
+        assert not any(one in data for data in searched)
     # In the database the people's own states stand, too, for they are simulated; vectors do not.
-    assert not any(own in database for own in vectors)
+    assert not any(one in database for one in vectors)
     assert isinstance(run.strategy.sums, SecureSums)
 
 
