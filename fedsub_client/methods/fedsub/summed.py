@@ -9,6 +9,7 @@ clusters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,9 +82,9 @@ class SummedFedSubLearner(FedSubLearner):
             cluster = self._nearest(upload, bundle)
             parts[PEOPLE][_places(cluster)] = 1
             # In these clusters units are counted now, and rows will be asked for.
-            inside = _within(state[CLUSTER][i].numpy(), asked)
+            inside = _within(_of(state[CLUSTER], i), asked)
             self._add_prototypes(parts, inside, upload)
-            counted = state[OF_UNITS][i].numpy()
+            counted = _of(state[OF_UNITS], i)
             parts[MEMBERS][_places(_within(counted, asked))] = 1
             for layer in self._layers:
                 self._add_rows(parts, state, i, params, layer, bundle)
@@ -134,7 +135,7 @@ class SummedFedSubLearner(FedSubLearner):
         bundle: Bundle,
     ) -> None:
         """Add a layer's rows that are asked for to those of the `i`-th client's clusters."""
-        cluster, chosen = state[OF_UNITS][i].numpy(), state[CHOSEN + layer.name][i].numpy()
+        cluster, chosen = _of(state[OF_UNITS], i), _of(state[CHOSEN + layer.name], i)
         at = _places(cluster)
         asked = bundle.bits(layer.name + ASKED_UNITS).reshape(*self._each, layer.units)
         shown = (chosen[cluster >= 0] & asked[at])[..., None]
@@ -156,13 +157,13 @@ class SummedFedSubLearner(FedSubLearner):
 
     def _fused(self, state: State, i: int, params: Params, bundle: Bundle) -> dict[str, Part]:
         """Return the rows that replace those of the `i`-th client."""
-        cluster, found = state[OF_UNITS][i].numpy(), dict[str, Part]()
+        cluster, found = _of(state[OF_UNITS], i), dict[str, Part]()
         at = _places(cluster)
         if OPEN not in bundle.tensors or not len(at[0]):
             return found
         for layer in self._layers:
             by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(*self._each, layer.units)
-            chosen = state[CHOSEN + layer.name][i].numpy()[cluster >= 0]
+            chosen = _of(state[CHOSEN + layer.name], i)[cluster >= 0]
             for rows in layer.rows:
                 if rows.name + MEANS not in bundle.tensors:
                     continue
@@ -249,7 +250,7 @@ def fuse(
     return fused.astype(np.float32), replaced
 
 
-def _of(rows: Tensor, i: int) -> Array:
-    """Return one client's rows, float32 [units, width]."""
-    found: Array = rows[i].cpu().numpy()
+def _of(tensor: Tensor, i: int) -> NDArray[Any]:
+    """Return one client's part of a tensor, wherever that lies."""
+    found: NDArray[Any] = tensor[i].cpu().numpy()
     return found
