@@ -16,6 +16,7 @@ from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, read_download
 from fedsub_client.learner import Report
 from fedsub_core.models.model import Params
+from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content, Instructions
@@ -89,6 +90,19 @@ class FedSubClient(NumPyClient):
         (content,), state = evaluate(self.cohort, [one])
         self.model = self.cohort.learner.predicted_by(state)
         return content
+
+    def vector_again(
+        self,
+        told: Instructions,
+        payload: bytes,
+        vector: Words,
+        before: Levels,
+        levels: Levels,
+        examples: int,
+    ) -> Words:
+        """Return the round's vector once more, by other levels: see the learner's."""
+        received, own = self._asked(told, payload).received, self.cohort.state
+        return self.cohort.learner.vector_again(vector, before, levels, examples, own, received)
 
     def _asked(self, told: Instructions, payload: bytes) -> Asked:
         return Asked(0, told, read_download(self.cohort, 0, payload, told.turn.round))

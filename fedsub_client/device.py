@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -171,9 +172,9 @@ class Device:
                 if part is not None:
                     examples = before.cohort.introductions()[0].facts.examples
                     address = Address(self.client, round)
-                    own = before.cohort.learner.vector_again
-                    again = saved.levels, part.levels, examples, address, own
-                    reply = part.masked(rounded_again(reply, *again), saved.once).to_bytes()
+                    again = saved.levels, part.levels, examples, address
+                    own = partial(before.vector_again, told, payload)
+                    reply = part.masked(rounded_again(reply, *again, own), saved.once).to_bytes()
             return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(

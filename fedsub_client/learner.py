@@ -220,6 +220,8 @@ class Learner(ABC):
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
         """Return what one client adds to a secure sum of uploads: how it moved from a download.
 
+        ``NO_VECTOR`` where it may not: the client is silent then, and the sum of others.
+
         Raises
         ------
         ValueError
@@ -227,10 +229,24 @@ class Learner(ABC):
         """
         return uploads.of_upload(upload, received, self.sends, levels)
 
-    def vector_again(self, vector: Words, before: Levels, levels: Levels, examples: int) -> Words:
+    def vector_again(
+        self,
+        vector: Words,
+        before: Levels,
+        levels: Levels,
+        examples: int,
+        state: State,
+        received: Bundle,
+    ) -> Words:
         """Return a vector of other levels by these, for a round that is repeated.
 
-        `examples` is how many samples the person has.
+        ``NO_VECTOR`` where the round now asks for something else.
+
+        Parameters
+        ----------
+        examples : how many samples the person has.
+        state : of the one client, after the round.
+        received : the repeated round's download.
         """
         return levels.again(vector, before, examples)
 

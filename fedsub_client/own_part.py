@@ -70,11 +70,16 @@ class OwnPart:
         Raises
         ------
         MessageRefused
-            If another vector was sent before, or this one is in a sum that was opened of others.
+            If another vector was sent before; if this one is in a sum that was opened of others; or
+            if there is none that may be added up.
         """
         data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
         address = Address(self.person.client, self.plan.name.round)
-        under = self.person.masked(_vector(data), self.plan.name, once)
+        vector = _vector(data)
+        if not len(vector):
+            got, expected = "numbers that may not be added up", "what was counted of this device"
+            raise MessageRefused(address.client, address.round, "secure sum", got, expected)
+        under = self.person.masked(vector, self.plan.name, once)
         return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))
 
 
@@ -130,8 +135,6 @@ def rounded_again(
     if before is None:
         got, expected = "a round that was answered with an upload itself", "one answered in sums"
         raise MessageRefused(of.client, of.round, "secure sum", got, expected)
-    if before == (levels.weight, levels.each):
-        return payload
     vector = again(_vector(payload), Levels(levels.range, *before), levels, examples)
     return compose_upload(
         uploads.in_bundle(vector), of, uploads.declared_of(len(vector))
@@ -141,4 +144,7 @@ def rounded_again(
 def _vector(payload: bytes) -> Words:
     """Return the vector that an upload of this device's carries."""
     (sent,) = pb.Bundle.FromString(payload).tensors
-    return np.frombuffer(sent.values, "<u4").astype(np.uint32, copy=False)
+    values = sent.values
+    return (
+        np.frombuffer(values, "<u4").astype(np.uint32, copy=False) if values else uploads.NO_VECTOR
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.learner import Learner, Received, State
@@ -83,14 +84,35 @@ class PrototypeLearner(Learner):
         moved = uploads.of_upload(upload, received, body, levels)
         part, classes = upload.part(PROTOTYPES), self.model.classes
         has, rows = np.zeros(classes, np.bool_), np.zeros((classes, part.values.shape[1]))
+        asked = _asked(received, classes)
         if np.isfinite(part.values).all():
             has[part.at.rows], rows[part.at.rows] = True, part.values
-        asked = np.zeros(classes, np.bool_)
-        if ASKED in received.tensors:
-            asked = received.floats(ASKED) > 0
+        elif asked.any():
+            # Zeros would count as those of somebody who has a class.
+            return uploads.NO_VECTOR
         return slots.with_slots(moved, has, rows, asked, levels)
 
-    def vector_again(self, vector: Words, before: Levels, levels: Levels, examples: int) -> Words:
+    def vector_again(
+        self,
+        vector: Words,
+        before: Levels,
+        levels: Levels,
+        examples: int,
+        state: State,
+        received: Bundle,
+    ) -> Words:
         """Return a vector of other levels by these; slots count a person once."""
-        own = slots.numbers(self.model.classes, self.model.embedding_size)
+        classes, size = self.model.classes, self.model.embedding_size
+        own = slots.numbers(classes, size)
+        has, rows = slots.shown(vector, classes, size)
+        if (has & (rows != _asked(received, classes))).any():
+            return uploads.NO_VECTOR
         return slots.again(vector, own, before, levels, examples)
+
+
+def _asked(received: Bundle, classes: int) -> NDArray[np.bool_]:
+    """Return of which classes a download asks for prototypes, bool [classes]."""
+    if ASKED not in received.tensors:
+        return np.zeros(classes, np.bool_)
+    asked: NDArray[np.bool_] = received.floats(ASKED) > 0
+    return asked

@@ -164,7 +164,8 @@ CARD = MethodCard(
     "samples (prototype-noise adds noise). Other devices see rows fused from the people in "
     "their clusters. In a cluster of two, each person can compute the other's rows, and "
     "fusion = leadership passes on one person's rows unchanged. With secure-aggregation and "
-    "k-selection = fixed:K the server sees only sums over enough people (docs/privacy.md).",
+    "k-selection = fixed:K and prototype = embedding, the server sees only sums over enough "
+    "people (docs/privacy.md).",
     decisions=(
         "The papers give no learning rate or batch size; the run's defaults are used.",
         "A prototype is the class's mean of the standardised input, or with prototype = "

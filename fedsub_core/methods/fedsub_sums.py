@@ -12,8 +12,9 @@ from fedsub_core.wire.bundles import Declaration, bits, dense, rows
 
 #: In a download: each class's public centroids, which of them are open, and of which the round asks
 #: for prototypes; by layer, of which units it asks for rows, and which ones all people of a cluster
-#: selected; by rows, the means of a cluster's people.
-CENTROIDS, OPEN, ASKED = "centroids", "open", "asked"
+#: selected; by rows, the means of a cluster's people. And which round's sum counted, and whether
+#: the person was in it.
+CENTROIDS, OPEN, ASKED, COUNTED = "centroids", "open", "asked", "counted"
 ASKED_UNITS, SELECTED_BY_ALL, MEANS = ".asked", ".by-all", ".means"
 #: Readings of what a unit is that somebody did not select, of which nobody's zeros are counted.
 READ = ("own", "held")
@@ -28,16 +29,28 @@ def clusters_of(hyper: Any) -> int:
 def not_in_sums(hyper: Any) -> str:
     """Return what does not go with secure sums, and what is expected instead; "": all goes."""
     fusions = ("overlapping", "overlapping-any", "avg")
+    noisy = hyper.prototype == "embedding" or hyper.prototype_noise != "none"
     options = (
         ("k-selection", hyper.k_selection, clusters_of(hyper) > 0, "fixed:K, such as fixed:2"),
         ("fusion", hyper.fusion, hyper.fusion in fusions, " or ".join(fusions)),
         ("fusion-reading", hyper.fusion_reading, hyper.fusion_reading in READ, " or ".join(READ)),
         ("score", hyper.score, hyper.score == "one", "one"),
+        (
+            "prototype",
+            hyper.prototype,
+            noisy,
+            "embedding, or prototype-noise",
+        ),
         ("impute", str(hyper.impute).lower(), not hyper.impute, "false"),
     )
     for key, got, fits, expected in options:
         if not fits:
-            return f"fedsub.{key} = {got}, which needs single people's uploads, expected {expected}"
+            why = (
+                "which needs single people's uploads"
+                if key != "prototype"
+                else "the same in each round, so that two sums tell one person's"
+            )
+            return f"fedsub.{key} = {got}, {why}, expected {expected}"
     return ""
 
 
@@ -56,6 +69,7 @@ def receives_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
         CENTROIDS: dense((each, size), optional=True, exact=True),
         OPEN: bits((model.classes, clusters), optional=True),
         ASKED: bits((model.classes, clusters), optional=True),
+        COUNTED: dense((2,), optional=True, exact=True),
     }
     for layer in model.affine[: hyper.depth or None]:
         declared[layer.name + ASKED_UNITS] = bits((each, layer.units), optional=True)

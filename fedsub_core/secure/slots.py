@@ -72,7 +72,7 @@ def with_slots(
     Parameters
     ----------
     has : which classes a person has, bool [classes].
-    rows : its rows, [classes, d], any of classes that it lacks.
+    rows : its rows, [classes, d]; those of classes that it lacks are ignored.
     asked : of which classes rows are added up, bool [classes].
     levels : of the numbers before.
     """
@@ -82,8 +82,8 @@ def with_slots(
     return np.concatenate([vector[:-BESIDE], slots[:-BESIDE], vector[-BESIDE:-1], [shortened]])
 
 
-def in_sum(total: Total, levels: Levels, classes: int, size: int) -> tuple[Total, Slots]:
-    """Return what a sum says without its slots, and what these say.
+def in_sum(total: Total, levels: Levels, classes: int, size: int, most: int) -> tuple[Total, Slots]:
+    """Return what a sum over `most` people says without its slots, and what these say.
 
     Raises
     ------
@@ -93,10 +93,19 @@ def in_sum(total: Total, levels: Levels, classes: int, size: int) -> tuple[Total
     first = len(total.sum) - numbers(classes, size)
     sums = values(total, levels)[first:]
     people, rows = np.rint(sums[:classes]).astype(np.int64), sums[classes:].reshape(classes, size)
-    if (people < 0).any():
-        raise ValueError(f"people who have a class: got {people.min()}, expected 0 or more")
+    if (people < 0).any() or (people > most).any():
+        got = f"{people.min()} to {people.max()}"
+        raise ValueError(f"people who have a class: got {got}, expected 0 to {most}")
     before = Total(total.mean[:first], total.sum[:first], total.weight, total.shortened)
     return before, Slots(people, rows)
+
+
+def shown(vector: Words, classes: int, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which classes a person's vector says that it has, and of which it has a row."""
+    own = vector[len(vector) - BESIDE - numbers(classes, size) : -BESIDE]
+    return own[:classes] > 0, np.logical_or.reduce(
+        own[classes:].reshape(classes, size) != 0, axis=1
+    )
 
 
 def again(vector: Words, slots: int, before: Levels, levels: Levels, examples: int) -> Words:

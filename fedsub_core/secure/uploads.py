@@ -12,6 +12,8 @@ from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Whole, whole
 
 #: The one tensor that travels.
 VECTOR = "vector"
+#: In place of a vector: what may not be added up, so its owner is silent.
+NO_VECTOR: Words = np.zeros(0, np.uint32)
 
 
 def length(sends: Declaration) -> int:

@@ -57,7 +57,7 @@ class SummedPrototypes(PersonalizedStrategy):
     def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
         """Return what is added up: bodies, who has which class, and prototypes that are asked for.
 
-        The sum is opened of so many people that each of these classes is of people enough.
+        The sum is opened only if enough people remain in each of these classes.
         """
         secure, people = self.settings.secure, len(clients)
         sure = state[HOLDERS].numpy() - absent(state, clients)
@@ -94,7 +94,9 @@ class SummedPrototypes(PersonalizedStrategy):
         if opened is None or opened.total is None:
             return state, []
         try:
-            total, said = slots.in_sum(opened.total, opened.levels, *self._slots())
+            total, said = slots.in_sum(
+                opened.total, opened.levels, *self._slots(), len(opened.clients)
+            )
         except ValueError as error:
             log.warning("round %d: the secure sum is of no use: %s", turn.round, error)
             return state, []

@@ -1,7 +1,7 @@
-"""Who is sure to be in a secure sum: of whom a slot may be asked for, whoever goes silent.
+"""Which slots may be asked for: those that enough people add to for sure, even if some go silent.
 
 Each round's sum counts how many people have what a slot is of (a class, a unit). The next round
-asks for slots alone that people enough have for sure, and is opened of so many that they still do.
+asks only for slots that enough people have for sure, and is opened only if they still do.
 """
 
 from __future__ import annotations
@@ -41,14 +41,18 @@ def not_counted(state: State, client: str | None = None) -> State:
     return {name: one for name, one in state.items() if name != gone}
 
 
+def was_counted(state: State, client: str) -> bool:
+    """Return whether somebody was in the sum that counted last."""
+    round, last = int(state[COUNTED][0]), state.get(COUNTED_IN + client)
+    return round > 0 and last is not None and int(last) == round
+
+
 def absent(state: State, clients: Sequence[str]) -> int:
     """Return how many of those who were counted last are not among `clients`.
 
     Each of them may have what any slot is of.
     """
-    round, people = state[COUNTED].tolist()
-    there = [c for c in clients if COUNTED_IN + c in state and state[COUNTED_IN + c] == round]
-    return int(people) - (len(there) if round else 0)
+    return int(state[COUNTED][1]) - sum(was_counted(state, client) for client in clients)
 
 
 def needed(least: int, people: int) -> int:
@@ -59,6 +63,7 @@ def needed(least: int, people: int) -> int:
 def opened_of(sure: NDArray[np.int64], least: int, people: int) -> int:
     """Return of how many of the `people` a sum must be, so that each slot is of `least` of them.
 
-    `sure` says of each slot that is asked for how many people it is of for sure; 0: there is none.
+    `sure` says of each slot that is asked for how many people it is of for sure. Where nothing is
+    asked for, it is 0.
     """
     return people - (int(sure.min()) - least) if sure.size else 0

@@ -31,7 +31,7 @@ def config(tmp_path: Path) -> RunConfig:
 
 def own_settings(name: str) -> dict[str, Any]:
     """Return a method's hyperparameters in runs of sums, by its name."""
-    own = {"k_selection": "fixed:1"} if name == "fedsub" else {}
+    own = {"k_selection": "fixed:1", "prototype": "embedding"} if name == "fedsub" else {}
     return {name: method(name).hyperparameters(**own)}
 
 

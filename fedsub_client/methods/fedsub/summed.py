@@ -8,6 +8,7 @@ clusters.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from fedsub_core.methods.fedsub_sums import (
     ASKED,
     ASKED_UNITS,
     CENTROIDS,
+    COUNTED,
     MEANS,
     OPEN,
     SELECTED_BY_ALL,
@@ -35,6 +37,7 @@ from fedsub_core.secure import slots
 from fedsub_core.secure.cluster_slots import MEMBERS, PEOPLE, PROTOTYPES, SELECTED, Layout
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels
+from fedsub_core.secure.uploads import NO_VECTOR
 from fedsub_core.training import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
@@ -45,6 +48,8 @@ Array = NDArray[np.floating]
 #: the one in which units were counted last; and by layer which units were selected then, bool
 #: [clients, classes, units].
 CLUSTER, OF_UNITS, CHOSEN = "counted.cluster", "counted.of-units", "counted.chosen."
+#: In which round it was counted last, int64 [clients]; and a hash of what that round asked for.
+ROUND, ASKED_FOR = "counted.round", "counted.asked"
 #: Of an upload that becomes a vector: its numbers.
 NUMBERS = "numbers"
 
@@ -60,7 +65,9 @@ class SummedFedSubLearner(FedSubLearner):
             for layer in self._layers
         }
         none = torch.full((clients, classes), -1, dtype=torch.int64)
-        return super().init(clients, seed) | {CLUSTER: none, OF_UNITS: none.clone()} | chosen
+        never = {name: torch.zeros(clients, dtype=torch.int64) for name in (ROUND, ASKED_FOR)}
+        counted = {CLUSTER: none, OF_UNITS: none.clone()}
+        return super().init(clients, seed) | counted | never | chosen
 
     def receive(self, state: State, received: Received) -> State:
         """Replace the units that a person's clusters say something of, keep all others."""
@@ -78,39 +85,58 @@ class SummedFedSubLearner(FedSubLearner):
             if ASKED not in bundle.tensors:  # it is in no sum
                 sent.append(Bundle(upload.examples))
                 continue
-            parts, asked = self._layout.empty(), bundle.bits(ASKED)
+            asks, asked = _asked(bundle, self._layers), bundle.bits(ASKED)
+            counted_in, was_counted = (int(one) for one in bundle.floats(COUNTED))
+            known = counted_in and counted_in == int(state[ROUND][i])
+            before = [_of(state[name], i) for name in (CLUSTER, OF_UNITS)]
+            # Whoever was not in the sum that counted has no part in slots.
+            last, of_units = (
+                before if known and was_counted else [np.full_like(c, -1) for c in before]
+            )
+            inside = _within(last, asked)
+            held = upload.bits(fedsub.CLASSES)
+            if (was_counted and not known) or (inside[~held] >= 0).any():
+                # It lost its state, or a class: zeros of it would count as somebody's.
+                sent.append(Bundle(upload.examples))
+                continue
+            parts = self._layout.empty()
             cluster = self._nearest(upload, bundle)
             parts[PEOPLE][_places(cluster)] = 1
             # In these clusters units are counted now, and rows will be asked for.
-            inside = _within(_of(state[CLUSTER], i), asked)
             self._add_prototypes(parts, inside, upload)
-            counted = _of(state[OF_UNITS], i)
-            parts[MEMBERS][_places(_within(counted, asked))] = 1
+            parts[MEMBERS][_places(_within(of_units, asked))] = 1
             for layer in self._layers:
-                self._add_rows(parts, state, i, params, layer, bundle)
+                self._add_rows(parts, state, i, of_units, params, layer, bundle)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
                 parts[SELECTED + layer.name][_places(inside)] = chosen[inside >= 0]
                 new[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
             new[CLUSTER][i] = torch.from_numpy(cluster)
             new[OF_UNITS][i] = torch.from_numpy(inside)
-            numbers = self._layout.joined(parts, _asked(bundle, self._layers))
+            new[ROUND][i], new[ASKED_FOR][i] = turn.round, _hash(asks)
+            numbers = self._layout.joined(parts, asks)
             sent.append(Bundle(upload.examples, tensors={NUMBERS: Floats(numbers)}))
         return new, sent, reports
 
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
-        """Return what one client adds to a sum; each counts once, whatever its samples.
-
-        Raises
-        ------
-        ValueError
-            If it is asked for nothing.
-        """
-        if NUMBERS not in upload.tensors:
-            raise ValueError("asked: got nothing beside a plan of a sum, expected what is added up")
+        """Return what one client adds to a sum; each counts once, whatever its samples."""
+        if NUMBERS not in upload.tensors or not np.isfinite(upload.floats(NUMBERS)).all():
+            return NO_VECTOR
         return slots.levels_of(levels).vector(upload.floats(NUMBERS), 1)
 
-    def vector_again(self, vector: Words, before: Levels, levels: Levels, examples: int) -> Words:
+    def vector_again(
+        self,
+        vector: Words,
+        before: Levels,
+        levels: Levels,
+        examples: int,
+        state: State,
+        received: Bundle,
+    ) -> Words:
         """Return a vector of other levels by these; all its numbers are slots."""
+        if ASKED not in received.tensors:
+            return NO_VECTOR
+        if _hash(_asked(received, self._layers)) != int(state[ASKED_FOR][0]):
+            return NO_VECTOR
         return slots.again(vector, len(vector) - BESIDE, before, levels, 1)
 
     def _add_prototypes(
@@ -120,22 +146,21 @@ class SummedFedSubLearner(FedSubLearner):
         part = upload.part(fedsub.PROTOTYPES)
         means = np.zeros((len(cluster), part.values.shape[1]), np.float32)
         means[part.at.rows] = part.values
-        # Since it was counted it may have lost a class.
-        own = _within(cluster, part.at.held((len(cluster),)))
-        parts[PROTOTYPES][(*_places(own), 0)] = 1
-        parts[PROTOTYPES][(*_places(own), slice(1, None))] = means[own >= 0]
+        parts[PROTOTYPES][(*_places(cluster), 0)] = 1
+        parts[PROTOTYPES][(*_places(cluster), slice(1, None))] = means[cluster >= 0]
 
     def _add_rows(
         self,
         parts: Mapping[str, Array],
         state: State,
         i: int,
+        cluster: NDArray[np.int64],
         params: Params,
         layer: LayerWithUnits,
         bundle: Bundle,
     ) -> None:
         """Add a layer's rows that are asked for to those of the `i`-th client's clusters."""
-        cluster, chosen = _of(state[OF_UNITS], i), _of(state[CHOSEN + layer.name], i)
+        chosen = _of(state[CHOSEN + layer.name], i)
         at = _places(cluster)
         asked = bundle.bits(layer.name + ASKED_UNITS).reshape(*self._each, layer.units)
         shown = (chosen[cluster >= 0] & asked[at])[..., None]
@@ -160,6 +185,8 @@ class SummedFedSubLearner(FedSubLearner):
         cluster, found = _of(state[OF_UNITS], i), dict[str, Part]()
         at = _places(cluster)
         if OPEN not in bundle.tensors or not len(at[0]):
+            return found
+        if int(bundle.floats(COUNTED)[0]) != int(state[ROUND][i]):  # its clusters may be others now
             return found
         for layer in self._layers:
             by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(*self._each, layer.units)
@@ -215,6 +242,12 @@ def _asked(bundle: Bundle, layers: Sequence[LayerWithUnits]) -> dict[str, Bools]
     """Return what a download asks for, as :meth:`Layout.wanted` takes it."""
     names = OPEN, ASKED, *(layer.name + ASKED_UNITS for layer in layers)
     return {name: bundle.bits(name) for name in names}
+
+
+def _hash(asks: Mapping[str, Bools]) -> int:
+    """Return a name of what is asked for, of 63 bits."""
+    digest = hashlib.sha256(b"".join(np.packbits(asks[name]).tobytes() for name in sorted(asks)))
+    return int.from_bytes(digest.digest()[:8], "little") >> 1
 
 
 def fuse(

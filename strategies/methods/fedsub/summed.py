@@ -9,6 +9,7 @@ algorithm).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ from fedsub_core.methods.fedsub_sums import (
     ASKED,
     ASKED_UNITS,
     CENTROIDS,
+    COUNTED,
     MEANS,
     OPEN,
     SELECTED_BY_ALL,
@@ -40,10 +42,13 @@ from strategies.parts.sure_people import (
     not_counted,
     now_counted,
     opened_of,
+    was_counted,
 )
 from strategies.rounds.context import Addends, Opened, Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
+
+log = logging.getLogger("fedsub")
 
 #: By class and cluster: from which round on counts are of its people as they are now, int64; and
 #: whether its centroid is a mean of prototypes, bool.
@@ -101,7 +106,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         fewest = [sure[self._asked[ASKED]]]
         for layer in self._layers:
             of_units = state[SELECTED + layer.name].numpy() - gone
-            asked = counted[..., None] & (of_units >= least)
+            asked = self._asked[ASKED][..., None] & (of_units >= least)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
             fewest.append(of_units[asked])
         fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
@@ -127,9 +132,21 @@ class SummedFedSubStrategy(PersonalizedStrategy):
                 means = state[own.name + MEANS].flatten(0, 2)
                 rows = Floats.rows(known.numpy(), means[known].numpy())
                 tensors[own.name + MEANS] = rows
-        nothing, told, asks = Bundle(), Bundle(tensors=tensors), Bundle(tensors=tensors | asked)
+        round = float(state["counted"][0])
+        inside = {COUNTED: Floats(np.array([round, 1], np.float32))}
+        outside = {COUNTED: Floats(np.array([round, 0], np.float32))}
+        # By whether somebody is in the round's sum, and was in the one that counted.
+        kinds = {
+            (summed, known): Bundle(
+                tensors=tensors | (asked if summed else {}) | (inside if known else outside)
+            )
+            for summed in (False, True)
+            for known in (False, True)
+        }
         return [
-            asks if client in self.in_sum else nothing if client in self.narrow else told
+            Bundle()
+            if client in self.narrow
+            else kinds[client in self.in_sum, was_counted(state, client)]
             for client in clients
         ]
 
@@ -154,10 +171,14 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Take means of clusters and counts; move, close and split clusters."""
         counts = [PEOPLE, *(SELECTED + layer.name for layer in self._layers)]
         if opened is None or opened.total is None:
-            # Devices go by what they said in this round: of the last count nobody is sure.
-            none = {name: torch.zeros_like(state[name]) for name in counts}
-            return not_counted(state) | nobody_counted() | none, []
+            return self._lost(state, counts), []
         found = self._layout.split(slots.values(opened.total, opened.levels), self._asked)
+        most = max(float(found[name].max()) for name in counts)
+        least = min(float(found[name].min()) for name in counts)
+        if round(most) > len(opened.clients) or round(least) < 0:
+            got = f"{least:g} to {most:g} people, expected 0 to {len(opened.clients)}"
+            log.warning("round %d: the secure sum is of no use: %s", turn.round, got)
+            return self._lost(state, counts), []
         after = dict(state) | now_counted(state, opened.clients, turn.round)
         after |= self._means(state, found)
         after |= {name: torch.from_numpy(np.rint(found[name]).astype(np.int64)) for name in counts}
@@ -166,6 +187,13 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         return after, [
             MetricRow(turn.round, "", y, "clusters", n) for y, n in enumerate(opened_now)
         ]
+
+    @staticmethod
+    def _lost(state: State, counts: Sequence[str]) -> State:
+        """Return the state after a lost sum: of the last count nobody is sure."""
+        # Devices go by what they said in the round that was lost.
+        none = {name: torch.zeros_like(state[name]) for name in counts}
+        return not_counted(state) | nobody_counted() | none
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client."""

@@ -170,6 +170,16 @@ UNKNOWN_AND_WRONG = [
         "secure-aggregation = true: got weights = samples, with which people's samples of each "
         "class travel, expected weights = clients",
     ),
+    (
+        'secure-aggregation = true\nrobust = "none"\nstandardise = "client"\n'
+        '[fedsub]\nk-selection = "fixed:2"',
+        "secure-aggregation = true: got fedsub.prototype = input, the same in each round, so that "
+        "two sums tell one person's, expected embedding, or prototype-noise",
+    ),
+    (
+        'secure-aggregation = true\nrobust = "none"\nstandardise = "client"',
+        "got fedsub.k-selection = dbi, which needs single people's uploads, expected fixed:K",
+    ),
     ("secure-least = 2", "secure-least: got 2, expected a whole number of at least 3"),
     (
         "secure-least = 5",

@@ -35,7 +35,7 @@ def test_rows_add_up_by_person_and_numbers_by_sample(samples: int) -> None:
     has = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]], np.bool_)
     rows = stream.normal(0, 3, (3, CLASSES, SIZE))
     total = levels.total(summed(levels, has, rows, ALL), 3)
-    before, found = slots.in_sum(total, levels, CLASSES, SIZE)
+    before, found = slots.in_sum(total, levels, CLASSES, SIZE, 3)
     np.testing.assert_allclose(before.mean, [1, -1], atol=1e-5)
     assert (before.weight, before.shortened, found.people.tolist()) == (60, 0, [3, 2, 0])
     expected = (rows * has[:, :, None]).sum(0)
@@ -46,7 +46,7 @@ def test_a_row_that_was_not_asked_for_is_in_no_sum() -> None:
     levels, rows = Levels.among(3, 30, 8.0), np.full((3, CLASSES, SIZE), 5.0)
     asked = np.array([True, False, False])
     total = levels.total(summed(levels, np.ones((3, CLASSES), np.bool_), rows, asked), 3)
-    _, found = slots.in_sum(total, levels, CLASSES, SIZE)
+    _, found = slots.in_sum(total, levels, CLASSES, SIZE, 3)
     assert found.people.tolist() == [3, 3, 3]
     assert found.rows[:, 0].tolist() == [15.0, 0.0, 0.0]
 
@@ -55,7 +55,7 @@ def test_a_number_beyond_the_range_is_shortened_and_counted() -> None:
     levels, rows = Levels.among(3, 30, 8.0), np.zeros((3, CLASSES, SIZE))
     rows[1, 2, 3] = 1e9
     total = levels.total(summed(levels, np.ones((3, CLASSES), np.bool_), rows, ALL), 3)
-    before, found = slots.in_sum(total, levels, CLASSES, SIZE)
+    before, found = slots.in_sum(total, levels, CLASSES, SIZE, 3)
     assert (before.shortened, found.rows[2, 3]) == (1, slots.RANGE)
 
 
@@ -64,7 +64,7 @@ def test_fewer_people_than_none_are_refused() -> None:
     wrong = summed(levels, np.ones((3, CLASSES), np.bool_), np.zeros((3, CLASSES, SIZE)), ALL)
     wrong[2] = np.uint32(2**32 - slots.levels_of(levels).each)
     with pytest.raises(ValueError, match="people who have a class: got -"):
-        slots.in_sum(levels.total(wrong, 3), levels, CLASSES, SIZE)
+        slots.in_sum(levels.total(wrong, 3), levels, CLASSES, SIZE, 3)
 
 
 def test_slots_are_rounded_again_by_person_and_numbers_by_sample() -> None:

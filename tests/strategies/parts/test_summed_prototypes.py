@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+
+from fedsub_client.parts.prototype_means import PrototypeLearner
+from fedsub_core.methods.prototypes import ASKED
+from fedsub_core.secure import slots
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.uploads import NO_VECTOR
+from fedsub_core.wire.bundles import Bundle, Floats
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost
@@ -68,3 +78,42 @@ def test_a_forgotten_person_is_not_sure_to_have_a_class(
     run: FinishedRun = run_method(people(), "fedproto", **SUMS)
     left = run.strategy.without(run.states[-1], "p1")
     assert left.keys() == run.states[-1].keys() - {"counted.in/p1"}
+
+
+def test_people_whose_models_diverged_are_silent_where_prototypes_are_asked_for(
+    people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros of three of four would leave the fourth's prototypes alone in the sum."""
+    whole = PrototypeLearner.class_means
+
+    def diverged(self: Any, params: Any, data: Any, turn: Any) -> Any:
+        means, counts = whole(self, params, data, turn)
+        for i, client in enumerate(data.clients):
+            if turn.round == 2 and client != "p1":
+                means[i] = torch.nan
+        return means, counts
+
+    monkeypatch.setattr(PrototypeLearner, "class_means", diverged)
+    run = run_method(people(), "fedproto", **SUMS)
+    assert list(run.metric("secure_lost")) == [(2, "")]
+    assert torch.equal(run.states[1][PROTOTYPES], run.states[0][PROTOTYPES])
+
+
+@pytest.mark.parametrize(("asked", "same"), [([0, 1], True), ([0], False), ([0, 1, 2], False)])
+def test_a_repeated_round_that_asks_for_other_classes_gets_no_vector(
+    asked: list[int], same: bool
+) -> None:
+    classes, size = 3, 2
+    before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
+    has, was = np.ones(classes, np.bool_), np.array([True, True, False])
+    rows, none = np.full((classes, size), 2.5), np.zeros(0, np.float32)
+
+    def vector(of: Levels) -> Words:
+        return slots.with_slots(of.vector(none, 30), has, rows, was, of)
+
+    wanted = np.zeros(classes, np.float32)
+    wanted[asked] = 1
+    now = Bundle(tensors={ASKED: Floats(wanted)})
+    learner: Any = SimpleNamespace(model=SimpleNamespace(classes=classes, embedding_size=size))
+    found = PrototypeLearner.vector_again(learner, vector(before), before, levels, 30, {}, now)
+    np.testing.assert_array_equal(found, vector(levels) if same else NO_VECTOR)

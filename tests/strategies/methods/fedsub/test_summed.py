@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,19 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
-from fedsub_client.methods.fedsub.summed import fuse
+from fedsub_client.methods.fedsub.summed import (
+    ASKED_FOR,
+    ROUND,
+    SummedFedSubLearner,
+    _hash,
+    fuse,
+)
 from fedsub_core.data.federation import ClientData, Federation
-from fedsub_core.methods.fedsub_sums import READ
+from fedsub_core.methods.fedsub_sums import ASKED, OPEN, READ
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.slots import levels_of
+from fedsub_core.secure.uploads import NO_VECTOR
+from fedsub_core.wire.bundles import Bits, Bundle
 from strategies.methods.fedsub.summed import SummedFedSubStrategy
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
@@ -200,3 +211,31 @@ def test_a_forgotten_person_is_counted_no_more(people: MakePeople, run_method: R
     assert isinstance(run.strategy, SummedFedSubStrategy)
     left = run.strategy.without(run.states[-1], "p1")
     assert left.keys() == run.states[-1].keys() - {"counted.in/p1"}
+
+
+def test_a_device_that_does_not_know_that_it_was_counted_is_silent(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    """As after losing its state: zeros of it would count as somebody's, and of too few others."""
+
+    def forget(round: int, run: FinishedRun) -> None:
+        if round == 2:
+            run.grid.grid.cohorts[0].state[ROUND][0] = 0
+
+    keys = SUMS | {"rounds": 4}
+    run = run_method(people(((0, 1, 2),) * 5), "fedsub", hyper=ONE, after_round=forget, **keys)
+    assert run.metric("secure_people") == {(1, ""): 5, (2, ""): 5, (3, ""): 4, (4, ""): 5}
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool) -> None:
+    """What was made ready would add what is not asked for, and lack what is."""
+    asked, opened = np.array([[True]]), Bits(np.array([[True]]))
+    state = {ASKED_FOR: torch.tensor([_hash({OPEN: opened.values, ASKED: asked})])}
+    now = Bundle(tensors={OPEN: opened, ASKED: Bits(asked if same else ~asked)})
+    before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
+    vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
+    learner: Any = SimpleNamespace(_layers=())
+    found = SummedFedSubLearner.vector_again(learner, vector, before, levels, 30, state, now)
+    expected = levels_of(levels).vector(np.array([1.0, 2.5]), 1) if same else NO_VECTOR
+    np.testing.assert_array_equal(found, expected)
