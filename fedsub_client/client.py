@@ -14,6 +14,7 @@ from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.best_so_far import used
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, read_download
+from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Report
 from fedsub_core.models.model import Params
 from fedsub_core.secure.keys import Words
@@ -92,17 +93,16 @@ class FedSubClient(NumPyClient):
         return content
 
     def vector_again(
-        self,
-        told: Instructions,
-        payload: bytes,
-        vector: Words,
-        before: Levels,
-        levels: Levels,
-        examples: int,
+        self, told: Instructions, payload: bytes, levels: Levels, vector: Words, before: Levels
     ) -> Words:
-        """Return the round's vector once more, by other levels: see the learner's."""
-        received, own = self._asked(told, payload).received, self.cohort.state
-        return self.cohort.learner.vector_again(vector, before, levels, examples, own, received)
+        """Return a round's vector once more, by other levels, after the repeated round's download.
+
+        Raises as :meth:`fit`.
+        """
+        received = self._asked(told, payload).received
+        examples = self.cohort.introductions()[0].facts.examples
+        again = Repeated(before, levels, examples, self.cohort.state, received)
+        return self.cohort.learner.vector_again(vector, again)
 
     def _asked(self, told: Instructions, payload: bytes) -> Asked:
         return Asked(0, told, read_download(self.cohort, 0, payload, told.turn.round))

@@ -170,11 +170,10 @@ class Device:
                 before = self._numpy_client(told.method, self._file(saved), saved, round)
                 metrics = before.test(told) if told.also_evaluate else metrics
                 if part is not None:
-                    examples = before.cohort.introductions()[0].facts.examples
                     address = Address(self.client, round)
-                    again = saved.levels, part.levels, examples, address
-                    own = partial(before.vector_again, told, payload)
-                    reply = part.masked(rounded_again(reply, *again, own), saved.once).to_bytes()
+                    again = partial(before.vector_again, told, payload, part.levels)
+                    vector = rounded_again(reply, saved.levels, part.levels, address, again)
+                    reply = part.masked(vector, saved.once).to_bytes()
             return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_client.in_sums import InSums
 from fedsub_client.mean_models import KNOWN, MEAN, begun_anew, smoothed, with_means
 from fedsub_client.predictor import Predictor
 from fedsub_core.backend import Backend
@@ -22,9 +23,6 @@ from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.model import Model, Params
-from fedsub_core.secure import uploads
-from fedsub_core.secure.keys import Words
-from fedsub_core.secure.quantise import Levels
 from fedsub_core.training.batches import Step, each_batch
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.loop import Trained, train
@@ -40,7 +38,7 @@ Received = Sequence[Bundle]
 Fitted = tuple[State, list[Bundle], list[Report]]
 
 
-class Learner(ABC):
+class Learner(InSums, ABC):
     """What a device does with its data, its state and what the server sends.
 
     Parameters
@@ -83,7 +81,7 @@ class Learner(ABC):
         """Return the part of what it trains that predictions need; by default all of it."""
         return model
 
-    def check(self) -> None:  # noqa: B027  # most methods have nothing to check
+    def check(self) -> None:  # most methods have nothing to check
         """Raise a ConfigError if hyperparameters do not fit the model or the settings."""
 
     @abstractmethod
@@ -216,47 +214,6 @@ class Learner(ABC):
         came = (held > state[self.classes_known].bool()).any(1)
         means = smoothed(state, self.averaged, self.hyper.smooth, turn.round)
         return begun_anew(state, means, came) | {self.classes_known: held.float()}
-
-    def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
-        """Return what one client adds to a secure sum of uploads: how it moved from a download.
-
-        ``NO_VECTOR`` where it may not: the client is silent then, and the sum of others.
-
-        Raises
-        ------
-        ValueError
-            If there is nothing that it could have moved from, or nothing was asked for.
-        """
-        return uploads.of_upload(upload, received, self.sends, levels)
-
-    def vector_again(
-        self,
-        vector: Words,
-        before: Levels,
-        levels: Levels,
-        examples: int,
-        state: State,
-        received: Bundle,
-    ) -> Words:
-        """Return a vector of other levels by these, for a round that is repeated.
-
-        ``NO_VECTOR`` where the round now asks for something else.
-
-        Parameters
-        ----------
-        examples : how many samples the person has.
-        state : of the one client, after the round.
-        received : the repeated round's download.
-        """
-        return levels.again(vector, before, examples)
-
-    def once(self, received: Bundle) -> str:
-        """Name what a client that is asked adds to a sum, if it stays the same from round to round.
-
-        Then all sums of it in a run must be of the same people: two that differ in one person
-        would tell what that one added. Of what changes, as models do: "".
-        """
-        return ""
 
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state in which the clients' models are tested; nothing of it is kept.

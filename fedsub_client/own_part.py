@@ -21,8 +21,6 @@ from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
-Again = Callable[[Words, Levels, Levels, int], Words]
-
 
 def least_of(node: Mapping[str, Any], client: str) -> int:
     """Return of how many people at least a device's owner wants a sum to be; 0: as the run says.
@@ -112,9 +110,8 @@ def rounded_again(
     payload: bytes,
     before: tuple[int, int] | None,
     levels: Levels,
-    examples: int,
     of: Address,
-    again: Again,
+    again: Callable[[Words, Levels], Words],
 ) -> bytes:
     """Return a vector that was saved, before it was masked, by the levels of this session's sum.
 
@@ -124,8 +121,7 @@ def rounded_again(
     Parameters
     ----------
     before : the saved vector's weight and each; None where what was saved is an upload.
-    examples : how many samples the person has.
-    again : :meth:`fedsub_client.learner.Learner.vector_again`.
+    again : makes the vector that is to be sent of the saved one, and the levels of that.
 
     Raises
     ------
@@ -135,7 +131,7 @@ def rounded_again(
     if before is None:
         got, expected = "a round that was answered with an upload itself", "one answered in sums"
         raise MessageRefused(of.client, of.round, "secure sum", got, expected)
-    vector = again(_vector(payload), Levels(levels.range, *before), levels, examples)
+    vector = again(_vector(payload), Levels(levels.range, *before))
     return compose_upload(
         uploads.in_bundle(vector), of, uploads.declared_of(len(vector))
     ).to_bytes()
@@ -144,7 +140,6 @@ def rounded_again(
 def _vector(payload: bytes) -> Words:
     """Return the vector that an upload of this device's carries."""
     (sent,) = pb.Bundle.FromString(payload).tensors
-    values = sent.values
-    return (
-        np.frombuffer(values, "<u4").astype(np.uint32, copy=False) if values else uploads.NO_VECTOR
-    )
+    if not sent.values:
+        return uploads.NO_VECTOR
+    return np.frombuffer(sent.values, "<u4").astype(np.uint32, copy=False)

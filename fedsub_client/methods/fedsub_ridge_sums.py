@@ -1,7 +1,7 @@
 """FedSub in closed form where the server learns sums alone, the device half.
 
 A round asks for one thing at most: which classes a person has, its statistics of those classes that
-people enough have, or what its candidates said. Statistics are sent once. What comes later counts
+enough people have, or what its candidates said. Statistics are sent once. What comes later counts
 at home.
 """
 

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Learner, Received, State
 from fedsub_client.methods.fedsub.prototypes import prototypes
 from fedsub_client.parts.embeddings import embeddings
@@ -92,22 +93,14 @@ class PrototypeLearner(Learner):
             return uploads.NO_VECTOR
         return slots.with_slots(moved, has, rows, asked, levels)
 
-    def vector_again(
-        self,
-        vector: Words,
-        before: Levels,
-        levels: Levels,
-        examples: int,
-        state: State,
-        received: Bundle,
-    ) -> Words:
-        """Return a vector of other levels by these; slots count a person once."""
+    def vector_again(self, vector: Words, again: Repeated) -> Words:
+        """Return a vector for a round that is repeated; slots count a person once."""
         classes, size = self.model.classes, self.model.embedding_size
-        own = slots.numbers(classes, size)
         has, rows = slots.shown(vector, classes, size)
-        if (has & (rows != _asked(received, classes))).any():
+        if (has & (rows != _asked(again.received, classes))).any():
             return uploads.NO_VECTOR
-        return slots.again(vector, own, before, levels, examples)
+        own = slots.numbers(classes, size)
+        return slots.again(vector, own, again.before, again.levels, again.examples)
 
 
 def _asked(received: Bundle, classes: int) -> NDArray[np.bool_]:

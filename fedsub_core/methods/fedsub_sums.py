@@ -29,27 +29,19 @@ def clusters_of(hyper: Any) -> int:
 def not_in_sums(hyper: Any) -> str:
     """Return what does not go with secure sums, and what is expected instead; "": all goes."""
     fusions = ("overlapping", "overlapping-any", "avg")
-    noisy = hyper.prototype == "embedding" or hyper.prototype_noise != "none"
-    options = (
-        ("k-selection", hyper.k_selection, clusters_of(hyper) > 0, "fixed:K, such as fixed:2"),
-        ("fusion", hyper.fusion, hyper.fusion in fusions, " or ".join(fusions)),
-        ("fusion-reading", hyper.fusion_reading, hyper.fusion_reading in READ, " or ".join(READ)),
-        ("score", hyper.score, hyper.score == "one", "one"),
-        (
-            "prototype",
-            hyper.prototype,
-            noisy,
-            "embedding, or prototype-noise",
-        ),
-        ("impute", str(hyper.impute).lower(), not hyper.impute, "false"),
-    )
-    for key, got, fits, expected in options:
+    fresh = hyper.prototype == "embedding" or hyper.prototype_noise != "none"
+    alone = "which needs single people's uploads"
+    same = "the same in each round, so that two sums tell one person's"
+    readings, impute = " or ".join(READ), str(hyper.impute).lower()
+    for key, got, fits, why, expected in (
+        ("k-selection", hyper.k_selection, clusters_of(hyper) > 0, alone, "fixed:K, as fixed:2"),
+        ("fusion", hyper.fusion, hyper.fusion in fusions, alone, " or ".join(fusions)),
+        ("fusion-reading", hyper.fusion_reading, hyper.fusion_reading in READ, alone, readings),
+        ("score", hyper.score, hyper.score == "one", alone, "one"),
+        ("prototype", hyper.prototype, fresh, same, "embedding, or prototype-noise"),
+        ("impute", impute, not hyper.impute, alone, "false"),
+    ):
         if not fits:
-            why = (
-                "which needs single people's uploads"
-                if key != "prototype"
-                else "the same in each round, so that two sums tell one person's"
-            )
             return f"fedsub.{key} = {got}, {why}, expected {expected}"
     return ""
 

@@ -7,18 +7,19 @@ the round after asks for rows. What was asked for stands behind a one, and is of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.methods.fedsub import FedSubHyperparameters, prototype_size
 from fedsub_core.methods.fedsub_sums import ASKED, ASKED_UNITS, OPEN, clusters_of
-from fedsub_core.models.architecture import Architecture
+from fedsub_core.models.architecture import Architecture, LayerWithUnits
 
 Array = NDArray[np.floating]
+Asked = Mapping[str, NDArray[np.bool_]]
 
 #: In a vector, before the rows' own: by class and cluster who is in it now, and of whose units were
 #: counted in it; a one and a prototype; by layer those who selected a unit.
@@ -33,59 +34,65 @@ class Layout:
     ----------
     shapes : of its parts, by name, in their order; of prototypes and rows the last axis has a one
         and the numbers themselves.
+    layers : those whose units are shared.
+    size : numbers of a prototype.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
-    layer_of: Mapping[str, str]
+    layers: Sequence[LayerWithUnits]
+    size: int
 
     @classmethod
-    def of(cls, model: Architecture, hyper: Any, size: int) -> Layout:
-        """Return a model's layout, with prototypes of a size."""
-        each = model.classes, clusters_of(hyper)
-        layer_of: dict[str, str] = {}
+    def of(cls, model: Architecture, hyper: FedSubHyperparameters) -> Layout:
+        """Return a model's layout."""
+        each, size = (model.classes, clusters_of(hyper)), prototype_size(model, hyper)
+        layers = model.affine[: hyper.depth or None]
         shapes: dict[str, tuple[int, ...]] = {PEOPLE: each, MEMBERS: each}
         shapes[PROTOTYPES] = *each, 1 + size
-        for layer in model.affine[: hyper.depth or None]:
+        for layer in layers:
             shapes[SELECTED + layer.name] = (*each, layer.units)
             for own in layer.rows:
                 shapes[own.name] = (*each, layer.units, 1 + own.width)
-                layer_of[own.name] = layer.name
-        return cls(shapes, layer_of)
+        return cls(shapes, layers, size)
 
-    def wanted(self, asked: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-        """Return which numbers travel: who is in open clusters, and what is asked for of others.
-
-        Parameters
-        ----------
-        asked : the masks of a download (``OPEN``, ``ASKED`` and ``<layer>.asked``).
-        """
-        masks = []
-        for name, shape in self.shapes.items():
-            of = asked[OPEN if name == PEOPLE else ASKED]
-            if name in self.layer_of:
-                of = asked[self.layer_of[name] + ASKED_UNITS].reshape(shape[:3])
-            masks.append(
-                np.broadcast_to(of.reshape(of.shape + (1,) * (len(shape) - of.ndim)), shape)
-            )
-        return np.concatenate([mask.ravel() for mask in masks])
+    @property
+    def each(self) -> tuple[int, ...]:
+        """How many classes there are, and clusters of each."""
+        return self.shapes[PEOPLE]
 
     def empty(self) -> dict[str, Array]:
         """Return parts of zeros, float32."""
         return {name: np.zeros(shape, np.float32) for name, shape in self.shapes.items()}
 
-    def joined(
-        self, parts: Mapping[str, Array], asked: Mapping[str, NDArray[np.bool_]]
-    ) -> NDArray[np.float32]:
-        """Return the wanted numbers of the parts as one vector."""
-        every = np.concatenate([parts[name].ravel() for name in self.shapes])
-        found: NDArray[np.float32] = every[self.wanted(asked)].astype(np.float32)
-        return found
+    def length(self, asked: Asked) -> int:
+        """Return how many numbers a vector has.
 
-    def split(self, numbers: Array, asked: Mapping[str, NDArray[np.bool_]]) -> dict[str, Array]:
+        Parameters
+        ----------
+        asked : the masks of a download (``OPEN``, ``ASKED`` and ``<layer>.asked``).
+        """
+        masks = self._masks(asked).items()
+        return sum(int(mask.sum()) * prod(self.shapes[name][mask.ndim :]) for name, mask in masks)
+
+    def joined(self, parts: Mapping[str, Array], asked: Asked) -> NDArray[np.float32]:
+        """Return as one vector who is in open clusters, and of other parts what is asked for."""
+        wanted = [parts[name][mask].ravel() for name, mask in self._masks(asked).items()]
+        return np.concatenate(wanted).astype(np.float32)
+
+    def split(self, numbers: Array, asked: Asked) -> dict[str, Array]:
         """Inverse of :meth:`joined`, with zeros for what is not wanted, float64."""
-        wanted = self.wanted(asked)
-        every = np.zeros(len(wanted))
-        every[wanted] = numbers
-        ends = np.cumsum([prod(shape) for shape in self.shapes.values()])[:-1]
-        parts = zip(self.shapes.items(), np.split(every, ends), strict=True)
-        return {name: part.reshape(shape) for (name, shape), part in parts}
+        parts, at = dict[str, Array](), 0
+        for name, mask in self._masks(asked).items():
+            parts[name] = np.zeros(self.shapes[name])
+            end = at + parts[name][mask].size
+            parts[name][mask] = numbers[at:end].reshape(-1, *self.shapes[name][mask.ndim :])
+            at = end
+        return parts
+
+    def _masks(self, asked: Asked) -> dict[str, NDArray[np.bool_]]:
+        """Return which entries of each part's first axes travel."""
+        every = dict.fromkeys(self.shapes, asked[ASKED]) | {PEOPLE: asked[OPEN]}
+        for layer in self.layers:
+            units = asked[layer.name + ASKED_UNITS].reshape(*self.each, layer.units)
+            every |= {own.name: units for own in layer.rows}
+        return every

@@ -2,7 +2,7 @@
 
 They stand behind the numbers that are weighted by samples. Each class has one number that says
 whether a person has it, and one row. A row is added up for classes alone that are asked for, of
-which people enough are sure to be in the sum: the sum of one person's row is that row.
+which enough people are sure to be in the sum: the sum of one person's row is that row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prototypes where the server learns sums alone: of each class a sum over people enough.
+"""Prototypes where the server learns sums alone: of each class a sum over enough people.
 
 Each round counts how many people have each class, beside what it adds up. By that the next round
 asks for prototypes (:mod:`strategies.parts.sure_people`).
@@ -22,8 +22,8 @@ from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from strategies.parts.sure_people import (
-    COUNTED,
     absent,
+    counted_in,
     needed,
     nobody_counted,
     not_counted,
@@ -63,7 +63,7 @@ class SummedPrototypes(PersonalizedStrategy):
         sure = state[HOLDERS].numpy() - absent(state, clients)
         least = needed(secure.secure_least, people)
         self._asked = asked = sure >= least
-        if state[COUNTED][0] and not asked.all():
+        if counted_in(state) and not asked.all():
             log.warning(
                 "round %d: no prototypes of %d classes, which fewer than %d people have for sure",
                 turn.round,

@@ -33,17 +33,25 @@ def now_counted(state: State, clients: Sequence[str], round: int) -> State:
     return kept | new | {COUNTED: torch.tensor([round, len(clients)])}
 
 
-def not_counted(state: State, client: str | None = None) -> State:
-    """Return a state without what it keeps of one client, None: of any: who was in a sum."""
-    gone = COUNTED_IN + client if client is not None else COUNTED_IN
-    if client is None:
-        return {name: one for name, one in state.items() if not name.startswith(gone)}
-    return {name: one for name, one in state.items() if name != gone}
+def counted_anew(state: State) -> State:
+    """Return a state as if nobody had been counted yet."""
+    kept = {name: one for name, one in state.items() if not name.startswith(COUNTED_IN)}
+    return kept | nobody_counted()
+
+
+def not_counted(state: State, client: str) -> State:
+    """Return a state without what it keeps of one client: in which sum it was last."""
+    return {name: one for name, one in state.items() if name != COUNTED_IN + client}
+
+
+def counted_in(state: State) -> int:
+    """Return the round of the sum that counted last; 0: none did."""
+    return int(state[COUNTED][0])
 
 
 def was_counted(state: State, client: str) -> bool:
     """Return whether somebody was in the sum that counted last."""
-    round, last = int(state[COUNTED][0]), state.get(COUNTED_IN + client)
+    round, last = counted_in(state), state.get(COUNTED_IN + client)
     return round > 0 and last is not None and int(last) == round
 
 

@@ -9,7 +9,8 @@ clusters.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Fitted, Received, State
+from fedsub_client.methods.fedsub.fusion_by_means import fuse
 from fedsub_client.methods.fedsub.learner import FedSubLearner
 from fedsub_client.methods.fedsub.subnetworks import integrate, unit_rows
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods import fedsub, fedsub_sums
+from fedsub_core.methods import fedsub
 from fedsub_core.methods.fedsub_sums import (
     ASKED,
     ASKED_UNITS,
@@ -62,7 +65,7 @@ class SummedFedSubLearner(FedSubLearner):
         classes = self.model.classes
         chosen = {
             CHOSEN + layer.name: torch.zeros(clients, classes, layer.units, dtype=torch.bool)
-            for layer in self._layers
+            for layer in self._layout.layers
         }
         none = torch.full((clients, classes), -1, dtype=torch.int64)
         never = {name: torch.zeros(clients, dtype=torch.int64) for name in (ROUND, ASKED_FOR)}
@@ -72,20 +75,21 @@ class SummedFedSubLearner(FedSubLearner):
     def receive(self, state: State, received: Received) -> State:
         """Replace the units that a person's clusters say something of, keep all others."""
         params = self.get(state, "model")
-        fused = [Bundle(tensors=self._fused(state, i, params, b)) for i, b in enumerate(received)]
+        rows = self._rows(params)
+        fused = [Bundle(tensors=self._fused(state, i, rows, b)) for i, b in enumerate(received)]
         return state | self.put(integrate(self.model, params, fused), "model")
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train as the other half does; make ready what is counted, and what is asked for."""
         state, uploads, reports = super().fit(state, received, data, turn)
-        params, new = self.get(state, "model"), dict(state)
+        rows, new = self._rows(self.get(state, "model")), dict(state)
         new |= {name: one.clone() for name, one in state.items() if name.startswith("counted.")}
         sent = []
         for i, (upload, bundle) in enumerate(zip(uploads, received, strict=True)):
             if ASKED not in bundle.tensors:  # it is in no sum
                 sent.append(Bundle(upload.examples))
                 continue
-            asks, asked = _asked(bundle, self._layers), bundle.bits(ASKED)
+            asks, asked = _asked(bundle, self._layout), bundle.bits(ASKED)
             counted_in, was_counted = (int(one) for one in bundle.floats(COUNTED))
             known = counted_in and counted_in == int(state[ROUND][i])
             before = [_of(state[name], i) for name in (CLUSTER, OF_UNITS)]
@@ -105,14 +109,14 @@ class SummedFedSubLearner(FedSubLearner):
             # In these clusters units are counted now, and rows will be asked for.
             self._add_prototypes(parts, inside, upload)
             parts[MEMBERS][_places(_within(of_units, asked))] = 1
-            for layer in self._layers:
-                self._add_rows(parts, state, i, of_units, params, layer, bundle)
+            for layer in self._layout.layers:
+                self._add_rows(parts, state, i, of_units, rows, layer, bundle)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
                 parts[SELECTED + layer.name][_places(inside)] = chosen[inside >= 0]
                 new[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
             new[CLUSTER][i] = torch.from_numpy(cluster)
             new[OF_UNITS][i] = torch.from_numpy(inside)
-            new[ROUND][i], new[ASKED_FOR][i] = turn.round, _hash(asks)
+            new[ROUND][i], new[ASKED_FOR][i] = turn.round, digest_of(asks)
             numbers = self._layout.joined(parts, asks)
             sent.append(Bundle(upload.examples, tensors={NUMBERS: Floats(numbers)}))
         return new, sent, reports
@@ -123,21 +127,13 @@ class SummedFedSubLearner(FedSubLearner):
             return NO_VECTOR
         return slots.levels_of(levels).vector(upload.floats(NUMBERS), 1)
 
-    def vector_again(
-        self,
-        vector: Words,
-        before: Levels,
-        levels: Levels,
-        examples: int,
-        state: State,
-        received: Bundle,
-    ) -> Words:
-        """Return a vector of other levels by these; all its numbers are slots."""
-        if ASKED not in received.tensors:
+    def vector_again(self, vector: Words, again: Repeated) -> Words:
+        """Return a vector for a round that is repeated; all its numbers are slots."""
+        if ASKED not in again.received.tensors:
             return NO_VECTOR
-        if _hash(_asked(received, self._layers)) != int(state[ASKED_FOR][0]):
+        if digest_of(_asked(again.received, self._layout)) != int(again.state[ASKED_FOR][0]):
             return NO_VECTOR
-        return slots.again(vector, len(vector) - BESIDE, before, levels, 1)
+        return slots.again(vector, len(vector) - BESIDE, again.before, again.levels, 1)
 
     def _add_prototypes(
         self, parts: Mapping[str, Array], cluster: NDArray[np.int64], upload: Bundle
@@ -155,18 +151,17 @@ class SummedFedSubLearner(FedSubLearner):
         state: State,
         i: int,
         cluster: NDArray[np.int64],
-        params: Params,
+        rows: Mapping[str, Array],
         layer: LayerWithUnits,
         bundle: Bundle,
     ) -> None:
         """Add a layer's rows that are asked for to those of the `i`-th client's clusters."""
         chosen = _of(state[CHOSEN + layer.name], i)
         at = _places(cluster)
-        asked = bundle.bits(layer.name + ASKED_UNITS).reshape(*self._each, layer.units)
+        asked = bundle.bits(layer.name + ASKED_UNITS).reshape(*self._layout.each, layer.units)
         shown = (chosen[cluster >= 0] & asked[at])[..., None]
-        for rows in layer.rows:
-            values = _of(unit_rows(params, rows), i)
-            parts[rows.name][at] = np.concatenate([shown, shown * values], axis=2)
+        for own in layer.rows:
+            parts[own.name][at] = np.concatenate([shown, shown * rows[own.name][i]], axis=2)
 
     def _nearest(self, upload: Bundle, bundle: Bundle) -> NDArray[np.int64]:
         """Return the open cluster that each class's prototype is nearest to, -1: it has none."""
@@ -180,7 +175,9 @@ class SummedFedSubLearner(FedSubLearner):
             cluster[y] = np.where(opened[y], away, np.inf).argmin()
         return cluster
 
-    def _fused(self, state: State, i: int, params: Params, bundle: Bundle) -> dict[str, Part]:
+    def _fused(
+        self, state: State, i: int, rows: Mapping[str, Array], bundle: Bundle
+    ) -> dict[str, Part]:
         """Return the rows that replace those of the `i`-th client."""
         cluster, found = _of(state[OF_UNITS], i), dict[str, Part]()
         at = _places(cluster)
@@ -188,15 +185,15 @@ class SummedFedSubLearner(FedSubLearner):
             return found
         if int(bundle.floats(COUNTED)[0]) != int(state[ROUND][i]):  # its clusters may be others now
             return found
-        for layer in self._layers:
-            by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(*self._each, layer.units)
+        for layer in self._layout.layers:
+            by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(
+                *self._layout.each, layer.units
+            )
             chosen = _of(state[CHOSEN + layer.name], i)[cluster >= 0]
-            for rows in layer.rows:
-                if rows.name + MEANS not in bundle.tensors:
-                    continue
-                part = bundle.part(rows.name + MEANS)
+            for own in layer.rows:
+                part = bundle.part(own.name + MEANS)
                 known = part.at.held((by_all.size,))
-                means = np.zeros((by_all.size, rows.width), np.float32)
+                means = np.zeros((by_all.size, own.width), np.float32)
                 means[known] = part.values
                 fused, replaced = fuse(
                     self.hyper.fusion,
@@ -205,24 +202,19 @@ class SummedFedSubLearner(FedSubLearner):
                     known.reshape(by_all.shape)[at],
                     by_all[at],
                     chosen,
-                    _of(unit_rows(params, rows), i),
+                    rows[own.name][i],
                 )
-                found[rows.name] = Floats.rows(replaced, fused[replaced])
+                found[own.name] = Floats.rows(replaced, fused[replaced])
         return found
 
-    @property
-    def _each(self) -> tuple[int, int]:
-        """How many classes there are, and clusters of each."""
-        return self.model.classes, fedsub_sums.clusters_of(self.hyper)
+    def _rows(self, params: Params) -> dict[str, Array]:
+        """Return all clients' rows, by name float32 [clients, units, width]."""
+        every = [own for layer in self._layout.layers for own in layer.rows]
+        return {own.name: unit_rows(params, own).cpu().numpy() for own in every}
 
-    @property
-    def _layers(self) -> Sequence[LayerWithUnits]:
-        return self.model.affine[: self.hyper.depth or None]
-
-    @property
+    @cached_property
     def _layout(self) -> Layout:
-        size = fedsub.prototype_size(self.model, self.hyper)
-        return Layout.of(self.model, self.hyper, size)
+        return Layout.of(self.model, self.hyper)
 
 
 def _places(cluster: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -238,49 +230,16 @@ def _within(cluster: NDArray[np.int64], held: Bools) -> NDArray[np.int64]:
     return np.where(held, cluster, -1)
 
 
-def _asked(bundle: Bundle, layers: Sequence[LayerWithUnits]) -> dict[str, Bools]:
-    """Return what a download asks for, as :meth:`Layout.wanted` takes it."""
-    names = OPEN, ASKED, *(layer.name + ASKED_UNITS for layer in layers)
+def _asked(bundle: Bundle, layout: Layout) -> dict[str, Bools]:
+    """Return what a download asks for, as a layout takes it."""
+    names = OPEN, ASKED, *(layer.name + ASKED_UNITS for layer in layout.layers)
     return {name: bundle.bits(name) for name in names}
 
 
-def _hash(asks: Mapping[str, Bools]) -> int:
-    """Return a name of what is asked for, of 63 bits."""
-    digest = hashlib.sha256(b"".join(np.packbits(asks[name]).tobytes() for name in sorted(asks)))
-    return int.from_bytes(digest.digest()[:8], "little") >> 1
-
-
-def fuse(
-    fusion: str, reading: str, means: Array, known: Bools, by_all: Bools, chosen: Bools, own: Array
-) -> tuple[Array, Bools]:
-    """Fuse a layer's rows for one person, by its own classes (FedSub, eq. 6, 7, 9, 10).
-
-    Parameters
-    ----------
-    means : of the clusters that the person is in, float32 [classes, units, width].
-    known : of which units there are means, bool [classes, units].
-    by_all : which of these all people of the cluster selected, bool [classes, units].
-    chosen : which units the person selected, bool [classes, units].
-    own : the person's rows, float32 [units, width].
-
-    Returns
-    -------
-    fused : float32 [units, width].
-    replaced : bool [units]; the person keeps its own rows elsewhere.
-    """
-    taken = known & by_all if fusion != "avg" else known
-    own_part = np.zeros(len(own), np.float32)
-    if fusion == "overlapping":
-        replaced: Bools = np.logical_and.reduce(taken & chosen)
-    elif fusion == "avg" and reading == "own":
-        taken = taken & chosen
-        replaced = np.logical_or.reduce(taken)
-        own_part = 1 - taken.mean(0, dtype=np.float32)
-    else:
-        replaced = np.logical_or.reduce(taken)
-    share = taken / np.maximum(taken.sum(0), 1) * (1 - own_part)
-    fused = np.einsum("yu,yuw->uw", share, means) + own_part[:, None] * own
-    return fused.astype(np.float32), replaced
+def digest_of(asks: Mapping[str, Bools]) -> int:
+    """Return a digest of what is asked for, of 63 bits."""
+    every = b"".join(np.packbits(asks[name]).tobytes() for name in sorted(asks))
+    return int.from_bytes(hashlib.sha256(every).digest()[:8], "little") >> 1
 
 
 def _of(tensor: Tensor, i: int) -> NDArray[Any]:

@@ -1,10 +1,8 @@
 """FedSub where the server learns sums alone, the server half.
 
-It knows of each class public centroids, and of each of their clusters how many people are in it,
-how many selected each unit, and means of their prototypes and rows. Clusters begin as one of a
-class; the largest is split as Linde, Buzo and Gray (1980) do, by centroids that lie close to the
-one before, until there are as many as ``fixed:K`` says. Each round's means move centroids (Lloyd's
-algorithm).
+It knows public centroids of each class (:mod:`strategies.methods.fedsub.public_clusters`), and of
+each of their clusters how many people are in it, how many selected each unit, and means of their
+prototypes and rows.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from fedsub_core.errors import RunError
-from fedsub_core.methods.fedsub import prototype_size
 from fedsub_core.methods.fedsub_sums import (
     ASKED,
     ASKED_UNITS,
@@ -28,15 +25,16 @@ from fedsub_core.methods.fedsub_sums import (
     SELECTED_BY_ALL,
 )
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.secure import slots
 from fedsub_core.secure.cluster_slots import MEMBERS, PEOPLE, PROTOTYPES, SELECTED, Array, Layout
 from fedsub_core.secure.quantise import BESIDE
-from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
+from strategies.methods.fedsub.public_clusters import PLACED, SINCE, one_of_each, reshaped
 from strategies.parts.sure_people import (
     absent,
+    counted_anew,
+    counted_in,
     needed,
     nobody_counted,
     not_counted,
@@ -50,16 +48,8 @@ from strategies.rounds.strategy import PersonalizedStrategy
 
 log = logging.getLogger("fedsub")
 
-#: By class and cluster: from which round on counts are of its people as they are now, int64; and
-#: whether its centroid is a mean of prototypes, bool.
-SINCE, PLACED = "since", "placed"
 #: By rows: of which units there are means.
 KNOWN = ".known"
-#: How often clusters of a class were split, int64 [classes]; and for each cluster beyond the first
-#: how often it is tried: halves that are too small are closed.
-SPLITS, TRIES = "splits", 3
-#: How far centroids of a split cluster lie apart: any distance divides people by the same plane.
-APART = 1e-2
 
 
 class SummedFedSubStrategy(PersonalizedStrategy):
@@ -71,20 +61,11 @@ class SummedFedSubStrategy(PersonalizedStrategy):
 
     def init(self, start: Start) -> State:
         """Return one cluster of each class, of which nothing is known."""
-        size = prototype_size(start.model, self.hyper)
-        shapes = Layout.of(start.model, self.hyper, size).shapes
-        each = shapes[PEOPLE]
-        state = nobody_counted() | {
-            CENTROIDS: torch.zeros(*each, size),
-            OPEN: torch.zeros(each, dtype=torch.bool),
-            SINCE: torch.zeros(each, dtype=torch.int64),
-            PLACED: torch.zeros(each, dtype=torch.bool),
-            PEOPLE: torch.zeros(each, dtype=torch.int64),
-            SPLITS: torch.zeros(each[0], dtype=torch.int64),
-        }
-        state[OPEN][:, 0] = True
-        for layer in start.model.affine[: self.hyper.depth or None]:
-            units = shapes[SELECTED + layer.name]
+        layout = Layout.of(start.model, self.hyper)
+        state = nobody_counted() | one_of_each(layout.each, layout.size)
+        state[PEOPLE] = torch.zeros(layout.each, dtype=torch.int64)
+        for layer in layout.layers:
+            units = layout.shapes[SELECTED + layer.name]
             state[SELECTED + layer.name] = torch.zeros(units, dtype=torch.int64)
             state[layer.name + SELECTED_BY_ALL] = torch.zeros(units, dtype=torch.bool)
             for own in layer.rows:
@@ -93,24 +74,24 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         return state
 
     def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
-        """Return what is added up: counts of now, and what people enough have by the last count.
+        """Return what is added up: counts of now, and what enough people have by the last count.
 
         Weak devices are in no sum: their rows have fewer numbers.
         """
         whole = [client for client in clients if client not in self.narrow]
         secure, people, gone = self.settings.secure, len(whole), absent(state, whole)
         least = needed(secure.secure_least, people)
-        counted = (state[OPEN] & (state[SINCE] <= state["counted"][0])).numpy()
+        counted = (state[OPEN] & (state[SINCE] <= counted_in(state))).numpy()
         sure = state[PEOPLE].numpy() - gone
         self._asked = {OPEN: state[OPEN].numpy(), ASKED: counted & (sure >= least)}
         fewest = [sure[self._asked[ASKED]]]
-        for layer in self._layers:
+        for layer in self._layout.layers:
             of_units = state[SELECTED + layer.name].numpy() - gone
             asked = self._asked[ASKED][..., None] & (of_units >= least)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
             fewest.append(of_units[asked])
         fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
-        numbers = int(self._layout.wanted(self._asked).sum()) + BESIDE
+        numbers = self._layout.length(self._asked) + BESIDE
         return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
@@ -124,7 +105,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
             CENTROIDS: Floats(centroids),
             OPEN: Bits(state[OPEN].numpy()),
         }
-        for layer in self._layers:
+        for layer in self._layout.layers:
             by_all = state[layer.name + SELECTED_BY_ALL].flatten(0, 1)
             tensors[layer.name + SELECTED_BY_ALL] = Bits(by_all.numpy())
             for own in layer.rows:
@@ -132,7 +113,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
                 means = state[own.name + MEANS].flatten(0, 2)
                 rows = Floats.rows(known.numpy(), means[known].numpy())
                 tensors[own.name + MEANS] = rows
-        round = float(state["counted"][0])
+        round = float(counted_in(state))
         inside = {COUNTED: Floats(np.array([round, 1], np.float32))}
         outside = {COUNTED: Floats(np.array([round, 0], np.float32))}
         # By whether somebody is in the round's sum, and was in the one that counted.
@@ -169,7 +150,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Take means of clusters and counts; move, close and split clusters."""
-        counts = [PEOPLE, *(SELECTED + layer.name for layer in self._layers)]
+        counts = [PEOPLE, *(SELECTED + layer.name for layer in self._layout.layers)]
         if opened is None or opened.total is None:
             return self._lost(state, counts), []
         found = self._layout.split(slots.values(opened.total, opened.levels), self._asked)
@@ -182,7 +163,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         after = dict(state) | now_counted(state, opened.clients, turn.round)
         after |= self._means(state, found)
         after |= {name: torch.from_numpy(np.rint(found[name]).astype(np.int64)) for name in counts}
-        after |= self._clusters(after, turn, needed(self._least, len(opened.clients)))
+        after |= self._reshaped(after, turn, needed(self._least, len(opened.clients)))
         opened_now = after[OPEN].sum(1).tolist()
         return after, [
             MetricRow(turn.round, "", y, "clusters", n) for y, n in enumerate(opened_now)
@@ -193,7 +174,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Return the state after a lost sum: of the last count nobody is sure."""
         # Devices go by what they said in the round that was lost.
         none = {name: torch.zeros_like(state[name]) for name in counts}
-        return not_counted(state) | nobody_counted() | none
+        return counted_anew(state) | none
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client."""
@@ -207,7 +188,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         centroids = state[CENTROIDS].clone()
         centroids[placed] = torch.from_numpy(_mean(sums, people)[placed])
         part: State = {CENTROIDS: centroids, PLACED: torch.from_numpy(placed) | state[PLACED]}
-        for layer in self._layers:
+        for layer in self._layout.layers:
             by_all = np.ones(found[SELECTED + layer.name].shape, np.bool_)
             for own in layer.rows:
                 selected, sums = _ones(found[own.name])
@@ -220,51 +201,18 @@ class SummedFedSubStrategy(PersonalizedStrategy):
             part[layer.name + SELECTED_BY_ALL] = torch.from_numpy(by_all)
         return part
 
-    def _clusters(self, state: State, turn: Turn, least: int) -> State:
+    def _reshaped(self, state: State, turn: Turn, least: int) -> State:
         """Return the part of a state that is clusters, after those too small and too large.
 
         Nothing that was counted, or asked for, before a cluster changed is of who is in it then.
         """
-        known = [own.name + KNOWN for layer in self._layers for own in layer.rows]
-        part = {n: state[n].clone() for n in (CENTROIDS, OPEN, SINCE, PLACED, SPLITS, *known)}
-        most = TRIES * (part[OPEN].shape[1] - 1)
-        opened, since, people = part[OPEN], part[SINCE], state[PEOPLE]
-        for y in range(self.model.classes):
-            counted = opened[y] & (since[y] <= turn.round)
-            small = counted & (people[y] < least)
-            changed = torch.zeros_like(small)
-            if small.any() and opened[y].sum() > 1:
-                # One at a time: two small ones may be large enough together.
-                closed = int(torch.where(small, people[y], people.max() + 1).argmin())
-                opened[y, closed] = False
-                changed = opened[y].clone()
-                changed[closed] = True
-            elif not opened[y].all() and part[SPLITS][y] < most:
-                ready = counted & part[PLACED][y] & (people[y] >= 2 * least)
-                if ready.any():
-                    largest = int(torch.where(ready, people[y], -1).argmax())
-                    free = int((~opened[y]).nonzero()[0])
-                    of = generator(turn.seed, "", turn.round, f"split of class {y}")
-                    way = torch.randn(part[CENTROIDS].shape[2], generator=of)
-                    middle = part[CENTROIDS][y, largest].clone()
-                    part[CENTROIDS][y, largest] = middle + APART * way
-                    part[CENTROIDS][y, free] = middle - APART * way
-                    opened[y, free], changed[[largest, free]] = True, True
-                    part[SPLITS][y] += 1
-            since[y, changed] = turn.round + 1
-            part[PLACED][y] &= ~changed
-            for name in known:
-                part[name][y, changed] = False
-        return part
-
-    @property
-    def _layers(self) -> Sequence[LayerWithUnits]:
-        return self.model.affine[: self.hyper.depth or None]
+        known = [own.name + KNOWN for layer in self._layout.layers for own in layer.rows]
+        part, changed = reshaped(state, state[PEOPLE], turn, least)
+        return part | {name: state[name] & ~changed[..., None] for name in known}
 
     @property
     def _layout(self) -> Layout:
-        size = prototype_size(self.model, self.hyper)
-        return Layout.of(self.model, self.hyper, size)
+        return Layout.of(self.model, self.hyper)
 
     @property
     def _least(self) -> int:

@@ -1,7 +1,7 @@
 """FedSub in closed form where the server learns sums alone, the server half.
 
 It holds everybody's sums, and of each person whether they hold it. First it asks how many people
-have each class, then for statistics of the classes that people enough have, then for equations.
+have each class, then for statistics of the classes that enough people have, then for equations.
 Whoever is in the sums is not asked again: two sums that differ in one person would tell its
 statistics. So who comes late is added when as many have come as a sum must be of.
 """

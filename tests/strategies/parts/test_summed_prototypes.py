@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub_client.in_sums import Repeated
 from fedsub_client.parts.prototype_means import PrototypeLearner
 from fedsub_core.methods.prototypes import ASKED
 from fedsub_core.secure import slots
@@ -115,5 +116,7 @@ def test_a_repeated_round_that_asks_for_other_classes_gets_no_vector(
     wanted[asked] = 1
     now = Bundle(tensors={ASKED: Floats(wanted)})
     learner: Any = SimpleNamespace(model=SimpleNamespace(classes=classes, embedding_size=size))
-    found = PrototypeLearner.vector_again(learner, vector(before), before, levels, 30, {}, now)
+    found = PrototypeLearner.vector_again(
+        learner, vector(before), Repeated(before, levels, 30, {}, now)
+    )
     np.testing.assert_array_equal(found, vector(levels) if same else NO_VECTOR)

@@ -1,4 +1,4 @@
-"""FedSub whose server learns sums alone: public clusters, and means of people enough."""
+"""FedSub whose server learns sums alone: public clusters, and means of enough people."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
+from fedsub_client.in_sums import Repeated
+from fedsub_client.methods.fedsub.fusion_by_means import fuse
 from fedsub_client.methods.fedsub.summed import (
     ASKED_FOR,
     ROUND,
     SummedFedSubLearner,
-    _hash,
-    fuse,
+    digest_of,
 )
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.methods.fedsub_sums import ASKED, OPEN, READ
@@ -231,11 +232,13 @@ def test_a_device_that_does_not_know_that_it_was_counted_is_silent(
 def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool) -> None:
     """What was made ready would add what is not asked for, and lack what is."""
     asked, opened = np.array([[True]]), Bits(np.array([[True]]))
-    state = {ASKED_FOR: torch.tensor([_hash({OPEN: opened.values, ASKED: asked})])}
+    state = {ASKED_FOR: torch.tensor([digest_of({OPEN: opened.values, ASKED: asked})])}
     now = Bundle(tensors={OPEN: opened, ASKED: Bits(asked if same else ~asked)})
     before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
-    learner: Any = SimpleNamespace(_layers=())
-    found = SummedFedSubLearner.vector_again(learner, vector, before, levels, 30, state, now)
+    learner: Any = SimpleNamespace(_layout=SimpleNamespace(layers=()))
+    found = SummedFedSubLearner.vector_again(
+        learner, vector, Repeated(before, levels, 30, state, now)
+    )
     expected = levels_of(levels).vector(np.array([1.0, 2.5]), 1) if same else NO_VECTOR
     np.testing.assert_array_equal(found, expected)
