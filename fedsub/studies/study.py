@@ -144,7 +144,9 @@ class Task:
 
 
 def shown(value: object) -> str:
-    """Return a value as people know it: of a federation's path the folder's name."""
+    """Return a value as people know it: as in the file, but of a path the folder's name."""
+    if isinstance(value, bool):
+        return str(value).lower()
     # Not every slash is a path's: a capacity may be 1/4.
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else str(value)
 

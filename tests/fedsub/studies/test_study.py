@@ -31,7 +31,7 @@ from fedsub.studies.runner import (
     run_tasks,
     unfinished_tuning,
 )
-from fedsub.studies.study import Entry, Study, Task, task_of, tuning_tasks
+from fedsub.studies.study import Entry, Study, Task, shown, task_of, tuning_tasks
 from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import finished, tables
@@ -614,3 +614,10 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     assert write_study_page(study, out, runs).stat().st_size > 50_000
     for name in study.show:
         assert any(run.measures[name] is not None for run in runs), name
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(True, "true"), (False, "false"), ("1/4", "1/4"), ("/a/people", "people")]
+)
+def test_a_value_is_shown_as_a_study_has_it(value: object, said: str) -> None:
+    assert shown(value) == said
