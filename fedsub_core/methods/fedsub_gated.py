@@ -9,6 +9,7 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods import fedsub
 from fedsub_core.methods.card import Cost, MethodCard, smooth
 from fedsub_core.methods.fedsub import SHARES, WEAK_DEVICES, SubnetworkHyperparameters
+from fedsub_core.methods.fedsub_sums import not_in_sums, receives_gated_in_sums
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
@@ -162,6 +163,14 @@ def asks_for_means(hyper: Any) -> bool:
     return NEAREST in names(hyper) or novel
 
 
+def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what a person tells the gate: sums over its samples, and curves."""
+    shapes: dict[str, tuple[int, ...]] = {GATE: (len(names(hyper)) + 1,)}
+    if hyper.calibrate:
+        shapes[CURVES] = len(names(hyper)), len(TEMPERATURES)
+    return shapes
+
+
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
     """Return FedSub's tensors, each class's share in hidden units, and what the gate learns."""
     layers = model.affine[: hyper.depth or None]
@@ -170,9 +179,7 @@ def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration
         for layer in layers
         if layer is not model.affine[-1]
     }
-    gate = {GATE: dense((len(names(hyper)) + 1,), exact=True)}
-    if hyper.calibrate:
-        gate[CURVES] = dense((len(names(hyper)), len(TEMPERATURES)), exact=True)
+    gate = {name: dense(shape, exact=True) for name, shape in gate_shapes(hyper).items()}
     return {**fedsub.sends(model, hyper), **shares, **gate}
 
 
@@ -180,7 +187,8 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
     """Return rows to replace, and the people's weights of the experts."""
     told = dense((len(names(hyper)),), optional=True, exact=True)
     gate = {GATE: told, TEMPERATURE: told} if hyper.calibrate else {GATE: told}
-    return {**fedsub.receives(model, hyper), **gate}
+    in_sums = receives_gated_in_sums(model, hyper, fedsub.prototype_size(model, hyper))
+    return {**fedsub.receives(model, hyper), **gate, **in_sums}
 
 
 def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
@@ -202,6 +210,9 @@ CARD = MethodCard(
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
     learner="fedsub_client.methods.fedsub_gated.learner:FedSubGatedLearner",
     strategy="strategies.methods.fedsub_gated.strategy:FedSubGatedStrategy",
+    summed_learner="fedsub_client.methods.fedsub_gated.summed:SummedFedSubGatedLearner",
+    summed_strategy="strategies.methods.fedsub_gated.summed:SummedFedSubGatedStrategy",
+    not_in_sums=lambda hyper: not_in_sums(hyper, "fedsub-gated"),
     hyperparameters=FedSubGatedHyperparameters,
     predictor="fedsub_client.methods.fedsub_gated.mixture:Mixture",
     up="FedSub's upload, class shares of units, sums for the gate",
@@ -228,7 +239,10 @@ CARD = MethodCard(
     "over the validation part for each expert: its share in explaining these samples, and how "
     "likely their labels are. At first other devices see means over many people, later rows "
     "fused from the people in their clusters. If only one person has a class, or only one in "
-    "a cluster sends its output row, others receive this row unchanged.",
+    "a cluster sends its output row, others receive this row unchanged. With "
+    "secure-aggregation and k-selection = fixed:K, prototype = embedding, score = one and "
+    "impute = false, the server sees only sums over enough people, and the weights of each "
+    "person's experts (docs/privacy.md).",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
@@ -284,5 +298,9 @@ CARD = MethodCard(
         "fused, starts like a model of that size; the others start as units of the full "
         "model. Everybody's mean of a number is also over the people who have it. The gate's "
         "weights and temperatures are the same for all capacities.",
+        "With secure-aggregation, people fuse by themselves, by the means of clusters and of "
+        "everybody. Each person counts once in the gate, whatever its samples: the server then "
+        "learns nobody's number of samples from two sums. Rows of classes that a person lacks are "
+        "everybody's. Rows come from the fourth round on.",
     ),
 )

@@ -16,6 +16,9 @@ from fedsub_core.wire.bundles import Declaration, bits, dense, rows
 #: the person was in it.
 CENTROIDS, OPEN, ASKED, COUNTED = "centroids", "open", "asked", "counted"
 ASKED_UNITS, SELECTED_BY_ALL, MEANS = ".asked", ".by-all", ".means"
+#: And where everybody is mixed in, by rows the mean of all; how much of a row comes from clusters,
+#: and how much from everybody.
+EVERYBODY, MIX = ".everybody", "mix"
 #: Readings of what a unit is that somebody did not select, of which nobody's zeros are counted.
 READ = ("own", "held")
 
@@ -26,24 +29,29 @@ def clusters_of(hyper: Any) -> int:
     return int(number) if rule == "fixed" else 0
 
 
-def not_in_sums(hyper: Any) -> str:
+def not_in_sums(hyper: Any, method: str = "fedsub") -> str:
     """Return what does not go with secure sums, and what is expected instead; "": all goes."""
     fusions = ("overlapping", "overlapping-any", "avg")
+    # Another fusion than FedSub's has no such options.
+    fusion = getattr(hyper, "fusion", fusions[0])
+    reading = getattr(hyper, "fusion_reading", READ[0])
     fresh = hyper.prototype == "embedding" or hyper.prototype_noise != "none"
     alone = "which needs single people's uploads"
     same = "the same in each round, so that two sums tell one person's"
     readings, impute = " or ".join(READ), str(hyper.impute).lower()
-    for key, got, fits, why, expected in (
+    checks = (
         ("k-selection", hyper.k_selection, clusters_of(hyper) > 0, alone, "fixed:K, as fixed:2"),
-        ("fusion", hyper.fusion, hyper.fusion in fusions, alone, " or ".join(fusions)),
-        ("fusion-reading", hyper.fusion_reading, hyper.fusion_reading in READ, alone, readings),
+        ("fusion", fusion, fusion in fusions, alone, " or ".join(fusions)),
+        ("fusion-reading", reading, reading in READ, alone, readings),
         ("score", hyper.score, hyper.score == "one", alone, "one"),
         ("prototype", hyper.prototype, fresh, same, "embedding, or prototype-noise"),
         ("impute", impute, not hyper.impute, alone, "false"),
-    ):
-        if not fits:
-            return f"fedsub.{key} = {got}, {why}, expected {expected}"
-    return ""
+    )
+    return "; ".join(
+        f"{method}.{key} = {got}, {why}, expected {expected}"
+        for key, got, fits, why, expected in checks
+        if not fits
+    )
 
 
 def receives_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
@@ -68,4 +76,15 @@ def receives_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
         declared[layer.name + SELECTED_BY_ALL] = bits((each, layer.units), optional=True)
         for own in layer.rows:
             declared[own.name + MEANS] = rows((each * layer.units, own.width), optional=True)
+    return declared
+
+
+def receives_gated_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
+    """Declare the same, and everybody's means, of a method that mixes both."""
+    declared = receives_in_sums(model, hyper, size)
+    if declared:
+        declared = {**declared, MIX: dense((2,), optional=True, exact=True)}
+        for layer in model.affine[: hyper.depth or None]:
+            for own in layer.rows:
+                declared[own.name + EVERYBODY] = rows((layer.units, own.width), optional=True)
     return declared

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.methods.fedsub import FedSubHyperparameters, prototype_size
+from fedsub_core.methods.fedsub import SubnetworkHyperparameters, prototype_size
 from fedsub_core.methods.fedsub_sums import ASKED, ASKED_UNITS, OPEN, clusters_of
 from fedsub_core.models.architecture import Architecture, LayerWithUnits
 
@@ -36,15 +36,23 @@ class Layout:
         and the numbers themselves.
     layers : those whose units are shared.
     size : numbers of a prototype.
+    beside : parts of no cluster, which everybody adds in each round.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     layers: Sequence[LayerWithUnits]
     size: int
+    beside: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: Architecture, hyper: FedSubHyperparameters) -> Layout:
-        """Return a model's layout."""
+    def of(
+        cls,
+        model: Architecture,
+        hyper: SubnetworkHyperparameters,
+        beside: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> Layout:
+        """Return a model's layout; `beside`: shapes of parts of no cluster, by name."""
+        beside = dict(beside or {})
         each, size = (model.classes, clusters_of(hyper)), prototype_size(model, hyper)
         layers = model.affine[: hyper.depth or None]
         shapes: dict[str, tuple[int, ...]] = {PEOPLE: each, MEMBERS: each}
@@ -53,7 +61,7 @@ class Layout:
             shapes[SELECTED + layer.name] = (*each, layer.units)
             for own in layer.rows:
                 shapes[own.name] = (*each, layer.units, 1 + own.width)
-        return cls(shapes, layers, size)
+        return cls(shapes | beside, layers, size, tuple(beside))
 
     @property
     def each(self) -> tuple[int, ...]:
@@ -95,4 +103,4 @@ class Layout:
         for layer in self.layers:
             units = asked[layer.name + ASKED_UNITS].reshape(*self.each, layer.units)
             every |= {own.name: units for own in layer.rows}
-        return every
+        return every | dict.fromkeys(self.beside, np.array(True))

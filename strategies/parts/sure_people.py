@@ -75,3 +75,8 @@ def opened_of(sure: NDArray[np.int64], least: int, people: int) -> int:
     asked for, it is 0.
     """
     return people - (int(sure.min()) - least) if sure.size else 0
+
+
+def ever_counted(state: State) -> int:
+    """Return how many people were in a sum since people were last counted anew."""
+    return sum(name.startswith(COUNTED_IN) for name in state)

@@ -52,7 +52,9 @@ class Server:
         self.strategy.start(grid)
 
     def _note(self, round: int, state: dict[str, Tensor], rows: Sequence[MetricRow]) -> None:
-        kept = ("linear", "everybody", "holders", "pooled", "prototypes", "people", "selected")
+        kept = (
+            "linear", "everybody", "holders", "pooled", "prototypes", "people", "selected", "gate",
+        )  # fmt: skip
         model = {n: t.clone() for n, t in state.items() if n.startswith(kept)}
         self.states.append(model)
         self.rows += rows

@@ -31,7 +31,9 @@ def config(tmp_path: Path) -> RunConfig:
 
 def own_settings(name: str) -> dict[str, Any]:
     """Return a method's hyperparameters in runs of sums, by its name."""
-    own = {"k_selection": "fixed:1", "prototype": "embedding"} if name == "fedsub" else {}
+    own: dict[str, Any] = {"k_selection": "fixed:1", "prototype": "embedding"}
+    gated = own | {"score": "one", "impute": False}
+    own = {"fedsub": own, "fedsub-gated": gated}.get(name, {})
     return {name: method(name).hyperparameters(**own)}
 
 
@@ -48,6 +50,7 @@ def equal(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
         ("protohar", 3),
         ("fedproto", 3),
         ("fedsub", 4),
+        ("fedsub-gated", 4),
         ("fedsub-ridge", 4),
     ],
 )
@@ -112,7 +115,7 @@ def test_a_server_that_died_while_people_sent_their_uploads_begins_the_round_ane
     assert equal(Server(config, fresh).states[0], Server(config, grid).states[0])
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedproto", "fedsub", "fedsub-ridge"])
+@pytest.mark.parametrize("name", ["fedavg", "fedproto", "fedsub", "fedsub-gated", "fedsub-ridge"])
 def test_a_round_that_is_repeated_with_fewer_people_is_rounded_by_their_levels(
     name: str, tmp_path: Path, config: RunConfig
 ) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Fitted, Received, State
 from fedsub_client.methods.fedsub.fusion_by_means import fuse
 from fedsub_client.methods.fedsub.learner import FedSubLearner
-from fedsub_client.methods.fedsub.subnetworks import integrate, unit_rows
+from fedsub_client.methods.fedsub.subnetworks import unit_rows
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods import fedsub
 from fedsub_core.methods.fedsub_sums import (
@@ -57,8 +58,32 @@ ROUND, ASKED_FOR = "counted.round", "counted.asked"
 NUMBERS = "numbers"
 
 
-class SummedFedSubLearner(FedSubLearner):
-    """State beside the other half's: what was counted last of each person."""
+class OfClusters(NamedTuple):
+    """What is known of the clusters that a person is in, of one layer's rows.
+
+    Parameters
+    ----------
+    classes : those in whose clusters it is, int64 [n].
+    means : float32 [n, units, width].
+    known : of which units there are means, bool [n, units].
+    by_all : which of these all people of a cluster selected, bool [n, units].
+    chosen : which units the person selected, bool [n, units].
+    own : the person's rows, float32 [units, width].
+    """
+
+    classes: NDArray[np.int64]
+    means: Array
+    known: Bools
+    by_all: Bools
+    chosen: Bools
+    own: Array
+
+
+class SummedSubnetworkLearner(FedSubLearner):
+    """What methods share that fuse subnetworks.
+
+    State beside the other half's: what was counted last of each person.
+    """
 
     def init(self, clients: int, seed: int) -> State:
         """Return models of people of whom nothing was counted."""
@@ -74,10 +99,34 @@ class SummedFedSubLearner(FedSubLearner):
 
     def receive(self, state: State, received: Received) -> State:
         """Replace the units that a person's clusters say something of, keep all others."""
-        params = self.get(state, "model")
-        rows = self._rows(params)
-        fused = [Bundle(tensors=self._fused(state, i, rows, b)) for i, b in enumerate(received)]
-        return state | self.put(integrate(self.model, params, fused), "model")
+        rows = self._rows(self.get(state, "model"))
+        fused = [
+            replace(bundle, tensors={**bundle.tensors, **self._fused(state, i, rows, bundle)})
+            for i, bundle in enumerate(received)
+        ]
+        return super().receive(state, fused)
+
+    def replaced(
+        self, state: State, i: int, layer: str, own: str, of: OfClusters, bundle: Bundle
+    ) -> tuple[Array, Bools]:
+        """Return the `i`-th client's rows float32 [units, width], and which are new [units].
+
+        Parameters
+        ----------
+        layer, own : names of the layer, and of its rows.
+        of : the client's clusters.
+        bundle : its download.
+        """
+        raise NotImplementedError
+
+    def noted(self, state: State, i: int, upload: Bundle) -> None:
+        """Keep of the `i`-th client's upload what its next download is fused by."""
+        for layer in self._layout.layers:
+            chosen = upload.bits(layer.name + fedsub.MASKS)
+            state[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
+
+    def add_beside(self, parts: Mapping[str, Array], upload: Bundle) -> None:
+        """Add what is of no cluster."""
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train as the other half does; make ready what is counted, and what is asked for."""
@@ -113,7 +162,8 @@ class SummedFedSubLearner(FedSubLearner):
                 self._add_rows(parts, state, i, of_units, rows, layer, bundle)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
                 parts[SELECTED + layer.name][_places(inside)] = chosen[inside >= 0]
-                new[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
+            self.add_beside(parts, upload)
+            self.noted(new, i, upload)
             new[CLUSTER][i] = torch.from_numpy(cluster)
             new[OF_UNITS][i] = torch.from_numpy(inside)
             new[ROUND][i], new[ASKED_FOR][i] = turn.round, digest_of(asks)
@@ -179,12 +229,13 @@ class SummedFedSubLearner(FedSubLearner):
         self, state: State, i: int, rows: Mapping[str, Array], bundle: Bundle
     ) -> dict[str, Part]:
         """Return the rows that replace those of the `i`-th client."""
-        cluster, found = _of(state[OF_UNITS], i), dict[str, Part]()
-        at = _places(cluster)
-        if OPEN not in bundle.tensors or not len(at[0]):
+        found = dict[str, Part]()
+        if OPEN not in bundle.tensors:
             return found
+        cluster = _of(state[OF_UNITS], i)
         if int(bundle.floats(COUNTED)[0]) != int(state[ROUND][i]):  # its clusters may be others now
-            return found
+            cluster = np.full_like(cluster, -1)
+        at = _places(cluster)
         for layer in self._layout.layers:
             by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(
                 *self._layout.each, layer.units
@@ -195,16 +246,16 @@ class SummedFedSubLearner(FedSubLearner):
                 known = part.at.held((by_all.size,))
                 means = np.zeros((by_all.size, own.width), np.float32)
                 means[known] = part.values
-                fused, replaced = fuse(
-                    self.hyper.fusion,
-                    self.hyper.fusion_reading,
+                of = OfClusters(
+                    at[0],
                     means.reshape(*by_all.shape, -1)[at],
                     known.reshape(by_all.shape)[at],
                     by_all[at],
                     chosen,
                     rows[own.name][i],
                 )
-                found[own.name] = Floats.rows(replaced, fused[replaced])
+                fused, new = self.replaced(state, i, layer.name, own.name, of, bundle)
+                found[own.name] = Floats.rows(new, fused[new])
         return found
 
     def _rows(self, params: Params) -> dict[str, Array]:
@@ -215,6 +266,19 @@ class SummedFedSubLearner(FedSubLearner):
     @cached_property
     def _layout(self) -> Layout:
         return Layout.of(self.model, self.hyper)
+
+
+class SummedFedSubLearner(SummedSubnetworkLearner):
+    """FedSub's fusions."""
+
+    def replaced(
+        self, state: State, i: int, layer: str, own: str, of: OfClusters, bundle: Bundle
+    ) -> tuple[Array, Bools]:
+        """Return rows as the papers' equations say."""
+        if not len(of.classes):
+            return of.own, np.zeros(len(of.own), np.bool_)
+        fusion, reading = self.hyper.fusion, self.hyper.fusion_reading
+        return fuse(fusion, reading, of.means, of.known, of.by_all, of.chosen, of.own)
 
 
 def _places(cluster: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

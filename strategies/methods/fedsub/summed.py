@@ -85,13 +85,13 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         sure = state[PEOPLE].numpy() - gone
         self._asked = {OPEN: state[OPEN].numpy(), ASKED: counted & (sure >= least)}
         fewest = [sure[self._asked[ASKED]]]
-        for layer in self._layout.layers:
+        for layer in self.layout.layers:
             of_units = state[SELECTED + layer.name].numpy() - gone
             asked = self._asked[ASKED][..., None] & (of_units >= least)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
             fewest.append(of_units[asked])
         fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
-        numbers = self._layout.length(self._asked) + BESIDE
+        numbers = self.layout.length(self._asked) + BESIDE
         return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
@@ -104,8 +104,9 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         tensors: dict[str, Part] = {
             CENTROIDS: Floats(centroids),
             OPEN: Bits(state[OPEN].numpy()),
+            **self.told_beside(state, turn),
         }
-        for layer in self._layout.layers:
+        for layer in self.layout.layers:
             by_all = state[layer.name + SELECTED_BY_ALL].flatten(0, 1)
             tensors[layer.name + SELECTED_BY_ALL] = Bits(by_all.numpy())
             for own in layer.rows:
@@ -150,10 +151,10 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Take means of clusters and counts; move, close and split clusters."""
-        counts = [PEOPLE, *(SELECTED + layer.name for layer in self._layout.layers)]
+        counts = [PEOPLE, *(SELECTED + layer.name for layer in self.layout.layers)]
         if opened is None or opened.total is None:
             return self._lost(state, counts), []
-        found = self._layout.split(slots.values(opened.total, opened.levels), self._asked)
+        found = self.layout.split(slots.values(opened.total, opened.levels), self._asked)
         most = max(float(found[name].max()) for name in counts)
         least = min(float(found[name].min()) for name in counts)
         if round(most) > len(opened.clients) or round(least) < 0:
@@ -161,13 +162,25 @@ class SummedFedSubStrategy(PersonalizedStrategy):
             log.warning("round %d: the secure sum is of no use: %s", turn.round, got)
             return self._lost(state, counts), []
         after = dict(state) | now_counted(state, opened.clients, turn.round)
-        after |= self._means(state, found)
+        after |= self.means_of(state, found)
         after |= {name: torch.from_numpy(np.rint(found[name]).astype(np.int64)) for name in counts}
+        beside, rows = self.found_beside(after, found, opened, turn)
+        after |= beside
         after |= self._reshaped(after, turn, needed(self._least, len(opened.clients)))
         opened_now = after[OPEN].sum(1).tolist()
-        return after, [
+        return after, rows + [
             MetricRow(turn.round, "", y, "clusters", n) for y, n in enumerate(opened_now)
         ]
+
+    def told_beside(self, state: State, turn: Turn) -> dict[str, Part]:
+        """Return what everybody is sent besides."""
+        return {}
+
+    def found_beside(
+        self, state: State, found: Mapping[str, Array], opened: Opened, turn: Turn
+    ) -> tuple[State, list[MetricRow]]:
+        """Return the part of a state that is of no cluster, after a sum."""
+        return {}, []
 
     @staticmethod
     def _lost(state: State, counts: Sequence[str]) -> State:
@@ -180,22 +193,22 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Return the state without what it keeps of one client."""
         return not_counted(state, client)
 
-    def _means(self, state: State, found: Mapping[str, Array]) -> State:
+    def means_of(self, state: State, found: Mapping[str, Array]) -> State:
         """Return the part of a state that is means of what was asked for."""
-        people, sums = _ones(found[PROTOTYPES])
+        people, sums = ones_and_sums(found[PROTOTYPES])
         members = np.rint(found[MEMBERS]).astype(np.int64)
         placed = self._asked[ASKED] & (people >= self._least)
         centroids = state[CENTROIDS].clone()
-        centroids[placed] = torch.from_numpy(_mean(sums, people)[placed])
+        centroids[placed] = torch.from_numpy(mean_of(sums, people)[placed])
         part: State = {CENTROIDS: centroids, PLACED: torch.from_numpy(placed) | state[PLACED]}
-        for layer in self._layout.layers:
+        for layer in self.layout.layers:
             by_all = np.ones(found[SELECTED + layer.name].shape, np.bool_)
             for own in layer.rows:
-                selected, sums = _ones(found[own.name])
+                selected, sums = ones_and_sums(found[own.name])
                 asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
                 known = asked & (selected >= self._least)
                 by_all &= known & (selected == members[..., None])
-                means = np.where(known[..., None], _mean(sums, selected), np.float32(0))
+                means = np.where(known[..., None], mean_of(sums, selected), np.float32(0))
                 part[own.name + MEANS] = torch.from_numpy(means)
                 part[own.name + KNOWN] = torch.from_numpy(known)
             part[layer.name + SELECTED_BY_ALL] = torch.from_numpy(by_all)
@@ -206,12 +219,13 @@ class SummedFedSubStrategy(PersonalizedStrategy):
 
         Nothing that was counted, or asked for, before a cluster changed is of who is in it then.
         """
-        known = [own.name + KNOWN for layer in self._layout.layers for own in layer.rows]
+        known = [own.name + KNOWN for layer in self.layout.layers for own in layer.rows]
         part, changed = reshaped(state, state[PEOPLE], turn, least)
         return part | {name: state[name] & ~changed[..., None] for name in known}
 
     @property
-    def _layout(self) -> Layout:
+    def layout(self) -> Layout:
+        """Return where each number of a vector stands."""
         return Layout.of(self.model, self.hyper)
 
     @property
@@ -222,11 +236,12 @@ class SummedFedSubStrategy(PersonalizedStrategy):
     _asked: Mapping[str, NDArray[np.bool_]] = {}
 
 
-def _ones(sums: Array) -> tuple[NDArray[np.int64], Array]:
+def ones_and_sums(sums: Array) -> tuple[NDArray[np.int64], Array]:
     """Return how many people are in each sum, and the sums themselves."""
     return np.rint(sums[..., 0]).astype(np.int64), sums[..., 1:]
 
 
-def _mean(sums: Array, people: NDArray[np.int64]) -> NDArray[np.float32]:
+def mean_of(sums: Array, people: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return means; 0 of nobody."""
     mean: NDArray[np.float32] = (sums / np.maximum(people, 1)[..., None]).astype(np.float32)
     return mean

@@ -1,24 +1,27 @@
 """The common gate: one step of expectation maximisation a round, from sums over people.
 
 And a temperature for each expert, under which the samples that judge are likeliest. What a device
-sends for both are sums over these samples, and how many they are: secure aggregation could add them
-up.
+sends for both are sums over these samples, and how many they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURES
-from fedsub_core.wire.bundles import Bundle
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, TEMPERATURES, names
+from fedsub_core.metrics import MetricRow
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats, Part
 
 State = dict[str, Tensor]
+Array = NDArray[np.floating]
 GATES = WEIGHTS, LOW, TEMPERATURE = "gate.weights", "gate.low", "gate.temperature"
 #: An expert is dropped after so many rounds below the threshold; the first share of a run, in which
 #: nobody has learnt much, does not count.
@@ -59,6 +62,11 @@ class Gate:
         """Return it as plain named tensors."""
         return {WEIGHTS: self.weights, LOW: self.low, TEMPERATURE: self.temperature}
 
+    def told(self, calibrate: bool) -> dict[str, Part]:
+        """Return what a download says of it."""
+        told: dict[str, Part] = {GATE: Floats(self.weights.numpy())}
+        return told | ({TEMPERATURE: Floats(self.temperature.numpy())} if calibrate else {})
+
     def updated(self, uploads: Mapping[str, Bundle], most: float, share: float = 1.0) -> Gate:
         """Return the gate after a round's sums; where there are none, it is this one.
 
@@ -73,10 +81,22 @@ class Gate:
         if most:
             bound = most * np.median(counts[counts > 0])
             factor = np.minimum(1, bound / np.maximum(counts, 1e-12))
-        gate = self
+        curves = None
         if all(CURVES in upload.tensors for upload in uploads.values()):
-            gate = self._calibrated(np.tensordot(factor, _stacked(uploads, CURVES), 1))
-        new = torch.from_numpy((factor[:, None] * sums[:, :-1]).sum(0))
+            curves = np.tensordot(factor, _stacked(uploads, CURVES), 1)
+        return self.moved((factor[:, None] * sums[:, :-1]).sum(0), curves, share)
+
+    def moved(self, explained: Array, curves: Array | None, share: float) -> Gate:
+        """Return the gate after a step, by sums over people.
+
+        Parameters
+        ----------
+        explained : of how much each expert explains, float64 [experts].
+        curves : of how much likelier labels are, float64 [experts, temperatures]; None: not sent.
+        share : of the people who are in the sums.
+        """
+        gate = self if curves is None else self._calibrated(curves)
+        new = torch.from_numpy(explained)
         total = new.sum()
         if not total > 0:
             return gate
@@ -84,10 +104,23 @@ class Gate:
         new = torch.where(self.weights > 0, new.clamp(min=LEAST), 0.0)
         return replace(gate, weights=(new / new.sum()).float())
 
-    def _calibrated(self, curves: NDArray[np.float64]) -> Gate:
+    def _calibrated(self, curves: Array) -> Gate:
         """Return the gate a step nearer to the best temperatures of [experts, temperatures]."""
         best = torch.tensor(TEMPERATURES)[torch.from_numpy(curves.argmax(1))]
         return replace(self, temperature=self.temperature ** (1 - STEP) * best**STEP)
+
+    def ended(self, hyper: Any, turn: Turn) -> tuple[Gate, list[MetricRow]]:
+        """Return the gate at a round's end, without experts that are hardly believed, and rows."""
+        experts = names(hyper)
+        # What the others are held against is kept, whatever it is believed.
+        kept = torch.tensor([name == LOCAL for name in experts])
+        gate = self.pruned(hyper.prune, turn.round, turn.rounds, kept)
+        told = {"gate": gate.weights, "temperature": gate.temperature}
+        return gate, [
+            MetricRow(turn.round, "", None, f"{what}_{name}", number)
+            for what, of in told.items()
+            for name, number in zip(experts, of.tolist(), strict=True)
+        ]
 
     def pruned(self, threshold: float, round: int, rounds: int, keep: Tensor) -> Gate:
         """Return the gate without experts that have been below `threshold` for some rounds.

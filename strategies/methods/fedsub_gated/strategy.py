@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedsub_core.methods.fedsub import SHARES, prototype_size
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, MOST, TEMPERATURE, judges, names
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST, judges, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
@@ -20,7 +20,7 @@ from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights
 from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkStrategy, no_clusters
 from strategies.methods.fedsub_gated.fusion import annealed, everybodys, fuse_layer
-from strategies.methods.fedsub_gated.gate import GATES, WEIGHTS, Gate
+from strategies.methods.fedsub_gated.gate import GATES, Gate
 from strategies.parts.roster import Roster
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
@@ -73,22 +73,14 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         there = len(self._roster.of(new[CLIENTS]).clients)
         most = self.settings.robust.most_examples
         gate = Gate.of(state).updated(uploads, most, len(uploads) / max(there, 1))
-        # What the others are held against is kept, whatever it is believed.
-        kept = torch.tensor([name == LOCAL for name in names(self.hyper)])
-        gate = gate.pruned(self.hyper.prune, turn.round, turn.rounds, kept)
-        weights = dict(zip(names(self.hyper), gate.weights.tolist(), strict=True))
-        rows += [MetricRow(turn.round, "", None, f"gate_{n}", w) for n, w in weights.items()]
-        softer = zip(names(self.hyper), gate.temperature.tolist(), strict=True)
-        rows += [MetricRow(turn.round, "", None, f"temperature_{n}", t) for n, t in softer]
-        return new | gate.state(), rows
+        gate, told = gate.ended(self.hyper, turn)
+        return new | gate.state(), rows + told
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send rows of the fused track, and the common weights of the experts."""
         cache, clusters = self.cached(_fedsubs(state))
         versions = cache.versions()
-        told = {GATE: Floats(state[WEIGHTS].numpy())}
-        if self.hyper.calibrate:
-            told[TEMPERATURE] = Floats(state[TEMPERATURE].numpy())
+        told = Gate.of(state).told(self.hyper.calibrate)
         found: dict[str, dict[str, Part]] = {client: {**told} for client in clients}
         if versions:
             for name, client, rows in self._fused(cache, clusters, clients, turn):

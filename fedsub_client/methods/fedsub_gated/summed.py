@@ -1,0 +1,76 @@
+"""FedSub with a federated gate where the server learns sums alone, the device half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from fedsub_client.learner import State
+from fedsub_client.methods.fedsub.summed import (
+    ROUND,
+    Array,
+    Bools,
+    OfClusters,
+    SummedSubnetworkLearner,
+)
+from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
+from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
+from fedsub_core.methods.fedsub import SHARES
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, gate_shapes
+from fedsub_core.methods.fedsub_sums import EVERYBODY, MIX
+from fedsub_core.secure.cluster_slots import Layout
+from fedsub_core.wire.bundles import Bundle
+
+#: In a state, by layer: each class's share in units' relevance when these were counted last,
+#: float32 [clients, classes, units].
+SHARES_OF = "counted.shares."
+
+
+class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
+    """Adds up the gate's sums beside those of clusters, and fuses with everybody's mean, too."""
+
+    def init(self, clients: int, seed: int) -> State:
+        """Return experts of people of whom nothing was counted."""
+        hidden = self._layout.layers if not self.shares_outputs else self._layout.layers[:-1]
+        return super().init(clients, seed) | {
+            SHARES_OF + layer.name: torch.zeros(clients, self.model.classes, layer.units)
+            for layer in hidden
+        }
+
+    def replaced(
+        self, state: State, i: int, layer: str, own: str, of: OfClusters, bundle: Bundle
+    ) -> tuple[Array, Bools]:
+        """Return rows as the fused track has them in this round."""
+        part = bundle.part(own + EVERYBODY)
+        anybody = part.at.held((len(of.own),))
+        everybody = np.zeros_like(of.own)
+        everybody[anybody] = part.values
+        if not int(state[ROUND][i]):  # whoever joins late starts from everybody's mean
+            return everybody, anybody
+        shares = state.get(SHARES_OF + layer)
+        mine = None if shares is None else shares[i].cpu().numpy()[of.classes]
+        alike, all = (float(one) for one in bundle.floats(MIX))
+        return fuse(of, mine, everybody, anybody, alike, all)
+
+    def noted(self, state: State, i: int, upload: Bundle) -> None:
+        """Keep shares, too."""
+        super().noted(state, i, upload)
+        for name, shares in state.items():
+            if name.startswith(SHARES_OF):
+                told = upload.floats(name.removeprefix(SHARES_OF) + SHARES)
+                shares[i] = torch.from_numpy(told)
+
+    def add_beside(self, parts: Mapping[str, Array], upload: Bundle) -> None:
+        """Add means over the samples that judge: each person counts once, whatever its samples."""
+        judged = float(upload.floats(GATE)[-1])
+        if judged > 0:
+            parts[GATE][:] = upload.floats(GATE) / judged
+            if CURVES in parts:
+                parts[CURVES][:] = upload.floats(CURVES) / judged
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout.of(self.model, self.hyper, gate_shapes(self.hyper))

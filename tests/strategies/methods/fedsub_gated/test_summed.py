@@ -1,0 +1,184 @@
+"""FedSub with a federated gate whose server learns sums alone."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from fedsub_client.methods.fedsub.summed import ROUND, OfClusters
+from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
+from fedsub_client.methods.fedsub_gated.summed import SummedFedSubGatedLearner
+from fedsub_core.methods.fedsub_gated import CURVES, GATE
+from fedsub_core.methods.fedsub_sums import EVERYBODY
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedsub_gated.fusion import Mix
+from strategies.methods.fedsub_gated.gate import Gate
+from strategies.methods.fedsub_gated.summed import SummedFedSubGatedStrategy
+
+from ...finished_run import FinishedRun, MakePeople, RunMethod
+from ..fedsub.equations import Array, Round, federation, rounds
+from .test_fusion import MIXES, reference, shares_of
+
+KEYS: dict[str, Any] = dict(
+    robust="none", lr=0.05, batch_size=16, hidden="8", standardise="client", evaluate_every=9
+)
+ONE = {"k_selection": "fixed:1", "prototype": "embedding", "score": "one", "impute": False}
+LAYERS = ("linear1", "linear2")
+
+
+def fused_on_devices(round: Round, shares: Array | None, mix: Mix) -> tuple[Array, Array]:
+    """Return what each person makes of the means that sums of clusters give."""
+    rows, masks, clusters, inside, _ = round
+    masks = masks & inside[:, :, None]
+    same = (clusters[:, None] == clusters[None]) & inside[:, None] & inside[None]
+    holds = np.einsum("uvy,vyj->uyj", same.astype(float), masks)
+    sums = np.einsum("uvy,vyj,vjw->uyjw", same.astype(float), masks, rows)
+    each = masks.sum(1)
+    everybody = np.einsum("vj,vjw->jw", each, rows) / np.maximum(each.sum(0), 1)[:, None]
+    found = []
+    for u, of in enumerate(inside):
+        means = sums[u, of] / np.maximum(holds[u, of], 1)[..., None]
+        # Of rows that it did not select a device has its own, too: they do not count.
+        own = np.where(masks[u].any(0)[:, None], rows[u], 7.0)
+        known, classes = holds[u, of] > 0, np.flatnonzero(of)
+        one = OfClusters(classes, means, known, known, masks[u, of], own)
+        mine = None if shares is None else shares[u, of]
+        found.append(fuse(one, mine, everybody, each.sum(0) > 0, mix.alike, mix.all))
+    fused, replaced = (np.stack(each) for each in zip(*found, strict=True))
+    return fused * replaced[..., None], replaced
+
+
+def alone(round: Round) -> Round:
+    """Return a round in which all count alike, and nobody is in a cluster of a class it lacks."""
+    rows, masks, clusters, inside, _ = round
+    inside = inside & (clusters >= 0)
+    return rows, masks & inside[..., None], np.where(inside, clusters, -1), inside, inside * 1.0
+
+
+def compare(round: Round, shares: Array | None, mix: Mix) -> None:
+    fused, replaced = fused_on_devices(round, shares, mix)
+    expected, replaces = reference(round, shares, mix)
+    assert (replaced == replaces).all()
+    np.testing.assert_allclose(fused, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@given(round=rounds, seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_a_device_fuses_hidden_units_as_a_server_does(mix: Mix, round: Round, seed: int) -> None:
+    round = alone(round)
+    compare(round, shares_of(round, seed), mix)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_device_fuses_outputs_as_a_server_does(mix: Mix, seed: int) -> None:
+    rows, _, clusters, inside, omega = federation(seed, n=6, classes=4, units=4)
+    round = alone((rows, np.eye(4, dtype=bool)[None] & inside[:, :, None], clusters, inside, omega))
+    round[0][~round[3]] = 0
+    compare(round, None, mix)
+
+
+def watched(run_method: RunMethod, people: MakePeople, **keys: Any) -> tuple[Any, ...]:
+    """Return a run, and what each person keeps after each of its rounds."""
+    kept: list[list[dict[str, Tensor]]] = []
+
+    def note(round: int, run: FinishedRun) -> None:
+        states = run.client_states().values()
+        kept.append([{n: t.clone() for n, t in s.items()} for s in states])
+
+    keys = KEYS | {"hyper": ONE, "secure_aggregation": True} | keys
+    return run_method(people(), "fedsub-gated", after_round=note, **keys), kept
+
+
+def test_a_step_of_the_gate_is_that_of_single_uploads(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    """Each of which counts once, in the round in which all begin alike."""
+    summed, _ = watched(run_method, people, rounds=3)
+    plain, _ = watched(run_method, people, rounds=3, secure_aggregation=False)
+    uploads: dict[str, Bundle] = {}
+    for (round, client), upload in plain.grid.uploads.items():
+        told = {name: upload.whole(name) for name in (GATE, CURVES)}
+        each = {name: Floats(one / told[GATE][-1]) for name, one in told.items() if round == 1}
+        uploads |= {client: Bundle(tensors={**each})} if each else {}
+    expected = Gate.even(3).updated(uploads, 0)
+    assert len(uploads) == 4 and not torch.allclose(expected.weights, torch.tensor(1 / 3))
+    for name, tensor in expected.state().items():
+        torch.testing.assert_close(summed.states[0][name], tensor, atol=1e-5, rtol=0)
+
+
+def test_means_are_of_everybody_and_come_back(people: MakePeople, run_method: RunMethod) -> None:
+    """Where everybody is mixed in alone, all of a hidden layer is the mean after three sums."""
+    run, kept = watched(run_method, people, rounds=4, hyper=ONE | {"anneal": 1.0})
+    for name in LAYERS:
+        rows = torch.stack(
+            [
+                torch.cat([s[f"model.{name}.weight"], s[f"model.{name}.bias"][:, None]], 1)
+                for s in kept[2]
+            ]
+        )
+        state = run.states[2]
+        assert state[f"{name}.anybody"].all()
+        torch.testing.assert_close(state[f"{name}.everybody"], rows.mean(0), atol=1e-5, rtol=0)
+    assert not run.states[1]["linear1.anybody"].any()
+    fused = torch.stack([s["fused.linear2.weight"] for s in kept[3]])
+    torch.testing.assert_close(fused, fused[:1].expand_as(fused), atol=1e-5, rtol=0)
+    assert run.metric("secure_people") == {(n, ""): 4 for n in range(1, 5)}
+
+
+def test_who_joins_late_starts_from_everybodys_mean() -> None:
+    rows = np.arange(6.0, dtype=np.float32).reshape(3, 2)
+    told = Floats.rows(np.array([True, False, True]), rows[[0, 2]])
+    none: Any = np.zeros(0)
+    of = OfClusters(none, none, none, none, none, rows - 9)
+    learner: Any = SimpleNamespace()
+    bundle = Bundle(tensors={"linear1" + EVERYBODY: told})
+    state = {ROUND: torch.zeros(1, dtype=torch.int64)}
+    found, new = SummedFedSubGatedLearner.replaced(
+        learner, state, 0, "linear1", "linear1", of, bundle
+    )
+    assert new.tolist() == [True, False, True]
+    np.testing.assert_array_equal(found[new], rows[[0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("sums", "curve"),
+    [
+        ([1, 1, 1, 5], 0.0),  # more people than there are
+        ([-1, 1, 1, 3], 0.0),
+        ([2, 2, 2, 3], 0.0),  # more is explained than there are people
+        ([1, 1, 1, 3], 99.0),
+    ],
+)
+def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
+    sums: list[float],
+    curve: float,
+    people: MakePeople,
+    run_method: RunMethod,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run, _ = watched(run_method, people, rounds=3)
+    assert isinstance(run.strategy, SummedFedSubGatedStrategy)
+    state, opened = run.states[0], SimpleNamespace(clients=("a", "b", "c", "d"))
+    turn = Turn(seed=0, round=1, rounds=3)
+
+    def step(sums: list[float], curve: float) -> Tensor:
+        found = {GATE: np.array(sums), CURVES: np.full((3, 7), curve)}
+        after: Tensor = run.strategy.found_beside(state, found, opened, turn)[0]["gate.weights"]
+        return after
+
+    with caplog.at_level(logging.WARNING, "fedsub"):
+        after = step(sums, curve)
+    assert torch.equal(after, state["gate.weights"])
+    assert "round 1: the gate's sums are of no use" in caplog.text
+    assert not torch.equal(step([2, 0.5, 0.5, 3], 0.0), state["gate.weights"])
