@@ -3,6 +3,10 @@
 Each round counts by class and cluster who is in it. Of clusters that enough people are in, the next
 round asks for prototypes, and counts who selected which unit. Of units that enough people selected,
 the round after asks for rows. What was asked for stands behind a one, and is of who was counted.
+
+All classes of a person share one set of rows. So a unit's rows are asked for in one class at a
+time, in turn: people who have a class and lack another would differ in few people, and what these
+added could be read off the difference of two slots. Clusters of a class have nobody in common.
 """
 
 from __future__ import annotations
@@ -69,8 +73,9 @@ class Layout:
         return self.shapes[PEOPLE]
 
     def empty(self) -> dict[str, Array]:
-        """Return parts of zeros, float32."""
-        return {name: np.zeros(shape, np.float32) for name, shape in self.shapes.items()}
+        """Return parts of zeros but rows, which are large and hardly any asked for; float32."""
+        shapes = self.shapes.items()
+        return {n: np.zeros(s, np.float32) for n, s in shapes if n not in self._rows}
 
     def length(self, asked: Asked) -> int:
         """Return how many numbers a vector has.
@@ -83,12 +88,20 @@ class Layout:
         return sum(int(mask.sum()) * prod(self.shapes[name][mask.ndim :]) for name, mask in masks)
 
     def joined(self, parts: Mapping[str, Array], asked: Asked) -> NDArray[np.float32]:
-        """Return as one vector who is in open clusters, and of other parts what is asked for."""
-        wanted = [parts[name][mask].ravel() for name, mask in self._masks(asked).items()]
+        """Return as one vector who is in open clusters, and of other parts what is asked for.
+
+        Parameters
+        ----------
+        parts : of rows those that are asked for, [asked for, 1 + width]; of others all.
+        """
+        wanted = [
+            (parts[name] if name in self._rows else parts[name][mask]).ravel()
+            for name, mask in self._masks(asked).items()
+        ]
         return np.concatenate(wanted).astype(np.float32)
 
     def split(self, numbers: Array, asked: Asked) -> dict[str, Array]:
-        """Inverse of :meth:`joined`, with zeros for what is not wanted, float64."""
+        """Return the parts of a vector, with zeros for what was not asked for, float64."""
         parts, at = dict[str, Array](), 0
         for name, mask in self._masks(asked).items():
             parts[name] = np.zeros(self.shapes[name])
@@ -97,6 +110,10 @@ class Layout:
             at = end
         return parts
 
+    @property
+    def _rows(self) -> set[str]:
+        return {own.name for layer in self.layers for own in layer.rows}
+
     def _masks(self, asked: Asked) -> dict[str, NDArray[np.bool_]]:
         """Return which entries of each part's first axes travel."""
         every = dict.fromkeys(self.shapes, asked[ASKED]) | {PEOPLE: asked[OPEN]}
@@ -104,3 +121,16 @@ class Layout:
             units = asked[layer.name + ASKED_UNITS].reshape(*self.each, layer.units)
             every |= {own.name: units for own in layer.rows}
         return every | dict.fromkeys(self.beside, np.array(True))
+
+
+def one_class_each(able: NDArray[np.bool_], round: int) -> NDArray[np.bool_]:
+    """Return which slots a round asks for: of each unit the clusters of one class, in turn.
+
+    Parameters
+    ----------
+    able : of which slots enough people are sure, bool [classes, K, units].
+    """
+    classes = able.any(1)
+    turn = (round + np.arange(able.shape[2])) % np.maximum(classes.sum(0), 1)
+    found: NDArray[np.bool_] = able & (classes & (classes.cumsum(0) - 1 == turn))[:, None]
+    return found

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Fitted, Received, State
-from fedsub_client.methods.fedsub.fusion_by_means import fuse
+from fedsub_client.methods.fedsub.fusion_by_means import OfClusters, fuse
 from fedsub_client.methods.fedsub.learner import FedSubLearner
 from fedsub_client.methods.fedsub.subnetworks import unit_rows
 from fedsub_core.data.stacks import Stack
@@ -56,27 +56,6 @@ CLUSTER, OF_UNITS, CHOSEN = "counted.cluster", "counted.of-units", "counted.chos
 ROUND, ASKED_FOR = "counted.round", "counted.asked"
 #: Of an upload that becomes a vector: its numbers.
 NUMBERS = "numbers"
-
-
-class OfClusters(NamedTuple):
-    """What is known of the clusters that a person is in, of one layer's rows.
-
-    Parameters
-    ----------
-    classes : those in whose clusters it is, int64 [n].
-    means : float32 [n, units, width].
-    known : of which units there are means, bool [n, units].
-    by_all : which of these all people of a cluster selected, bool [n, units].
-    chosen : which units the person selected, bool [n, units].
-    own : the person's rows, float32 [units, width].
-    """
-
-    classes: NDArray[np.int64]
-    means: Array
-    known: Bools
-    by_all: Bools
-    chosen: Bools
-    own: Array
 
 
 class SummedSubnetworkLearner(FedSubLearner):
@@ -148,8 +127,10 @@ class SummedSubnetworkLearner(FedSubLearner):
             )
             inside = _within(last, asked)
             held = upload.bits(fedsub.CLASSES)
-            if (was_counted and not known) or (inside[~held] >= 0).any():
-                # It lost its state, or a class: zeros of it would count as somebody's.
+            lost = (was_counted and not known) or (inside[~held] >= 0).any()
+            if lost or not _apart(asks, self._layout):
+                # It lost its state, or a class: zeros of it would count as somebody's. Or rows of
+                # few people could be read off two slots.
                 sent.append(Bundle(upload.examples))
                 continue
             parts = self._layout.empty()
@@ -197,7 +178,7 @@ class SummedSubnetworkLearner(FedSubLearner):
 
     def _add_rows(
         self,
-        parts: Mapping[str, Array],
+        parts: dict[str, Array],
         state: State,
         i: int,
         cluster: NDArray[np.int64],
@@ -205,13 +186,14 @@ class SummedSubnetworkLearner(FedSubLearner):
         layer: LayerWithUnits,
         bundle: Bundle,
     ) -> None:
-        """Add a layer's rows that are asked for to those of the `i`-th client's clusters."""
+        """Add a layer's rows that are asked for: of the `i`-th client's clusters, else zeros."""
         chosen = _of(state[CHOSEN + layer.name], i)
-        at = _places(cluster)
         asked = bundle.bits(layer.name + ASKED_UNITS).reshape(*self._layout.each, layer.units)
-        shown = (chosen[cluster >= 0] & asked[at])[..., None]
+        y, of, units = asked.nonzero()
+        shown = ((cluster[y] == of) & chosen[y, units])[:, None]
         for own in layer.rows:
-            parts[own.name][at] = np.concatenate([shown, shown * rows[own.name][i]], axis=2)
+            sent = rows[own.name][i][units]
+            parts[own.name] = np.concatenate([shown, np.where(shown, sent, 0)], axis=1)
 
     def _nearest(self, upload: Bundle, bundle: Bundle) -> NDArray[np.int64]:
         """Return the open cluster that each class's prototype is nearest to, -1: it has none."""
@@ -246,10 +228,13 @@ class SummedSubnetworkLearner(FedSubLearner):
                 known = part.at.held((by_all.size,))
                 means = np.zeros((by_all.size, own.width), np.float32)
                 means[known] = part.values
+                known = known.reshape(by_all.shape)
+                in_turn = np.logical_or.reduce(known, axis=1)
                 of = OfClusters(
                     at[0],
                     means.reshape(*by_all.shape, -1)[at],
-                    known.reshape(by_all.shape)[at],
+                    in_turn[at[0]],
+                    known[at],
                     by_all[at],
                     chosen,
                     rows[own.name][i],
@@ -278,7 +263,7 @@ class SummedFedSubLearner(SummedSubnetworkLearner):
         if not len(of.classes):
             return of.own, np.zeros(len(of.own), np.bool_)
         fusion, reading = self.hyper.fusion, self.hyper.fusion_reading
-        return fuse(fusion, reading, of.means, of.known, of.by_all, of.chosen, of.own)
+        return fuse(fusion, reading, of)
 
 
 def _places(cluster: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -298,6 +283,13 @@ def _asked(bundle: Bundle, layout: Layout) -> dict[str, Bools]:
     """Return what a download asks for, as a layout takes it."""
     names = OPEN, ASKED, *(layer.name + ASKED_UNITS for layer in layout.layers)
     return {name: bundle.bits(name) for name in names}
+
+
+def _apart(asks: Mapping[str, Bools], layout: Layout) -> bool:
+    """Return whether each unit's rows are asked for in one class at most."""
+    every = [asks[layer.name + ASKED_UNITS] for layer in layout.layers]
+    classes = [asked.reshape(*layout.each, -1).any(1).sum(0) for asked in every]
+    return all((of <= 1).all() for of in classes)
 
 
 def digest_of(asks: Mapping[str, Bools]) -> int:

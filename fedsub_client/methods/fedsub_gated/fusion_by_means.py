@@ -7,12 +7,8 @@ each class's cluster by its share in a unit's relevance (``FedSubGatedStrategy``
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsub_client.methods.fedsub.summed import OfClusters
-
-Bools = NDArray[np.bool_]
-Array = NDArray[np.floating]
+from fedsub_client.methods.fedsub.fusion_by_means import Array, Bools, OfClusters
 
 #: Smallest number that is divided by.
 LEAST = 1e-300

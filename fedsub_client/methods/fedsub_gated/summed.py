@@ -9,13 +9,8 @@ import numpy as np
 import torch
 
 from fedsub_client.learner import State
-from fedsub_client.methods.fedsub.summed import (
-    ROUND,
-    Array,
-    Bools,
-    OfClusters,
-    SummedSubnetworkLearner,
-)
+from fedsub_client.methods.fedsub.fusion_by_means import Array, Bools, OfClusters
+from fedsub_client.methods.fedsub.summed import ROUND, SummedSubnetworkLearner
 from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
 from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
 from fedsub_core.methods.fedsub import SHARES

@@ -26,7 +26,14 @@ from fedsub_core.methods.fedsub_sums import (
 )
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import slots
-from fedsub_core.secure.cluster_slots import MEMBERS, PEOPLE, PROTOTYPES, SELECTED, Array, Layout
+from fedsub_core.secure.cluster_slots import (
+    PEOPLE,
+    PROTOTYPES,
+    SELECTED,
+    Array,
+    Layout,
+    one_class_each,
+)
 from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
@@ -87,7 +94,8 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         fewest = [sure[self._asked[ASKED]]]
         for layer in self.layout.layers:
             of_units = state[SELECTED + layer.name].numpy() - gone
-            asked = self._asked[ASKED][..., None] & (of_units >= least)
+            able = self._asked[ASKED][..., None] & (of_units >= least)
+            asked = one_class_each(able, turn.round)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
             fewest.append(of_units[asked])
         fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
@@ -196,18 +204,17 @@ class SummedFedSubStrategy(PersonalizedStrategy):
     def means_of(self, state: State, found: Mapping[str, Array]) -> State:
         """Return the part of a state that is means of what was asked for."""
         people, sums = ones_and_sums(found[PROTOTYPES])
-        members = np.rint(found[MEMBERS]).astype(np.int64)
         placed = self._asked[ASKED] & (people >= self._least)
         centroids = state[CENTROIDS].clone()
         centroids[placed] = torch.from_numpy(mean_of(sums, people)[placed])
         part: State = {CENTROIDS: centroids, PLACED: torch.from_numpy(placed) | state[PLACED]}
         for layer in self.layout.layers:
-            by_all = np.ones(found[SELECTED + layer.name].shape, np.bool_)
+            select = np.rint(found[SELECTED + layer.name]).astype(np.int64)
+            by_all = placed[..., None] & (select == people[..., None])
             for own in layer.rows:
                 selected, sums = ones_and_sums(found[own.name])
                 asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
                 known = asked & (selected >= self._least)
-                by_all &= known & (selected == members[..., None])
                 means = np.where(known[..., None], mean_of(sums, selected), np.float32(0))
                 part[own.name + MEANS] = torch.from_numpy(means)
                 part[own.name + KNOWN] = torch.from_numpy(known)

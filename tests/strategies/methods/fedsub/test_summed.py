@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from torch import Tensor
 
 from fedsub_client.in_sums import Repeated
-from fedsub_client.methods.fedsub.fusion_by_means import fuse
+from fedsub_client.methods.fedsub.fusion_by_means import OfClusters, fuse
 from fedsub_client.methods.fedsub.summed import (
     ASKED_FOR,
     ROUND,
@@ -20,7 +20,9 @@ from fedsub_client.methods.fedsub.summed import (
     digest_of,
 )
 from fedsub_core.data.federation import ClientData, Federation
+from fedsub_core.errors import RunError
 from fedsub_core.methods.fedsub_sums import ASKED, OPEN, READ
+from fedsub_core.secure.cluster_slots import one_class_each
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.slots import levels_of
 from fedsub_core.secure.uploads import NO_VECTOR
@@ -72,9 +74,9 @@ def test_a_device_fuses_as_the_papers_equations_say(
             continue
         means = sums[u, of] / np.maximum(people[u, of], 1)[..., None]
         known, by_all = people[u, of] > 0, people[u, of] == members[u, of]
-        fused, replaced = fuse(
-            fusion, reading, means.astype(np.float32), known, by_all, masks[u, of], rows[u]
-        )
+        every = np.ones(known.shape, np.bool_)
+        one = OfClusters(np.flatnonzero(of), means, every, known, by_all, masks[u, of], rows[u])
+        fused, replaced = fuse(fusion, reading, one)
         assert (replaced == replaces[u]).all()
         np.testing.assert_allclose(fused[replaced], expected[u][replaced], rtol=1e-4, atol=1e-4)
 
@@ -103,7 +105,7 @@ def test_means_are_of_what_was_counted_in_the_rounds_before(
         people_of = counted.view(4, 3, -1).sum(0)
         assert torch.equal(second[f"selected.{name}"][:, 0], people_of)
         # Three must have selected a unit, and one of four may go silent.
-        known = people_of >= 4
+        known = torch.from_numpy(one_class_each((people_of >= 4).numpy()[:, None], 3))[:, 0]
         assert torch.equal(third[f"{name}.known"][:, 0], known)
         rows = torch.stack(
             [
@@ -242,3 +244,12 @@ def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool
     )
     expected = levels_of(levels).vector(np.array([1.0, 2.5]), 1) if same else NO_VECTOR
     np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_of_two_classes_at_once_are_told_to_nobody(
+    people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All classes share rows: two slots that differ in one person would tell that person's."""
+    monkeypatch.setattr("strategies.methods.fedsub.summed.one_class_each", lambda able, _: able)
+    with pytest.raises(RunError, match="round 3: 0 of 4 clients sent a usable upload"):
+        watched(run_method, people(), hyper=ONE, rounds=3)

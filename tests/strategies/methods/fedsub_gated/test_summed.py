@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fedsub_client.methods.fedsub.summed import ROUND, OfClusters
+from fedsub_client.methods.fedsub.fusion_by_means import OfClusters
+from fedsub_client.methods.fedsub.summed import ROUND
 from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
 from fedsub_client.methods.fedsub_gated.summed import SummedFedSubGatedLearner
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
@@ -50,7 +51,7 @@ def fused_on_devices(round: Round, shares: Array | None, mix: Mix) -> tuple[Arra
         # Of rows that it did not select a device has its own, too: they do not count.
         own = np.where(masks[u].any(0)[:, None], rows[u], 7.0)
         known, classes = holds[u, of] > 0, np.flatnonzero(of)
-        one = OfClusters(classes, means, known, known, masks[u, of], own)
+        one = OfClusters(classes, means, known, known, known, masks[u, of], own)
         mine = None if shares is None else shares[u, of]
         found.append(fuse(one, mine, everybody, each.sum(0) > 0, mix.alike, mix.all))
     fused, replaced = (np.stack(each) for each in zip(*found, strict=True))
@@ -140,7 +141,7 @@ def test_who_joins_late_starts_from_everybodys_mean() -> None:
     rows = np.arange(6.0, dtype=np.float32).reshape(3, 2)
     told = Floats.rows(np.array([True, False, True]), rows[[0, 2]])
     none: Any = np.zeros(0)
-    of = OfClusters(none, none, none, none, none, rows - 9)
+    of = OfClusters(none, none, none, none, none, none, rows - 9)
     learner: Any = SimpleNamespace()
     bundle = Bundle(tensors={"linear1" + EVERYBODY: told})
     state = {ROUND: torch.zeros(1, dtype=torch.int64)}
