@@ -13,7 +13,7 @@ from fedsub_core.methods.fedsub_sums import not_in_sums, receives_gated_in_sums
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
-from fedsub_core.wire.bundles import Declaration, dense
+from fedsub_core.wire.bundles import Declaration, bits, dense
 
 #: The experts that a person's mixture may have. Trained alone; with a pull, or a strong one, to the
 #: common model; the common model, whose embedding is used, too, and which knows classes that the
@@ -34,6 +34,8 @@ GATE, WEIGHT = "gate", "weight_"
 #: MOST; the T that the server chose. None is below 1: experts that are not sure enough yet become
 #: so once they train on the samples that judge, too.
 CURVES, TEMPERATURE, MOST = "gate.curves", "gate.temperature", 3.0
+#: In secure sums, whether a person holds samples back; and whether a round asks for the rest.
+HOLDS_BACK, GATE_ASKED = "gate.holds-back", "gate.asked"
 TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
@@ -171,6 +173,11 @@ def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def summed_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what a person adds to sums for the gate: first whether it does."""
+    return {HOLDS_BACK: (1,), **gate_shapes(hyper)}
+
+
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
     """Return FedSub's tensors, each class's share in hidden units, and what the gate learns."""
     layers = model.affine[: hyper.depth or None]
@@ -188,7 +195,8 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
     told = dense((len(names(hyper)),), optional=True, exact=True)
     gate = {GATE: told, TEMPERATURE: told} if hyper.calibrate else {GATE: told}
     in_sums = receives_gated_in_sums(model, hyper, fedsub.prototype_size(model, hyper))
-    return {**fedsub.receives(model, hyper), **gate, **in_sums}
+    asked = {GATE_ASKED: bits((1,), optional=True)} if in_sums else {}
+    return {**fedsub.receives(model, hyper), **gate, **in_sums, **asked}
 
 
 def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
@@ -241,8 +249,7 @@ CARD = MethodCard(
     "fused from the people in their clusters. If only one person has a class, or only one in "
     "a cluster sends its output row, others receive this row unchanged. With "
     "secure-aggregation and k-selection = fixed:K, prototype = embedding, score = one and "
-    "impute = false, the server sees only sums over enough people, and the weights of each "
-    "person's experts (docs/privacy.md).",
+    "impute = false, the server sees only sums over enough people (docs/privacy.md).",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
@@ -299,8 +306,11 @@ CARD = MethodCard(
         "model. Everybody's mean of a number is also over the people who have it. The gate's "
         "weights and temperatures are the same for all capacities.",
         "With secure-aggregation, people fuse by themselves, by the means of clusters and of "
-        "everybody. Each person counts once in the gate, whatever its samples: the server then "
-        "learns nobody's number of samples from two sums. Rows of classes that a person lacks are "
-        "everybody's. Rows come from the fourth round on.",
+        "everybody. A unit's rows are added up in one class a round, in turn. So everybody's mean "
+        "of a unit is over the people who have that class, and a class counts by its share times "
+        "the number of the person's classes, at most as all classes together. Each person counts "
+        "once in the gate, whatever its samples: the server then learns nobody's number of "
+        "samples from two sums. Rows of classes that a person lacks are everybody's. Rows come "
+        "from the fourth round on, and devices do not report the weights of their experts.",
     ),
 )

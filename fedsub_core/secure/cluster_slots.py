@@ -12,13 +12,15 @@ added could be read off the difference of two slots. Clusters of a class have no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.methods.fedsub import SubnetworkHyperparameters, prototype_size
+from fedsub_core.methods.fedsub_gated import GATE_ASKED, gate_shapes, summed_shapes
 from fedsub_core.methods.fedsub_sums import ASKED, ASKED_UNITS, OPEN, clusters_of
 from fedsub_core.models.architecture import Architecture, LayerWithUnits
 
@@ -40,13 +42,14 @@ class Layout:
         and the numbers themselves.
     layers : those whose units are shared.
     size : numbers of a prototype.
-    beside : parts of no cluster, which everybody adds in each round.
+    beside : parts of no cluster, and which mask of what is asked for says whether they are; "": in
+        each round.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     layers: Sequence[LayerWithUnits]
     size: int
-    beside: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -54,9 +57,16 @@ class Layout:
         model: Architecture,
         hyper: SubnetworkHyperparameters,
         beside: Mapping[str, tuple[int, ...]] | None = None,
+        asked: Mapping[str, str] | None = None,
     ) -> Layout:
-        """Return a model's layout; `beside`: shapes of parts of no cluster, by name."""
-        beside = dict(beside or {})
+        """Return a model's layout.
+
+        Parameters
+        ----------
+        beside : shapes of parts of no cluster, by name.
+        asked : of those that are not added up in each round, the mask that asks for them.
+        """
+        beside, asked = dict(beside or {}), asked or {}
         each, size = (model.classes, clusters_of(hyper)), prototype_size(model, hyper)
         layers = model.affine[: hyper.depth or None]
         shapes: dict[str, tuple[int, ...]] = {PEOPLE: each, MEMBERS: each}
@@ -65,7 +75,7 @@ class Layout:
             shapes[SELECTED + layer.name] = (*each, layer.units)
             for own in layer.rows:
                 shapes[own.name] = (*each, layer.units, 1 + own.width)
-        return cls(shapes | beside, layers, size, tuple(beside))
+        return cls(shapes | beside, layers, size, {name: asked.get(name, "") for name in beside})
 
     @property
     def each(self) -> tuple[int, ...]:
@@ -82,7 +92,7 @@ class Layout:
 
         Parameters
         ----------
-        asked : the masks of a download (``OPEN``, ``ASKED`` and ``<layer>.asked``).
+        asked : the masks of a download (``OPEN``, ``ASKED``, ``<layer>.asked``, others' own).
         """
         masks = self._masks(asked).items()
         return sum(int(mask.sum()) * prod(self.shapes[name][mask.ndim :]) for name, mask in masks)
@@ -120,7 +130,9 @@ class Layout:
         for layer in self.layers:
             units = asked[layer.name + ASKED_UNITS].reshape(*self.each, layer.units)
             every |= {own.name: units for own in layer.rows}
-        return every | dict.fromkeys(self.beside, np.array(True))
+        always = np.array(True)
+        beside = {n: asked[mask].all() if mask else always for n, mask in self.beside.items()}
+        return every | {name: np.asarray(one) for name, one in beside.items()}
 
 
 def one_class_each(able: NDArray[np.bool_], round: int) -> NDArray[np.bool_]:
@@ -134,3 +146,10 @@ def one_class_each(able: NDArray[np.bool_], round: int) -> NDArray[np.bool_]:
     turn = (round + np.arange(able.shape[2])) % np.maximum(classes.sum(0), 1)
     found: NDArray[np.bool_] = able & (classes & (classes.cumsum(0) - 1 == turn))[:, None]
     return found
+
+
+def gate_layout(model: Architecture, hyper: Any) -> Layout:
+    """Return the layout of fedsub-gated: rounds ask for a gate's sums of who has some for sure."""
+    return Layout.of(
+        model, hyper, summed_shapes(hyper), dict.fromkeys(gate_shapes(hyper), GATE_ASKED)
+    )

@@ -22,6 +22,7 @@ class OfClusters(NamedTuple):
     known : of which units there are means of the person's cluster, bool [n, units].
     by_all : which of these all people of a cluster selected, bool [n, units].
     chosen : which units the person selected, bool [n, units].
+    selected : which ones it selected for any of its classes, bool [units].
     own : the person's rows, float32 [units, width].
     """
 
@@ -31,6 +32,7 @@ class OfClusters(NamedTuple):
     known: Bools
     by_all: Bools
     chosen: Bools
+    selected: Bools
     own: Array
 
 

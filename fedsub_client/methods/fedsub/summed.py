@@ -104,8 +104,23 @@ class SummedSubnetworkLearner(FedSubLearner):
             chosen = upload.bits(layer.name + fedsub.MASKS)
             state[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
 
-    def add_beside(self, parts: Mapping[str, Array], upload: Bundle) -> None:
-        """Add what is of no cluster."""
+    def add_beside(
+        self,
+        parts: Mapping[str, Array],
+        state: State,
+        i: int,
+        upload: Bundle,
+        asks: Mapping[str, Bools],
+        counted: bool,
+    ) -> bool:
+        """Add what is of no cluster; False: the `i`-th client lacks what was counted of it.
+
+        Parameters
+        ----------
+        asks : what is asked for.
+        counted : whether it was in the sum that counted last.
+        """
+        return True
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train as the other half does; make ready what is counted, and what is asked for."""
@@ -117,7 +132,7 @@ class SummedSubnetworkLearner(FedSubLearner):
             if ASKED not in bundle.tensors:  # it is in no sum
                 sent.append(Bundle(upload.examples))
                 continue
-            asks, asked = _asked(bundle, self._layout), bundle.bits(ASKED)
+            asks, asked = self._asks(bundle), bundle.bits(ASKED)
             counted_in, was_counted = (int(one) for one in bundle.floats(COUNTED))
             known = counted_in and counted_in == int(state[ROUND][i])
             before = [_of(state[name], i) for name in (CLUSTER, OF_UNITS)]
@@ -143,7 +158,9 @@ class SummedSubnetworkLearner(FedSubLearner):
                 self._add_rows(parts, state, i, of_units, rows, layer, bundle)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
                 parts[SELECTED + layer.name][_places(inside)] = chosen[inside >= 0]
-            self.add_beside(parts, upload)
+            if not self.add_beside(parts, state, i, upload, asks, bool(known and was_counted)):
+                sent.append(Bundle(upload.examples))
+                continue
             self.noted(new, i, upload)
             new[CLUSTER][i] = torch.from_numpy(cluster)
             new[OF_UNITS][i] = torch.from_numpy(inside)
@@ -162,7 +179,7 @@ class SummedSubnetworkLearner(FedSubLearner):
         """Return a vector for a round that is repeated; all its numbers are slots."""
         if ASKED not in again.received.tensors:
             return NO_VECTOR
-        if digest_of(_asked(again.received, self._layout)) != int(again.state[ASKED_FOR][0]):
+        if digest_of(self._asks(again.received)) != int(again.state[ASKED_FOR][0]):
             return NO_VECTOR
         return slots.again(vector, len(vector) - BESIDE, again.before, again.levels, 1)
 
@@ -214,15 +231,15 @@ class SummedSubnetworkLearner(FedSubLearner):
         found = dict[str, Part]()
         if OPEN not in bundle.tensors:
             return found
-        cluster = _of(state[OF_UNITS], i)
-        if int(bundle.floats(COUNTED)[0]) != int(state[ROUND][i]):  # its clusters may be others now
-            cluster = np.full_like(cluster, -1)
+        cluster, last = _of(state[OF_UNITS], i), int(state[ROUND][i])
+        if last and int(bundle.floats(COUNTED)[0]) != last:  # its clusters may be others now
+            return found
         at = _places(cluster)
         for layer in self._layout.layers:
             by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(
                 *self._layout.each, layer.units
             )
-            chosen = _of(state[CHOSEN + layer.name], i)[cluster >= 0]
+            chosen = _of(state[CHOSEN + layer.name], i)
             for own in layer.rows:
                 part = bundle.part(own.name + MEANS)
                 known = part.at.held((by_all.size,))
@@ -236,12 +253,19 @@ class SummedSubnetworkLearner(FedSubLearner):
                     in_turn[at[0]],
                     known[at],
                     by_all[at],
-                    chosen,
+                    chosen[at[0]],
+                    np.logical_or.reduce(chosen),
                     rows[own.name][i],
                 )
                 fused, new = self.replaced(state, i, layer.name, own.name, of, bundle)
                 found[own.name] = Floats.rows(new, fused[new])
         return found
+
+    def _asks(self, bundle: Bundle) -> dict[str, Bools]:
+        """Return what a download asks for, as a layout takes it."""
+        layout = self._layout
+        names = OPEN, ASKED, *(layer.name + ASKED_UNITS for layer in layout.layers)
+        return {n: bundle.bits(n) for n in (*names, *filter(None, layout.beside.values()))}
 
     def _rows(self, params: Params) -> dict[str, Array]:
         """Return all clients' rows, by name float32 [clients, units, width]."""
@@ -277,12 +301,6 @@ def _within(cluster: NDArray[np.int64], held: Bools) -> NDArray[np.int64]:
     if held.ndim == 2:
         held = np.take_along_axis(held, np.maximum(cluster, 0)[:, None], 1)[:, 0]
     return np.where(held, cluster, -1)
-
-
-def _asked(bundle: Bundle, layout: Layout) -> dict[str, Bools]:
-    """Return what a download asks for, as a layout takes it."""
-    names = OPEN, ASKED, *(layer.name + ASKED_UNITS for layer in layout.layers)
-    return {name: bundle.bits(name) for name in names}
 
 
 def _apart(asks: Mapping[str, Bools], layout: Layout) -> bool:

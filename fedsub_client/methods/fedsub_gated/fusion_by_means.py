@@ -1,7 +1,8 @@
 """The fused track on a device, which knows means of its clusters and of everybody.
 
-The same formula as where a server knows all rows: own rows, clusters' means and everybody's mean,
-each class's cluster by its share in a unit's relevance (``FedSubGatedStrategy``).
+The same formula as where a server knows all rows (``FedSubGatedStrategy``): own rows, clusters'
+means and everybody's mean, each class's cluster by its share in a unit's relevance. Where classes
+take turns, a class counts by its share times how many there are, at most as all of them together.
 """
 
 from __future__ import annotations
@@ -33,24 +34,25 @@ def fuse(
     fused : float32 [units, width].
     replaced : bool [units]; the person keeps its own rows elsewhere.
     """
-    selected = of.chosen.any(0)
+    known = of.known.astype(np.float64)
     if shares is None:
-        importance = (of.classes[:, None] == np.arange(len(of.own))) * of.known.astype(np.float64)
-        # A class that none of the person's clusters holds is everybody's alone.
-        common = np.where(importance.any(0), all, 1.0)
-        alike = 1 - all
+        choice = (1 - all) * (of.classes[:, None] == np.arange(len(of.own))) * known
+        # A class that the person lacks is everybody's alone.
+        common = np.where(choice.any(0) | of.selected, all, 1.0)
     else:
-        # Who did not select a unit has no say in it: the clusters that hold it count alike.
         mine = np.maximum(shares, 0, dtype=np.float64) * of.chosen
-        importance = np.where(selected, mine, 1.0) * of.known
+        mine /= np.maximum(mine.sum(0), LEAST)
+        # Where classes take turns, each comes as many times more seldom.
+        turns = len(of.classes) / np.maximum(of.in_turn.sum(0), 1)
+        # Who did not select a unit has no say in it: the clusters that hold it count alike.
+        every = 1 / np.maximum(known.sum(0), 1)
+        choice = alike * np.where(of.selected, np.minimum(mine * turns, 1), every) * known
         common = np.full(len(of.own), all)
-    total = importance.sum(0)
-    choice = np.where(total > 0, alike * importance / np.maximum(total, LEAST), 0.0)
     common = common * anybody
     given = choice.sum(0) + common
     # Of a unit that was not selected all comes from others, where anything does.
-    own = np.where(selected, 1 - given, 0.0)
-    factor = np.where(selected, 1.0, 1 / np.maximum(given, LEAST))
+    own = np.where(of.selected, 1 - given, 0.0)
+    factor = np.where(of.selected, 1.0, 1 / np.maximum(given, LEAST))
     fused = np.einsum("yu,yuw->uw", choice * factor, of.means)
     fused += (common * factor)[:, None] * everybody + own[:, None] * of.own
     return fused.astype(np.float32), given > 0

@@ -8,20 +8,24 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from fedsub_client.learner import State
+from fedsub_client.learner import Fitted, Received, Report, State
 from fedsub_client.methods.fedsub.fusion_by_means import Array, Bools, OfClusters
 from fedsub_client.methods.fedsub.summed import ROUND, SummedSubnetworkLearner
 from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
 from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
+from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, gate_shapes
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, GATE_ASKED, HOLDS_BACK, WEIGHT
 from fedsub_core.methods.fedsub_sums import EVERYBODY, MIX
-from fedsub_core.secure.cluster_slots import Layout
+from fedsub_core.secure.cluster_slots import Layout, gate_layout
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
 #: In a state, by layer: each class's share in units' relevance when these were counted last,
 #: float32 [clients, classes, units].
 SHARES_OF = "counted.shares."
+#: And whether samples were held back then, int64 [clients].
+JUDGED_LAST = "counted.judged"
 
 
 class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
@@ -30,7 +34,9 @@ class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
     def init(self, clients: int, seed: int) -> State:
         """Return experts of people of whom nothing was counted."""
         hidden = self._layout.layers if not self.shares_outputs else self._layout.layers[:-1]
-        return super().init(clients, seed) | {
+        state = super().init(clients, seed)
+        state[JUDGED_LAST] = torch.zeros(clients, dtype=torch.int64)
+        return state | {
             SHARES_OF + layer.name: torch.zeros(clients, self.model.classes, layer.units)
             for layer in hidden
         }
@@ -57,15 +63,37 @@ class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
             if name.startswith(SHARES_OF):
                 told = upload.floats(name.removeprefix(SHARES_OF) + SHARES)
                 shares[i] = torch.from_numpy(told)
+        state[JUDGED_LAST][i] = int(upload.floats(GATE)[-1] > 0)
 
-    def add_beside(self, parts: Mapping[str, Array], upload: Bundle) -> None:
+    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
+        """Report no weights: with everybody's they would tell what a person added for the gate."""
+        state, uploads, reports = super().fit(state, received, data, turn)
+        told: list[Report] = [
+            {n: x for n, x in one.items() if not n.startswith(WEIGHT)} for one in reports
+        ]
+        return state, uploads, told
+
+    def add_beside(
+        self,
+        parts: Mapping[str, Array],
+        state: State,
+        i: int,
+        upload: Bundle,
+        asks: Mapping[str, Bools],
+        counted: bool,
+    ) -> bool:
         """Add means over the samples that judge: each person counts once, whatever its samples."""
         judged = float(upload.floats(GATE)[-1])
-        if judged > 0:
-            parts[GATE][:] = upload.floats(GATE) / judged
-            if CURVES in parts:
-                parts[CURVES][:] = upload.floats(CURVES) / judged
+        parts[HOLDS_BACK][:] = judged > 0
+        if not (asks[GATE_ASKED].all() and counted and int(state[JUDGED_LAST][i])):
+            return True
+        if not judged > 0:
+            return False
+        parts[GATE][:] = upload.floats(GATE) / judged
+        if CURVES in parts:
+            parts[CURVES][:] = upload.floats(CURVES) / judged
+        return True
 
     @cached_property
     def _layout(self) -> Layout:
-        return Layout.of(self.model, self.hyper, gate_shapes(self.hyper))
+        return gate_layout(self.model, self.hyper)

@@ -27,6 +27,7 @@ from fedsub_core.methods.fedsub_sums import (
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import slots
 from fedsub_core.secure.cluster_slots import (
+    MEMBERS,
     PEOPLE,
     PROTOTYPES,
     SELECTED,
@@ -98,6 +99,9 @@ class SummedFedSubStrategy(PersonalizedStrategy):
             asked = one_class_each(able, turn.round)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
             fewest.append(of_units[asked])
+        told, sure_beside = self.asked_beside(state, turn, least, gone)
+        self._asked |= told
+        fewest += sure_beside
         fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
         numbers = self.layout.length(self._asked) + BESIDE
         return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
@@ -134,7 +138,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
             for known in (False, True)
         }
         return [
-            Bundle()
+            Bundle(tensors=self.told_alone(state))
             if client in self.narrow
             else kinds[client in self.in_sum, was_counted(state, client)]
             for client in clients
@@ -180,6 +184,22 @@ class SummedFedSubStrategy(PersonalizedStrategy):
             MetricRow(turn.round, "", y, "clusters", n) for y, n in enumerate(opened_now)
         ]
 
+    def asked_beside(
+        self, state: State, turn: Turn, least: int, gone: int
+    ) -> tuple[dict[str, NDArray[np.bool_]], list[NDArray[np.int64]]]:
+        """Return masks of what is asked for that is of no cluster, and how many are sure of it.
+
+        Parameters
+        ----------
+        least : how many people must have something for sure.
+        gone : how many of those who were counted last may be missing.
+        """
+        return {}, []
+
+    def told_alone(self, state: State) -> dict[str, Part]:
+        """Return what weak devices are sent, which are in no sum."""
+        return {}
+
     def told_beside(self, state: State, turn: Turn) -> dict[str, Part]:
         """Return what everybody is sent besides."""
         return {}
@@ -194,8 +214,8 @@ class SummedFedSubStrategy(PersonalizedStrategy):
     def _lost(state: State, counts: Sequence[str]) -> State:
         """Return the state after a lost sum: of the last count nobody is sure."""
         # Devices go by what they said in the round that was lost.
-        none = {name: torch.zeros_like(state[name]) for name in counts}
-        return counted_anew(state) | none
+        gone = [*counts, *(name for name in state if name.endswith(KNOWN))]
+        return counted_anew(state) | {name: torch.zeros_like(state[name]) for name in gone}
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client."""
@@ -204,6 +224,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
     def means_of(self, state: State, found: Mapping[str, Array]) -> State:
         """Return the part of a state that is means of what was asked for."""
         people, sums = ones_and_sums(found[PROTOTYPES])
+        members = np.rint(found[MEMBERS]).astype(np.int64)
         placed = self._asked[ASKED] & (people >= self._least)
         centroids = state[CENTROIDS].clone()
         centroids[placed] = torch.from_numpy(mean_of(sums, people)[placed])
@@ -215,6 +236,8 @@ class SummedFedSubStrategy(PersonalizedStrategy):
                 selected, sums = ones_and_sums(found[own.name])
                 asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
                 known = asked & (selected >= self._least)
+                # Of means, all people whose rows they are of.
+                by_all &= ~asked | (known & (selected == members[..., None]))
                 means = np.where(known[..., None], mean_of(sums, selected), np.float32(0))
                 part[own.name + MEANS] = torch.from_numpy(means)
                 part[own.name + KNOWN] = torch.from_numpy(known)

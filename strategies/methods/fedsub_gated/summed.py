@@ -7,11 +7,20 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST, gate_shapes, judges, names
+from fedsub_core.methods.fedsub_gated import (
+    CURVES,
+    GATE,
+    GATE_ASKED,
+    HOLDS_BACK,
+    MOST,
+    judges,
+    names,
+)
 from fedsub_core.methods.fedsub_sums import EVERYBODY, MIX
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure.cluster_slots import Array, Layout
+from fedsub_core.secure.cluster_slots import Array, Layout, gate_layout
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Floats, Part
 from strategies.methods.fedsub.summed import KNOWN, SummedFedSubStrategy, mean_of, ones_and_sums
@@ -24,7 +33,9 @@ from strategies.rounds.server_half import State
 log = logging.getLogger("fedsub")
 
 #: By rows: of which units there is a mean of everybody.
-ANYBODY = ".anybody"
+ANYBODY = ".anybody" + KNOWN
+#: How many people held samples back in the last sum, int64 [1]; how many were ever in a sum.
+JUDGES, EVER = "gate.judges", "gate.people"
 #: How far rounding may move a sum, for each person.
 ROUNDED = 1e-3
 
@@ -32,12 +43,13 @@ ROUNDED = 1e-3
 class SummedFedSubGatedStrategy(SummedFedSubStrategy):
     """State: FedSub's of sums, the gate's, and everybody's means.
 
-    ``<rows>.everybody`` float32 [units, width]; ``<rows>.anybody`` bool [units].
+    ``<rows>.everybody`` float32 [units, width]; ``<rows>.anybody.known`` bool [units].
     """
 
     def init(self, start: Start) -> State:
         """Return clusters of which nothing is known, and a gate that knows nothing."""
         state = super().init(start) | Gate.even(len(names(self.hyper))).state()
+        state |= {name: torch.zeros(1, dtype=torch.int64) for name in (JUDGES, EVER)}
         for layer in self.layout.layers:
             for own in layer.rows:
                 state[own.name + EVERYBODY] = torch.zeros(layer.units, own.width)
@@ -47,7 +59,7 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
     def told_beside(self, state: State, turn: Turn) -> dict[str, Part]:
         """Send everybody's means, how much of them is mixed in, and the common weights."""
         mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
-        told = Gate.of(state).told(self.hyper.calibrate)
+        told = self.told_alone(state)
         told[MIX] = Floats(np.array([mix.alike, mix.all], np.float32))
         for layer in self.layout.layers:
             for own in layer.rows:
@@ -55,8 +67,20 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
                 told[own.name + EVERYBODY] = Floats.rows(known.numpy(), rows[known].numpy())
         return told
 
+    def told_alone(self, state: State) -> dict[str, Part]:
+        """Send the common weights and temperatures."""
+        return Gate.of(state).told(self.hyper.calibrate)
+
+    def asked_beside(
+        self, state: State, turn: Turn, least: int, gone: int
+    ) -> tuple[dict[str, NDArray[np.bool_]], list[NDArray[np.int64]]]:
+        """Ask for the gate's sums if enough people hold samples back for sure."""
+        sure = state[JUDGES].numpy() - gone
+        asked = (sure >= least) & judges(self.hyper, turn.round, turn.rounds)
+        return {GATE_ASKED: asked}, [sure[asked]]
+
     def means_of(self, state: State, found: Mapping[str, Array]) -> State:
-        """Return the means of clusters, and of all people in them: by class each counts once."""
+        """Return the means of clusters, and of all people in those of the class in turn."""
         part = super().means_of(state, found)
         for layer in self.layout.layers:
             for own in layer.rows:
@@ -75,7 +99,8 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         gate, sums = Gate.of(state), found[GATE]
         curves = found[CURVES] if self.hyper.calibrate else None
         judged, slack = sums[-1], ROUNDED * len(opened.clients)
-        if not judges(self.hyper, turn.round, turn.rounds) or round(judged) == 0:
+        ever = max(int(state[EVER]), ever_counted(state))
+        if round(judged) == 0:
             pass
         elif (
             judged > len(opened.clients) + slack
@@ -86,12 +111,12 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
             got = f"{sums.min():g} to {sums.max():g}, expected shares of {judged:g} people"
             log.warning("round %d: the gate's sums are of no use: %s", turn.round, got)
         else:
-            share = len(opened.clients) / max(ever_counted(state), 1)
-            gate = gate.moved(sums[:-1], curves, share)
+            gate = gate.moved(sums[:-1], curves, len(opened.clients) / max(ever, 1))
         gate, rows = gate.ended(self.hyper, turn)
-        return gate.state(), rows
+        holding = torch.from_numpy(np.rint(found[HOLDS_BACK]).astype(np.int64))
+        return gate.state() | {JUDGES: holding, EVER: torch.tensor([ever])}, rows
 
     @property
     def layout(self) -> Layout:
         """Return where each number of a vector stands."""
-        return Layout.of(self.model, self.hyper, gate_shapes(self.hyper))
+        return gate_layout(self.model, self.hyper)

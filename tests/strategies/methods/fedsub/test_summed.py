@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,7 +76,10 @@ def test_a_device_fuses_as_the_papers_equations_say(
         means = sums[u, of] / np.maximum(people[u, of], 1)[..., None]
         known, by_all = people[u, of] > 0, people[u, of] == members[u, of]
         every = np.ones(known.shape, np.bool_)
-        one = OfClusters(np.flatnonzero(of), means, every, known, by_all, masks[u, of], rows[u])
+        chosen = masks[u, of]
+        one = OfClusters(
+            np.flatnonzero(of), means, every, known, by_all, chosen, chosen.any(0), rows[u]
+        )
         fused, replaced = fuse(fusion, reading, one)
         assert (replaced == replaces[u]).all()
         np.testing.assert_allclose(fused[replaced], expected[u][replaced], rtol=1e-4, atol=1e-4)
@@ -238,7 +242,9 @@ def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool
     now = Bundle(tensors={OPEN: opened, ASKED: Bits(asked if same else ~asked)})
     before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
-    learner: Any = SimpleNamespace(_layout=SimpleNamespace(layers=()))
+    asks = SummedFedSubLearner._asks
+    learner: Any = SimpleNamespace(_layout=SimpleNamespace(layers=(), beside={}))
+    learner._asks = partial(asks, learner)
     found = SummedFedSubLearner.vector_again(
         learner, vector, Repeated(before, levels, 30, state, now)
     )

@@ -17,15 +17,17 @@ from fedsub_client.methods.fedsub.fusion_by_means import OfClusters
 from fedsub_client.methods.fedsub.summed import ROUND
 from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
 from fedsub_client.methods.fedsub_gated.summed import SummedFedSubGatedLearner
-from fedsub_core.methods.fedsub_gated import CURVES, GATE
+from fedsub_core.data.federation import ClientData, Federation
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, HOLDS_BACK
 from fedsub_core.methods.fedsub_sums import EVERYBODY
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedsub_gated.fusion import Mix
 from strategies.methods.fedsub_gated.gate import Gate
-from strategies.methods.fedsub_gated.summed import SummedFedSubGatedStrategy
+from strategies.methods.fedsub_gated.summed import EVER, JUDGES, SummedFedSubGatedStrategy
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
+from ...lost_replies import lost
 from ..fedsub.equations import Array, Round, federation, rounds
 from .test_fusion import MIXES, reference, shares_of
 
@@ -51,7 +53,8 @@ def fused_on_devices(round: Round, shares: Array | None, mix: Mix) -> tuple[Arra
         # Of rows that it did not select a device has its own, too: they do not count.
         own = np.where(masks[u].any(0)[:, None], rows[u], 7.0)
         known, classes = holds[u, of] > 0, np.flatnonzero(of)
-        one = OfClusters(classes, means, known, known, known, masks[u, of], own)
+        every, chosen = np.ones(known.shape, np.bool_), masks[u, of]
+        one = OfClusters(classes, means, every, known, known, chosen, chosen.any(0), own)
         mine = None if shares is None else shares[u, of]
         found.append(fuse(one, mine, everybody, each.sum(0) > 0, mix.alike, mix.all))
     fused, replaced = (np.stack(each) for each in zip(*found, strict=True))
@@ -89,6 +92,21 @@ def test_a_device_fuses_outputs_as_a_server_does(mix: Mix, seed: int) -> None:
     compare(round, None, mix)
 
 
+@pytest.mark.parametrize(("share", "taken"), [(0.02, 0.04), (0.3, 0.6), (0.98, 1.0)])
+def test_a_class_in_its_turn_counts_by_its_share(share: float, taken: float) -> None:
+    """Of two classes each comes every other time: twice its share, at most as both together."""
+    both = np.ones((2, 1), np.bool_)
+    turn = np.array([[True], [False]])
+    means = np.full((2, 1, 2), 5.0, np.float32)
+    of = OfClusters(
+        np.arange(2), means, turn, turn, turn, both, both.any(0), np.ones((1, 2), np.float32)
+    )
+    shares, nobody = np.array([[share], [1 - share]]), np.zeros((1, 2), np.float32)
+    fused, new = fuse(of, shares, nobody, np.zeros(1, np.bool_), 0.5, 0.0)
+    np.testing.assert_allclose(fused, 1 + 0.5 * taken * 4, rtol=1e-6)
+    assert new.all()
+
+
 def watched(run_method: RunMethod, people: MakePeople, **keys: Any) -> tuple[Any, ...]:
     """Return a run, and what each person keeps after each of its rounds."""
     kept: list[list[dict[str, Tensor]]] = []
@@ -102,20 +120,72 @@ def watched(run_method: RunMethod, people: MakePeople, **keys: Any) -> tuple[Any
 
 
 def test_a_step_of_the_gate_is_that_of_single_uploads(
+    people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of which counts once; the first round says who holds samples back."""
+    uploads: list[Bundle] = []
+    add = SummedFedSubGatedLearner.add_beside
+
+    def note(learner: Any, parts: Any, state: Any, i: int, upload: Bundle, *more: Any) -> bool:
+        told = {name: upload.floats(name) for name in (GATE, CURVES)}
+        each = {name: Floats(one / max(told[GATE][-1], 1)) for name, one in told.items()}
+        uploads.append(Bundle(tensors={**each}))
+        return add(learner, parts, state, i, upload, *more)
+
+    monkeypatch.setattr(SummedFedSubGatedLearner, "add_beside", note)
+    run, _ = watched(run_method, people, rounds=5)
+    assert run.states[0][JUDGES].tolist() == [4]
+    assert torch.equal(run.states[0]["gate.weights"], torch.full((3,), 1 / 3))
+    second = {str(i): one for i, one in enumerate(uploads[4:8])}
+    expected = Gate.of(run.states[0]).updated(second, 0)
+    assert not torch.allclose(expected.weights, run.states[0]["gate.weights"], atol=1e-3)
+    for name, tensor in expected.state().items():
+        torch.testing.assert_close(run.states[1][name], tensor, atol=1e-5, rtol=0)
+    # From the third round on, after two fifths of the run, nothing judges.
+    assert torch.equal(run.states[2]["gate.weights"], run.states[1]["gate.weights"])
+    assert not run.metric("weight_local") and run.metric("training_loss")
+
+
+def test_the_gates_sums_are_of_enough_people_who_hold_samples_back(
     people: MakePeople, run_method: RunMethod
 ) -> None:
-    """Each of which counts once, in the round in which all begin alike."""
-    summed, _ = watched(run_method, people, rounds=3)
-    plain, _ = watched(run_method, people, rounds=3, secure_aggregation=False)
-    uploads: dict[str, Bundle] = {}
-    for (round, client), upload in plain.grid.uploads.items():
-        told = {name: upload.whole(name) for name in (GATE, CURVES)}
-        each = {name: Floats(one / told[GATE][-1]) for name, one in told.items() if round == 1}
-        uploads |= {client: Bundle(tensors={**each})} if each else {}
-    expected = Gate.even(3).updated(uploads, 0)
-    assert len(uploads) == 4 and not torch.allclose(expected.weights, torch.tensor(1 / 3))
-    for name, tensor in expected.state().items():
-        torch.testing.assert_close(summed.states[0][name], tensor, atol=1e-5, rtol=0)
+    """Who holds none back adds zeros: of four such and one other the sum would be that one's."""
+    made = people(((0, 1, 2),) * 5, samples=12)
+    few = {
+        name: ClientData(name, np.concatenate([one.x[one.y == y][:2] for y in range(3)]),
+                         np.repeat(np.arange(3), 2))
+        for name, one in list(made.clients.items())[:4]
+    }  # fmt: skip
+    federation = Federation(made.card, made.clients | few)
+    run, _ = watched(run_method, lambda: federation, rounds=6)
+    assert [int(state[JUDGES]) for state in run.states[:2]] == [1, 1]
+    assert run.metric("secure_people")[2, ""] == 5
+    assert torch.equal(run.states[-1]["gate.weights"], torch.full((3,), 1 / 3))
+
+
+def test_a_lost_sum_leaves_models_as_they_are(people: MakePeople, run_method: RunMethod) -> None:
+    """Nobody knows of whom the means of before would be."""
+    silent = lost("train", "p1", "p4", round=5)
+    run, kept = watched(run_method, people, rounds=6, tamper=silent)
+    assert list(run.metric("secure_lost")) == [(5, "")]
+    assert not any(one.any() for n, one in run.states[4].items() if n.endswith(".known"))
+    for before, after in zip(kept[4], kept[5], strict=True):
+        for name in LAYERS:
+            assert torch.equal(before[f"model.{name}.weight"], after[f"fused.{name}.weight"])
+    assert any(one.any() for n, one in run.states[3].items() if n.endswith(".known"))
+
+
+def test_weak_devices_train_alone_by_everybodys_gate(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    many = people(((0, 1, 2),) * 5)
+    run, kept = watched(run_method, lambda: many, rounds=4, capacities="1,1,1,1,1/2")
+    assert run.metric("secure_people") == {(n, ""): 4 for n in range(1, 5)}
+    weak = [i for i, one in enumerate(kept[0]) if len(one["model.linear1.weight"]) == 4]
+    assert len(weak) == 1
+    before, after = kept[2][weak[0]], kept[3][weak[0]]
+    assert torch.equal(before["model.linear1.weight"], after["fused.linear1.weight"])
+    assert torch.equal(after["gate.common"], run.states[2]["gate.weights"])
 
 
 def test_means_are_of_everybody_and_come_back(people: MakePeople, run_method: RunMethod) -> None:
@@ -129,9 +199,9 @@ def test_means_are_of_everybody_and_come_back(people: MakePeople, run_method: Ru
             ]
         )
         state = run.states[2]
-        assert state[f"{name}.anybody"].all()
+        assert state[f"{name}.anybody.known"].all()
         torch.testing.assert_close(state[f"{name}.everybody"], rows.mean(0), atol=1e-5, rtol=0)
-    assert not run.states[1]["linear1.anybody"].any()
+    assert not run.states[1]["linear1.anybody.known"].any()
     fused = torch.stack([s["fused.linear2.weight"] for s in kept[3]])
     torch.testing.assert_close(fused, fused[:1].expand_as(fused), atol=1e-5, rtol=0)
     assert run.metric("secure_people") == {(n, ""): 4 for n in range(1, 5)}
@@ -141,7 +211,7 @@ def test_who_joins_late_starts_from_everybodys_mean() -> None:
     rows = np.arange(6.0, dtype=np.float32).reshape(3, 2)
     told = Floats.rows(np.array([True, False, True]), rows[[0, 2]])
     none: Any = np.zeros(0)
-    of = OfClusters(none, none, none, none, none, none, rows - 9)
+    of = OfClusters(none, none, none, none, none, none, none, rows - 9)
     learner: Any = SimpleNamespace()
     bundle = Bundle(tensors={"linear1" + EVERYBODY: told})
     state = {ROUND: torch.zeros(1, dtype=torch.int64)}
@@ -174,7 +244,7 @@ def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
     turn = Turn(seed=0, round=1, rounds=3)
 
     def step(sums: list[float], curve: float) -> Tensor:
-        found = {GATE: np.array(sums), CURVES: np.full((3, 7), curve)}
+        found = {GATE: np.array(sums), CURVES: np.full((3, 7), curve), HOLDS_BACK: np.ones(1)}
         after: Tensor = run.strategy.found_beside(state, found, opened, turn)[0]["gate.weights"]
         return after
 
@@ -182,4 +252,9 @@ def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
         after = step(sums, curve)
     assert torch.equal(after, state["gate.weights"])
     assert "round 1: the gate's sums are of no use" in caplog.text
-    assert not torch.equal(step([2, 0.5, 0.5, 3], 0.0), state["gate.weights"])
+    moved = step([2, 0.5, 0.5, 3], 0.0) - state["gate.weights"]
+    assert moved.any()
+    # As little as few of those who were ever in a sum are in this one.
+    state = state | {EVER: torch.tensor([40])}
+    slower = step([2, 0.5, 0.5, 3], 0.0) - state["gate.weights"]
+    torch.testing.assert_close(slower, moved / 10, atol=1e-6, rtol=0)
