@@ -99,7 +99,7 @@ def test_a_class_in_its_turn_counts_by_its_share(share: float, taken: float) -> 
     turn = np.array([[True], [False]])
     means = np.full((2, 1, 2), 5.0, np.float32)
     of = OfClusters(
-        np.arange(2), means, turn, turn, turn, both, both.any(0), np.ones((1, 2), np.float32)
+        np.arange(2), means, turn, turn, turn, both, both[0], np.ones((1, 2), np.float32)
     )
     shares, nobody = np.array([[share], [1 - share]]), np.zeros((1, 2), np.float32)
     fused, new = fuse(of, shares, nobody, np.zeros(1, np.bool_), 0.5, 0.0)
