@@ -11,6 +11,7 @@ added could be read off the difference of two slots. Clusters of a class have no
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -124,6 +125,12 @@ class Layout:
     def _rows(self) -> set[str]:
         return {own.name for layer in self.layers for own in layer.rows}
 
+    def apart(self, asked: Asked) -> bool:
+        """Return whether each unit's rows are asked for in one class at most."""
+        every = [asked[layer.name + ASKED_UNITS] for layer in self.layers]
+        classes = [of.reshape(*self.each, -1).any(1).sum(0) for of in every]
+        return all((of <= 1).all() for of in classes)
+
     def _masks(self, asked: Asked) -> dict[str, NDArray[np.bool_]]:
         """Return which entries of each part's first axes travel."""
         every = dict.fromkeys(self.shapes, asked[ASKED]) | {PEOPLE: asked[OPEN]}
@@ -133,6 +140,12 @@ class Layout:
         always = np.array(True)
         beside = {n: asked[mask].all() if mask else always for n, mask in self.beside.items()}
         return every | {name: np.asarray(one) for name, one in beside.items()}
+
+
+def digest_of(asked: Asked) -> int:
+    """Return a digest of what is asked for, of 63 bits."""
+    every = b"".join(np.packbits(asked[name]).tobytes() for name in sorted(asked))
+    return int.from_bytes(hashlib.sha256(every).digest()[:8], "little") >> 1
 
 
 def one_class_each(able: NDArray[np.bool_], round: int) -> NDArray[np.bool_]:

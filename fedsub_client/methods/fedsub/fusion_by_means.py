@@ -7,6 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.methods.fedsub_sums import MEANS, SELECTED_BY_ALL
+from fedsub_core.models.architecture import LayerWithUnits, UnitRows
+from fedsub_core.wire.bundles import Bundle
+
 Bools = NDArray[np.bool_]
 Array = NDArray[np.floating]
 
@@ -34,6 +38,43 @@ class OfClusters(NamedTuple):
     chosen: Bools
     selected: Bools
     own: Array
+
+
+def places(cluster: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return classes and clusters of a person who is in one of each class, -1: in none."""
+    inside = np.flatnonzero(cluster >= 0)
+    return inside, cluster[inside]
+
+
+def of_clusters(
+    bundle: Bundle,
+    layer: LayerWithUnits,
+    own: UnitRows,
+    cluster: NDArray[np.int64],
+    chosen: Bools,
+    rows: Array,
+) -> OfClusters:
+    """Return what a download says of a person's clusters, of one layer's rows.
+
+    Parameters
+    ----------
+    own : which of the layer's rows.
+    cluster : the person's cluster of each class, int64 [classes], -1: in none.
+    chosen : which units it selected, bool [classes, units].
+    rows : the person's, float32 [units, width].
+    """
+    at = places(cluster)
+    by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(len(cluster), -1, layer.units)
+    part = bundle.part(own.name + MEANS)
+    held = part.at.held((by_all.size,))
+    known = held.reshape(by_all.shape)
+    # Where each mean stands among those that were sent: only the person's own are taken out.
+    place = (held.cumsum() - 1).reshape(by_all.shape)
+    means = np.zeros((len(at[0]), layer.units, own.width), np.float32)
+    means[known[at]] = part.values[place[at][known[at]]]
+    in_turn, selected = np.logical_or.reduce(known, axis=1), np.logical_or.reduce(chosen)
+    mine = in_turn[at[0]], known[at], by_all[at], chosen[at[0]]
+    return OfClusters(at[0], means, *mine, selected, rows)
 
 
 def fuse(fusion: str, reading: str, of: OfClusters) -> tuple[Array, Bools]:

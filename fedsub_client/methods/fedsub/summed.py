@@ -8,7 +8,6 @@ clusters.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Fitted, Received, State
-from fedsub_client.methods.fedsub.fusion_by_means import OfClusters, fuse
+from fedsub_client.methods.fedsub.fusion_by_means import OfClusters, fuse, of_clusters, places
 from fedsub_client.methods.fedsub.learner import FedSubLearner
 from fedsub_client.methods.fedsub.subnetworks import unit_rows
 from fedsub_core.data.stacks import Stack
@@ -31,14 +30,19 @@ from fedsub_core.methods.fedsub_sums import (
     ASKED_UNITS,
     CENTROIDS,
     COUNTED,
-    MEANS,
     OPEN,
-    SELECTED_BY_ALL,
 )
 from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.models.model import Params
 from fedsub_core.secure import slots
-from fedsub_core.secure.cluster_slots import MEMBERS, PEOPLE, PROTOTYPES, SELECTED, Layout
+from fedsub_core.secure.cluster_slots import (
+    MEMBERS,
+    PEOPLE,
+    PROTOTYPES,
+    SELECTED,
+    Layout,
+    digest_of,
+)
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.uploads import NO_VECTOR
@@ -143,21 +147,21 @@ class SummedSubnetworkLearner(FedSubLearner):
             inside = _within(last, asked)
             held = upload.bits(fedsub.CLASSES)
             lost = (was_counted and not known) or (inside[~held] >= 0).any()
-            if lost or not _apart(asks, self._layout):
+            if lost or not self._layout.apart(asks):
                 # It lost its state, or a class: zeros of it would count as somebody's. Or rows of
                 # few people could be read off two slots.
                 sent.append(Bundle(upload.examples))
                 continue
             parts = self._layout.empty()
             cluster = self._nearest(upload, bundle)
-            parts[PEOPLE][_places(cluster)] = 1
+            parts[PEOPLE][places(cluster)] = 1
             # In these clusters units are counted now, and rows will be asked for.
             self._add_prototypes(parts, inside, upload)
-            parts[MEMBERS][_places(_within(of_units, asked))] = 1
+            parts[MEMBERS][places(_within(of_units, asked))] = 1
             for layer in self._layout.layers:
                 self._add_rows(parts, state, i, of_units, rows, layer, bundle)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
-                parts[SELECTED + layer.name][_places(inside)] = chosen[inside >= 0]
+                parts[SELECTED + layer.name][places(inside)] = chosen[inside >= 0]
             if not self.add_beside(parts, state, i, upload, asks, bool(known and was_counted)):
                 sent.append(Bundle(upload.examples))
                 continue
@@ -190,8 +194,8 @@ class SummedSubnetworkLearner(FedSubLearner):
         part = upload.part(fedsub.PROTOTYPES)
         means = np.zeros((len(cluster), part.values.shape[1]), np.float32)
         means[part.at.rows] = part.values
-        parts[PROTOTYPES][(*_places(cluster), 0)] = 1
-        parts[PROTOTYPES][(*_places(cluster), slice(1, None))] = means[cluster >= 0]
+        parts[PROTOTYPES][(*places(cluster), 0)] = 1
+        parts[PROTOTYPES][(*places(cluster), slice(1, None))] = means[cluster >= 0]
 
     def _add_rows(
         self,
@@ -234,30 +238,11 @@ class SummedSubnetworkLearner(FedSubLearner):
         cluster, last = _of(state[OF_UNITS], i), int(state[ROUND][i])
         if last and int(bundle.floats(COUNTED)[0]) != last:  # its clusters may be others now
             return found
-        at = _places(cluster)
         for layer in self._layout.layers:
-            by_all = bundle.bits(layer.name + SELECTED_BY_ALL).reshape(
-                *self._layout.each, layer.units
-            )
             chosen = _of(state[CHOSEN + layer.name], i)
             for own in layer.rows:
-                part = bundle.part(own.name + MEANS)
-                known = part.at.held((by_all.size,))
-                means = np.zeros((by_all.size, own.width), np.float32)
-                means[known] = part.values
-                known = known.reshape(by_all.shape)
-                in_turn = np.logical_or.reduce(known, axis=1)
-                of = OfClusters(
-                    at[0],
-                    means.reshape(*by_all.shape, -1)[at],
-                    in_turn[at[0]],
-                    known[at],
-                    by_all[at],
-                    chosen[at[0]],
-                    np.logical_or.reduce(chosen),
-                    rows[own.name][i],
-                )
-                fused, new = self.replaced(state, i, layer.name, own.name, of, bundle)
+                known = of_clusters(bundle, layer, own, cluster, chosen, rows[own.name][i])
+                fused, new = self.replaced(state, i, layer.name, own.name, known, bundle)
                 found[own.name] = Floats.rows(new, fused[new])
         return found
 
@@ -290,30 +275,11 @@ class SummedFedSubLearner(SummedSubnetworkLearner):
         return fuse(fusion, reading, of)
 
 
-def _places(cluster: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return classes and clusters of a person who is in one of each class, -1: in none."""
-    inside = np.flatnonzero(cluster >= 0)
-    return inside, cluster[inside]
-
-
 def _within(cluster: NDArray[np.int64], held: Bools) -> NDArray[np.int64]:
     """Return the cluster of each class, -1 where `held`, of classes or of clusters, says no."""
     if held.ndim == 2:
         held = np.take_along_axis(held, np.maximum(cluster, 0)[:, None], 1)[:, 0]
     return np.where(held, cluster, -1)
-
-
-def _apart(asks: Mapping[str, Bools], layout: Layout) -> bool:
-    """Return whether each unit's rows are asked for in one class at most."""
-    every = [asks[layer.name + ASKED_UNITS] for layer in layout.layers]
-    classes = [asked.reshape(*layout.each, -1).any(1).sum(0) for asked in every]
-    return all((of <= 1).all() for of in classes)
-
-
-def digest_of(asks: Mapping[str, Bools]) -> int:
-    """Return a digest of what is asked for, of 63 bits."""
-    every = b"".join(np.packbits(asks[name]).tobytes() for name in sorted(asks))
-    return int.from_bytes(hashlib.sha256(every).digest()[:8], "little") >> 1
 
 
 def _of(tensor: Tensor, i: int) -> NDArray[Any]:

@@ -18,12 +18,11 @@ from fedsub_client.methods.fedsub.summed import (
     ASKED_FOR,
     ROUND,
     SummedFedSubLearner,
-    digest_of,
 )
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.errors import RunError
 from fedsub_core.methods.fedsub_sums import ASKED, OPEN, READ
-from fedsub_core.secure.cluster_slots import one_class_each
+from fedsub_core.secure.cluster_slots import digest_of, one_class_each
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.slots import levels_of
 from fedsub_core.secure.uploads import NO_VECTOR
