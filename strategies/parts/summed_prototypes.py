@@ -53,6 +53,8 @@ class SummedPrototypes(PersonalizedStrategy):
 
     #: Of which classes the round adds up prototypes, bool [classes].
     _asked: NDArray[np.bool_]
+    #: How many classes were left out when that was last said: it is not said in every round.
+    _left_out = 0
 
     def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
         """Return what is added up: bodies, who has which class, and prototypes that are asked for.
@@ -63,13 +65,15 @@ class SummedPrototypes(PersonalizedStrategy):
         sure = state[HOLDERS].numpy() - absent(state, clients)
         least = needed(secure.secure_least, people)
         self._asked = asked = sure >= least
-        if counted_in(state) and not asked.all():
+        left_out = int((~asked).sum()) if counted_in(state) else 0
+        if left_out and left_out != self._left_out:
             log.warning(
                 "round %d: no prototypes of %d classes, which fewer than %d people have for sure",
                 turn.round,
-                (~asked).sum(),
+                left_out,
                 least,
             )
+        self._left_out = left_out
         fewest = opened_of(sure[asked], secure.secure_least, people)
         numbers = vectors.length(self._body_sent()) + slots.numbers(*self._slots())
         return Addends(tuple(clients), numbers, secure.secure_range, fewest)

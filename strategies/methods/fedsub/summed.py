@@ -92,6 +92,14 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         counted = (state[OPEN] & (state[SINCE] <= counted_in(state))).numpy()
         sure = state[PEOPLE].numpy() - gone
         self._asked = {OPEN: state[OPEN].numpy(), ASKED: counted & (sure >= least)}
+        alone = counted_in(state) > 0 and not self._asked[ASKED].any()
+        if alone and not self._alone:
+            log.warning(
+                "round %d: no cluster of a class has %d people for sure: nothing is fused",
+                turn.round,
+                least,
+            )
+        self._alone = alone
         fewest = [sure[self._asked[ASKED]]]
         for layer in self.layout.layers:
             of_units = state[SELECTED + layer.name].numpy() - gone
@@ -264,6 +272,8 @@ class SummedFedSubStrategy(PersonalizedStrategy):
 
     #: What the round asks for, as a download says it.
     _asked: Mapping[str, NDArray[np.bool_]] = {}
+    #: Whether it asks for nothing, which is said once.
+    _alone = False
 
 
 def ones_and_sums(sums: Array) -> tuple[NDArray[np.int64], Array]:

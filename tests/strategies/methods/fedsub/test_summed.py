@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -201,6 +202,16 @@ def test_of_a_class_that_too_few_people_have_nothing_else_is_known(
     assert not state["linear1.known"][2].any()
     assert not state["linear1.means"][2].any() and not state["selected.linear1"][2].any()
     assert not state["centroids"][2].any()
+
+
+def test_it_is_said_once_that_nothing_is_fused(
+    people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "fedsub"):
+        run, _ = watched(run_method, people(((0,), (0, 1), (1, 2), (2,))), hyper=ONE, rounds=4)
+    assert run.states[-1]["people"].tolist() == [[2], [2], [2]]
+    said = [r.getMessage() for r in caplog.records if "nothing is fused" in r.getMessage()]
+    assert said == ["round 2: no cluster of a class has 4 people for sure: nothing is fused"]
 
 
 def test_weak_devices_are_in_no_sum_and_train_alone(
