@@ -308,9 +308,10 @@ CARD = MethodCard(
         "With secure-aggregation, people fuse by themselves, by the means of clusters and of "
         "everybody. A unit's rows are added up in one class a round, in turn. So everybody's mean "
         "of a unit is over the people who have that class, and a class counts by its share times "
-        "the number of the person's classes, at most as all classes together. Each person counts "
-        "once in the gate, whatever its samples: the server then learns nobody's number of "
-        "samples from two sums. Rows of classes that a person lacks are everybody's. Rows come "
-        "from the fourth round on, and devices do not report the weights of their experts.",
+        "the number of the person's classes, at most as all classes together. Rows of classes "
+        "that a person lacks are everybody's. Rows come from the fourth round on.",
+        "In secure sums each person counts once in the gate, whatever its samples: the server "
+        "then learns nobody's number of samples from two sums. The first round only counts who "
+        "holds samples back. Devices do not report the weights of their experts.",
     ),
 )

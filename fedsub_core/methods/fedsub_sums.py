@@ -16,9 +16,9 @@ from fedsub_core.wire.bundles import Declaration, bits, dense, rows
 #: the person was in it.
 CENTROIDS, OPEN, ASKED, COUNTED = "centroids", "open", "asked", "counted"
 ASKED_UNITS, SELECTED_BY_ALL, MEANS = ".asked", ".by-all", ".means"
-#: And where everybody is mixed in, by rows the mean of all; how much of a row comes from clusters,
-#: and how much from everybody.
-EVERYBODY, MIX = ".everybody", "mix"
+#: And where everybody is mixed in, by rows the last mean of all, and of which units it is the last
+#: round's; how much of a row comes from clusters, and how much from everybody.
+EVERYBODY, FRESH, MIX = ".everybody", ".fresh", "mix"
 #: Readings of what a unit is that somebody did not select, of which nobody's zeros are counted.
 READ = ("own", "held")
 
@@ -87,4 +87,5 @@ def receives_gated_in_sums(model: Architecture, hyper: Any, size: int) -> Declar
         for layer in model.affine[: hyper.depth or None]:
             for own in layer.rows:
                 declared[own.name + EVERYBODY] = rows((layer.units, own.width), optional=True)
+                declared[own.name + FRESH] = bits((layer.units,), optional=True)
     return declared

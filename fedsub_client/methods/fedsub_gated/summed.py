@@ -16,7 +16,7 @@ from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE, GATE_ASKED, HOLDS_BACK, WEIGHT
-from fedsub_core.methods.fedsub_sums import EVERYBODY, MIX
+from fedsub_core.methods.fedsub_sums import EVERYBODY, FRESH, MIX
 from fedsub_core.secure.cluster_slots import Layout, gate_layout
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -49,8 +49,11 @@ class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
         anybody = part.at.held((len(of.own),))
         everybody = np.zeros_like(of.own)
         everybody[anybody] = part.values
-        if not int(state[ROUND][i]):  # whoever joins late starts from everybody's mean
+        if not state["met"][i]:  # whoever joins late starts from everybody's last mean
             return everybody, anybody
+        if not int(state[ROUND][i]):  # it was in no sum yet, and has trained nevertheless
+            return of.own, np.zeros_like(anybody)
+        anybody = anybody & bundle.bits(own + FRESH)
         shares = state.get(SHARES_OF + layer)
         mine = None if shares is None else shares[i].cpu().numpy()[of.classes]
         alike, all = (float(one) for one in bundle.floats(MIX))

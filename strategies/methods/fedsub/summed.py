@@ -92,7 +92,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         counted = (state[OPEN] & (state[SINCE] <= counted_in(state))).numpy()
         sure = state[PEOPLE].numpy() - gone
         self._asked = {OPEN: state[OPEN].numpy(), ASKED: counted & (sure >= least)}
-        alone = counted_in(state) > 0 and not self._asked[ASKED].any()
+        alone = counted_in(state) > 0 and not (sure >= least).any()
         if alone and not self._alone:
             log.warning(
                 "round %d: no cluster of a class has %d people for sure: nothing is fused",
@@ -218,11 +218,10 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Return the part of a state that is of no cluster, after a sum."""
         return {}, []
 
-    @staticmethod
-    def _lost(state: State, counts: Sequence[str]) -> State:
+    def _lost(self, state: State, counts: Sequence[str]) -> State:
         """Return the state after a lost sum: of the last count nobody is sure."""
         # Devices go by what they said in the round that was lost.
-        gone = [*counts, *(name for name in state if name.endswith(KNOWN))]
+        gone = [*counts, *self.counts_beside, *(name for name in state if name.endswith(KNOWN))]
         return counted_anew(state) | {name: torch.zeros_like(state[name]) for name in gone}
 
     def without(self, state: State, client: str) -> State:
@@ -272,6 +271,8 @@ class SummedFedSubStrategy(PersonalizedStrategy):
 
     #: What the round asks for, as a download says it.
     _asked: Mapping[str, NDArray[np.bool_]] = {}
+    #: Of its state, counts of no cluster, of which nobody is sure after a lost sum.
+    counts_beside: tuple[str, ...] = ()
     #: Whether it asks for nothing, which is said once.
     _alone = False
 

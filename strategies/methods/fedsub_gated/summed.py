@@ -18,11 +18,11 @@ from fedsub_core.methods.fedsub_gated import (
     judges,
     names,
 )
-from fedsub_core.methods.fedsub_sums import EVERYBODY, MIX
+from fedsub_core.methods.fedsub_sums import EVERYBODY, FRESH, MIX
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.cluster_slots import Array, Layout, gate_layout
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Floats, Part
+from fedsub_core.wire.bundles import Bits, Floats, Part
 from strategies.methods.fedsub.summed import KNOWN, SummedFedSubStrategy, mean_of, ones_and_sums
 from strategies.methods.fedsub_gated.fusion import annealed
 from strategies.methods.fedsub_gated.gate import Gate
@@ -32,8 +32,8 @@ from strategies.rounds.server_half import State
 
 log = logging.getLogger("fedsub")
 
-#: By rows: of which units there is a mean of everybody.
-ANYBODY = ".anybody" + KNOWN
+#: By rows: of which units there ever was a mean of everybody; and of which it is of the last sum.
+ANYBODY, OF_LAST = ".anybody", ".fresh" + KNOWN
 #: How many people held samples back in the last sum, int64 [1]; how many were ever in a sum.
 JUDGES, EVER = "gate.judges", "gate.people"
 #: How far rounding may move a sum, for each person.
@@ -43,8 +43,11 @@ ROUNDED = 1e-3
 class SummedFedSubGatedStrategy(SummedFedSubStrategy):
     """State: FedSub's of sums, the gate's, and everybody's means.
 
-    ``<rows>.everybody`` float32 [units, width]; ``<rows>.anybody.known`` bool [units].
+    ``<rows>.everybody`` float32 [units, width], the last that there was; ``<rows>.anybody`` and
+    ``<rows>.fresh.known`` bool [units].
     """
+
+    counts_beside = (JUDGES,)
 
     def init(self, start: Start) -> State:
         """Return clusters of which nothing is known, and a gate that knows nothing."""
@@ -53,7 +56,8 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         for layer in self.layout.layers:
             for own in layer.rows:
                 state[own.name + EVERYBODY] = torch.zeros(layer.units, own.width)
-                state[own.name + ANYBODY] = torch.zeros(layer.units, dtype=torch.bool)
+                for name in (ANYBODY, OF_LAST):
+                    state[own.name + name] = torch.zeros(layer.units, dtype=torch.bool)
         return state
 
     def told_beside(self, state: State, turn: Turn) -> dict[str, Part]:
@@ -65,6 +69,7 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
             for own in layer.rows:
                 known, rows = state[own.name + ANYBODY], state[own.name + EVERYBODY]
                 told[own.name + EVERYBODY] = Floats.rows(known.numpy(), rows[known].numpy())
+                told[own.name + FRESH] = Bits(state[own.name + OF_LAST].numpy())
         return told
 
     def told_alone(self, state: State) -> dict[str, Part]:
@@ -88,8 +93,11 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
                 known = part[own.name + KNOWN].numpy()
                 people = np.where(known, people, 0).sum((0, 1))
                 mean = mean_of(np.where(known[..., None], sums, 0).sum((0, 1)), people)
-                part[own.name + EVERYBODY] = torch.from_numpy(mean)
-                part[own.name + ANYBODY] = torch.from_numpy(people > 0)
+                some, last = torch.from_numpy(people > 0), state[own.name + EVERYBODY]
+                # Whoever joins while nothing is known begins with the last that was.
+                every = torch.where(some[:, None], torch.from_numpy(mean), last)
+                part |= {own.name + EVERYBODY: every, own.name + OF_LAST: some}
+                part[own.name + ANYBODY] = some | state[own.name + ANYBODY]
         return part
 
     def found_beside(
@@ -98,23 +106,27 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         """Take a step of the gate."""
         gate, sums = Gate.of(state), found[GATE]
         curves = found[CURVES] if self.hyper.calibrate else None
-        judged, slack = sums[-1], ROUNDED * len(opened.clients)
+        people, judged, holding = len(opened.clients), sums[-1], round(float(found[HOLDS_BACK][0]))
+        slack = ROUNDED * people
         ever = max(int(state[EVER]), ever_counted(state))
-        if round(judged) == 0:
+        if round(judged) == 0 and 0 <= holding <= people:
             pass
         elif (
-            judged > len(opened.clients) + slack
+            not 0 <= holding <= people
+            or judged > people + slack
             or (sums < -slack).any()
             or sums[:-1].sum() > judged + slack
             or (curves is not None and (abs(curves) > MOST * judged + slack).any())
         ):
             got = f"{sums.min():g} to {sums.max():g}, expected shares of {judged:g} people"
             log.warning("round %d: the gate's sums are of no use: %s", turn.round, got)
+            holding = 0
         else:
-            gate = gate.moved(sums[:-1], curves, len(opened.clients) / max(ever, 1))
+            # Of who holds samples back only those add who were counted in the round before.
+            part = min(1.0, judged / max(holding, 1))
+            gate = gate.moved(sums[:-1], curves, part * people / max(ever, 1))
         gate, rows = gate.ended(self.hyper, turn)
-        holding = torch.from_numpy(np.rint(found[HOLDS_BACK]).astype(np.int64))
-        return gate.state() | {JUDGES: holding, EVER: torch.tensor([ever])}, rows
+        return gate.state() | {JUDGES: torch.tensor([holding]), EVER: torch.tensor([ever])}, rows
 
     @property
     def layout(self) -> Layout:

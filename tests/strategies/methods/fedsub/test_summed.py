@@ -212,6 +212,10 @@ def test_it_is_said_once_that_nothing_is_fused(
     assert run.states[-1]["people"].tolist() == [[2], [2], [2]]
     said = [r.getMessage() for r in caplog.records if "nothing is fused" in r.getMessage()]
     assert said == ["round 2: no cluster of a class has 4 people for sure: nothing is fused"]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "fedsub"):
+        watched(run_method, two_kinds(people), hyper=ONE | {"k_selection": "fixed:2"}, rounds=4)
+    assert "nothing is fused" not in caplog.text
 
 
 def test_weak_devices_are_in_no_sum_and_train_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,6 +170,8 @@ def test_a_lost_sum_leaves_models_as_they_are(people: MakePeople, run_method: Ru
     run, kept = watched(run_method, people, rounds=6, tamper=silent)
     assert list(run.metric("secure_lost")) == [(5, "")]
     assert not any(one.any() for n, one in run.states[4].items() if n.endswith(".known"))
+    # Whoever joins now begins with the last mean. Of who holds samples back nobody is sure.
+    assert run.states[4]["linear1.anybody"].all() and not run.states[4][JUDGES].any()
     for before, after in zip(kept[4], kept[5], strict=True):
         for name in LAYERS:
             assert torch.equal(before[f"model.{name}.weight"], after[f"fused.{name}.weight"])
@@ -199,9 +202,9 @@ def test_means_are_of_everybody_and_come_back(people: MakePeople, run_method: Ru
             ]
         )
         state = run.states[2]
-        assert state[f"{name}.anybody.known"].all()
+        assert state[f"{name}.anybody"].all()
         torch.testing.assert_close(state[f"{name}.everybody"], rows.mean(0), atol=1e-5, rtol=0)
-    assert not run.states[1]["linear1.anybody.known"].any()
+    assert not run.states[1]["linear1.anybody"].any()
     fused = torch.stack([s["fused.linear2.weight"] for s in kept[3]])
     torch.testing.assert_close(fused, fused[:1].expand_as(fused), atol=1e-5, rtol=0)
     assert run.metric("secure_people") == {(n, ""): 4 for n in range(1, 5)}
@@ -214,26 +217,30 @@ def test_who_joins_late_starts_from_everybodys_mean() -> None:
     of = OfClusters(none, none, none, none, none, none, none, rows - 9)
     learner: Any = SimpleNamespace()
     bundle = Bundle(tensors={"linear1" + EVERYBODY: told})
-    state = {ROUND: torch.zeros(1, dtype=torch.int64)}
-    found, new = SummedFedSubGatedLearner.replaced(
-        learner, state, 0, "linear1", "linear1", of, bundle
-    )
+    state = {ROUND: torch.zeros(1, dtype=torch.int64), "met": torch.zeros(1)}
+    take = partial(SummedFedSubGatedLearner.replaced, learner)
+    found, new = take(state, 0, "linear1", "linear1", of, bundle)
     assert new.tolist() == [True, False, True]
     np.testing.assert_array_equal(found[new], rows[[0, 2]])
+    # Nor whoever was in no sum since: it has trained a model of its own.
+    assert not take(state | {"met": torch.ones(1)}, 0, "linear1", "linear1", of, bundle)[1].any()
 
 
 @pytest.mark.parametrize(
-    ("sums", "curve"),
+    ("sums", "curve", "holding"),
     [
-        ([1, 1, 1, 5], 0.0),  # more people than there are
-        ([-1, 1, 1, 3], 0.0),
-        ([2, 2, 2, 3], 0.0),  # more is explained than there are people
-        ([1, 1, 1, 3], 99.0),
+        ([1, 1, 1, 5], 0.0, 4),  # more people than there are
+        ([-1, 1, 1, 3], 0.0, 4),
+        ([2, 2, 2, 3], 0.0, 4),  # more is explained than there are people
+        ([1, 1, 1, 3], 99.0, 4),
+        ([1, 1, 1, 3], 0.0, -50),
+        ([0, 0, 0, 0], 0.0, 5),
     ],
 )
 def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
     sums: list[float],
     curve: float,
+    holding: float,
     people: MakePeople,
     run_method: RunMethod,
     caplog: pytest.LogCaptureFixture,
@@ -243,13 +250,14 @@ def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
     state, opened = run.states[0], SimpleNamespace(clients=("a", "b", "c", "d"))
     turn = Turn(seed=0, round=1, rounds=3)
 
-    def step(sums: list[float], curve: float) -> Tensor:
-        found = {GATE: np.array(sums), CURVES: np.full((3, 7), curve), HOLDS_BACK: np.ones(1)}
+    def step(sums: list[float], curve: float, holding: float = 3) -> Tensor:
+        holds = np.array([holding])
+        found = {GATE: np.array(sums), CURVES: np.full((3, 7), curve), HOLDS_BACK: holds}
         after: Tensor = run.strategy.found_beside(state, found, opened, turn)[0]["gate.weights"]
         return after
 
     with caplog.at_level(logging.WARNING, "fedsub"):
-        after = step(sums, curve)
+        after = step(sums, curve, holding)
     assert torch.equal(after, state["gate.weights"])
     assert "round 1: the gate's sums are of no use" in caplog.text
     moved = step([2, 0.5, 0.5, 3], 0.0) - state["gate.weights"]
