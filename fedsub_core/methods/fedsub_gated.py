@@ -34,8 +34,8 @@ GATE, WEIGHT = "gate", "weight_"
 #: MOST; the T that the server chose. None is below 1: experts that are not sure enough yet become
 #: so once they train on the samples that judge, too.
 CURVES, TEMPERATURE, MOST = "gate.curves", "gate.temperature", 3.0
-#: In secure sums, whether a person holds samples back; and whether a round asks for the rest.
-HOLDS_BACK, GATE_ASKED = "gate.holds-back", "gate.asked"
+#: In secure sums, whether a round asks for what the gate learns from.
+GATE_ASKED = "gate.asked"
 TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
@@ -171,11 +171,6 @@ def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
     if hyper.calibrate:
         shapes[CURVES] = len(names(hyper)), len(TEMPERATURES)
     return shapes
-
-
-def summed_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of what a person adds to sums for the gate: first whether it does."""
-    return {HOLDS_BACK: (1,), **gate_shapes(hyper)}
 
 
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:

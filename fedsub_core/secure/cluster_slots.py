@@ -15,13 +15,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.methods.fedsub import SubnetworkHyperparameters, prototype_size
-from fedsub_core.methods.fedsub_gated import GATE_ASKED, gate_shapes, summed_shapes
 from fedsub_core.methods.fedsub_sums import ASKED, ASKED_UNITS, OPEN, clusters_of
 from fedsub_core.models.architecture import Architecture, LayerWithUnits
 
@@ -159,10 +157,3 @@ def one_class_each(able: NDArray[np.bool_], round: int) -> NDArray[np.bool_]:
     turn = (round + np.arange(able.shape[2])) % np.maximum(classes.sum(0), 1)
     found: NDArray[np.bool_] = able & (classes & (classes.cumsum(0) - 1 == turn))[:, None]
     return found
-
-
-def gate_layout(model: Architecture, hyper: Any) -> Layout:
-    """Return the layout of fedsub-gated: rounds ask for a gate's sums of who has some for sure."""
-    return Layout.of(
-        model, hyper, summed_shapes(hyper), dict.fromkeys(gate_shapes(hyper), GATE_ASKED)
-    )

@@ -111,18 +111,16 @@ class SummedSubnetworkLearner(FedSubLearner):
     def add_beside(
         self,
         parts: Mapping[str, Array],
-        state: State,
-        i: int,
         upload: Bundle,
         asks: Mapping[str, Bools],
-        counted: bool,
+        last: Mapping[str, Tensor] | None,
     ) -> bool:
-        """Add what is of no cluster; False: the `i`-th client lacks what was counted of it.
+        """Add what is of no cluster; False: the person lacks what was counted of it.
 
         Parameters
         ----------
         asks : what is asked for.
-        counted : whether it was in the sum that counted last.
+        last : of the person's state what was counted last; None: it was not in that sum.
         """
         return True
 
@@ -140,11 +138,13 @@ class SummedSubnetworkLearner(FedSubLearner):
             counted_in, was_counted = (int(one) for one in bundle.floats(COUNTED))
             known = counted_in and counted_in == int(state[ROUND][i])
             before = [_of(state[name], i) for name in (CLUSTER, OF_UNITS)]
-            # Whoever was not in the sum that counted has no part in slots.
-            last, of_units = (
-                before if known and was_counted else [np.full_like(c, -1) for c in before]
-            )
-            inside = _within(last, asked)
+            last = None
+            if known and was_counted:
+                last = {n: t[i] for n, t in state.items() if n.startswith("counted.")}
+            else:  # it has no part in slots
+                before = [np.full_like(one, -1) for one in before]
+            cluster, of_units = before
+            inside = _within(cluster, asked)
             held = upload.bits(fedsub.CLASSES)
             lost = (was_counted and not known) or (inside[~held] >= 0).any()
             if lost or not self._layout.apart(asks):
@@ -162,7 +162,7 @@ class SummedSubnetworkLearner(FedSubLearner):
                 self._add_rows(parts, state, i, of_units, rows, layer, bundle)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
                 parts[SELECTED + layer.name][places(inside)] = chosen[inside >= 0]
-            if not self.add_beside(parts, state, i, upload, asks, bool(known and was_counted)):
+            if not self.add_beside(parts, upload, asks, last):
                 sent.append(Bundle(upload.examples))
                 continue
             self.noted(new, i, upload)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedsub_client.learner import Fitted, Received, Report, State
 from fedsub_client.methods.fedsub.fusion_by_means import Array, Bools, OfClusters
@@ -15,9 +16,10 @@ from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
 from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import SHARES
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, GATE_ASKED, HOLDS_BACK, WEIGHT
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, GATE_ASKED, WEIGHT
 from fedsub_core.methods.fedsub_sums import EVERYBODY, FRESH, MIX
-from fedsub_core.secure.cluster_slots import Layout, gate_layout
+from fedsub_core.secure.cluster_slots import Layout
+from fedsub_core.secure.gate_slots import HOLDS_BACK, layout_with_gate
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
@@ -79,16 +81,14 @@ class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
     def add_beside(
         self,
         parts: Mapping[str, Array],
-        state: State,
-        i: int,
         upload: Bundle,
         asks: Mapping[str, Bools],
-        counted: bool,
+        last: Mapping[str, Tensor] | None,
     ) -> bool:
         """Add means over the samples that judge: each person counts once, whatever its samples."""
         judged = float(upload.floats(GATE)[-1])
         parts[HOLDS_BACK][:] = judged > 0
-        if not (asks[GATE_ASKED].all() and counted and int(state[JUDGED_LAST][i])):
+        if last is None or not last[JUDGED_LAST] or not asks[GATE_ASKED].all():
             return True
         if not judged > 0:
             return False
@@ -99,4 +99,4 @@ class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
 
     @cached_property
     def _layout(self) -> Layout:
-        return gate_layout(self.model, self.hyper)
+        return layout_with_gate(self.model, self.hyper)

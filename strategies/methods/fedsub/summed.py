@@ -69,7 +69,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
 
     def init(self, start: Start) -> State:
         """Return one cluster of each class, of which nothing is known."""
-        layout = Layout.of(start.model, self.hyper)
+        layout = self.layout
         state = nobody_counted() | one_of_each(layout.each, layout.size)
         state[PEOPLE] = torch.zeros(layout.each, dtype=torch.int64)
         for layer in layout.layers:

@@ -13,14 +13,14 @@ from fedsub_core.methods.fedsub_gated import (
     CURVES,
     GATE,
     GATE_ASKED,
-    HOLDS_BACK,
     MOST,
     judges,
     names,
 )
 from fedsub_core.methods.fedsub_sums import EVERYBODY, FRESH, MIX
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure.cluster_slots import Array, Layout, gate_layout
+from fedsub_core.secure.cluster_slots import Array, Layout
+from fedsub_core.secure.gate_slots import HOLDS_BACK, layout_with_gate
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Floats, Part
 from strategies.methods.fedsub.summed import KNOWN, SummedFedSubStrategy, mean_of, ones_and_sums
@@ -109,19 +109,19 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         people, judged, holding = len(opened.clients), sums[-1], round(float(found[HOLDS_BACK][0]))
         slack = ROUNDED * people
         ever = max(int(state[EVER]), ever_counted(state))
-        if round(judged) == 0 and 0 <= holding <= people:
-            pass
-        elif (
+        impossible = (
             not 0 <= holding <= people
             or judged > people + slack
             or (sums < -slack).any()
             or sums[:-1].sum() > judged + slack
             or (curves is not None and (abs(curves) > MOST * judged + slack).any())
-        ):
-            got = f"{sums.min():g} to {sums.max():g}, expected shares of {judged:g} people"
-            log.warning("round %d: the gate's sums are of no use: %s", turn.round, got)
+        )
+        if impossible:
+            got = f"shares of {sums.min():g} to {sums.max():g}, {holding} who hold samples back"
+            said = f"got {got}, expected those of at most {people} people"
+            log.warning("round %d: the gate's sums are of no use: %s", turn.round, said)
             holding = 0
-        else:
+        elif round(judged):
             # Of who holds samples back only those add who were counted in the round before.
             part = min(1.0, judged / max(holding, 1))
             gate = gate.moved(sums[:-1], curves, part * people / max(ever, 1))
@@ -131,4 +131,4 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
     @property
     def layout(self) -> Layout:
         """Return where each number of a vector stands."""
-        return gate_layout(self.model, self.hyper)
+        return layout_with_gate(self.model, self.hyper)

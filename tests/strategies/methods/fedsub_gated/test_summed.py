@@ -19,8 +19,9 @@ from fedsub_client.methods.fedsub.summed import ROUND
 from fedsub_client.methods.fedsub_gated.fusion_by_means import fuse
 from fedsub_client.methods.fedsub_gated.summed import SummedFedSubGatedLearner
 from fedsub_core.data.federation import ClientData, Federation
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, HOLDS_BACK
+from fedsub_core.methods.fedsub_gated import CURVES, GATE
 from fedsub_core.methods.fedsub_sums import EVERYBODY
+from fedsub_core.secure.gate_slots import HOLDS_BACK
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedsub_gated.fusion import Mix
@@ -127,11 +128,11 @@ def test_a_step_of_the_gate_is_that_of_single_uploads(
     uploads: list[Bundle] = []
     add = SummedFedSubGatedLearner.add_beside
 
-    def note(learner: Any, parts: Any, state: Any, i: int, upload: Bundle, *more: Any) -> bool:
+    def note(learner: Any, parts: Any, upload: Bundle, *more: Any) -> bool:
         told = {name: upload.floats(name) for name in (GATE, CURVES)}
         each = {name: Floats(one / max(told[GATE][-1], 1)) for name, one in told.items()}
         uploads.append(Bundle(tensors={**each}))
-        return add(learner, parts, state, i, upload, *more)
+        return add(learner, parts, upload, *more)
 
     monkeypatch.setattr(SummedFedSubGatedLearner, "add_beside", note)
     run, _ = watched(run_method, people, rounds=5)
