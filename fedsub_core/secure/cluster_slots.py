@@ -41,8 +41,7 @@ class Layout:
         and the numbers themselves.
     layers : those whose units are shared.
     size : numbers of a prototype.
-    beside : parts of no cluster, and which mask of what is asked for says whether they are; "": in
-        each round.
+    beside : of parts of no cluster, by name, the mask that asks for it; "": it is in each round.
     """
 
     shapes: Mapping[str, tuple[int, ...]]

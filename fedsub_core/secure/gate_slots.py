@@ -6,11 +6,8 @@ gate learns from. Others would add zeros, and a sum of one person and zeros is t
 
 from __future__ import annotations
 
-from fedsub_core.methods.fedsub_gated import (
-    GATE_ASKED,
-    FedSubGatedHyperparameters,
-    gate_shapes,
-)
+from fedsub_core.methods.fedsub_gated import GATE_ASKED, gate_shapes
+from fedsub_core.methods.fedsub_gated_experts import FedSubGatedHyperparameters
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.secure.cluster_slots import Layout
 

@@ -20,14 +20,8 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
-from fedsub_core.methods.fedsub_gated import (
-    CURVES,
-    EXPERTS,
-    GATE,
-    TEMPERATURE,
-    TEMPERATURES,
-    names,
-)
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURE, TEMPERATURES
+from fedsub_core.methods.fedsub_gated_experts import EXPERTS, names
 from fedsub_core.wire.bundles import Bundle, Floats
 
 ALL = ",".join(EXPERTS)

@@ -14,7 +14,7 @@ from fedsub_client.learner import State
 from fedsub_client.methods.fedsub.learner import FedSubLearner
 from fedsub_client.methods.fedsub_gated.mixture import Mixture
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.fedsub_gated import FUSED, HEAD, LOCAL, PULLED, STRONG, names
+from fedsub_core.methods.fedsub_gated_experts import FUSED, HEAD, LOCAL, PULLED, STRONG, names
 from fedsub_core.models.model import Params
 from fedsub_core.training import Pull
 from fedsub_core.turn import Turn

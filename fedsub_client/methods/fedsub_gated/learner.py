@@ -29,15 +29,11 @@ from fedsub_client.parts.validation import share_held_back
 from fedsub_core.data.stacks import Stack, inputs, per_client
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SHARES
-from fedsub_core.methods.fedsub_gated import (
-    CURVES,
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURE, TEMPERATURES, WEIGHT
+from fedsub_core.methods.fedsub_gated_experts import (
     FUSED,
-    GATE,
     HEAD,
     LOCAL,
-    TEMPERATURE,
-    TEMPERATURES,
-    WEIGHT,
     asks_for_means,
     judges,
     names,

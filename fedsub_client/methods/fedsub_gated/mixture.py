@@ -29,7 +29,7 @@ from fedsub_client.methods.fedsub_gated.probabilities import (
     unit_length,
 )
 from fedsub_client.predictor import Predictor
-from fedsub_core.methods.fedsub_gated import FUSED, HEAD, NEAREST, names
+from fedsub_core.methods.fedsub_gated_experts import FUSED, HEAD, NEAREST, names
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.to_torch import to_torch

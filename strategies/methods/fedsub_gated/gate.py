@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, LOCAL, TEMPERATURES, names
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURES
+from fedsub_core.methods.fedsub_gated_experts import LOCAL, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part

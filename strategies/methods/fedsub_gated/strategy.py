@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from fedsub_core.methods.fedsub import SHARES, prototype_size
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST, judges, names
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST
+from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part

@@ -9,14 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsub_core.methods.fedsub_gated import (
-    CURVES,
-    GATE,
-    GATE_ASKED,
-    MOST,
-    judges,
-    names,
-)
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, GATE_ASKED, MOST
+from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.methods.fedsub_sums import EVERYBODY, FRESH, MIX
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.cluster_slots import Array, Layout
