@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Fitted, Received, State
+from fedsub_client.methods.fedsub.addends import add_prototypes, add_rows, nearest, within
 from fedsub_client.methods.fedsub.fusion_by_means import OfClusters, fuse, of_clusters, places
 from fedsub_client.methods.fedsub.learner import FedSubLearner
 from fedsub_client.methods.fedsub.subnetworks import unit_rows
@@ -28,17 +29,14 @@ from fedsub_core.methods import fedsub
 from fedsub_core.methods.fedsub_sums import (
     ASKED,
     ASKED_UNITS,
-    CENTROIDS,
     COUNTED,
     OPEN,
 )
-from fedsub_core.models.architecture import LayerWithUnits
 from fedsub_core.models.model import Params
 from fedsub_core.secure import slots
 from fedsub_core.secure.cluster_slots import (
     MEMBERS,
     PEOPLE,
-    PROTOTYPES,
     SELECTED,
     Layout,
     digest_of,
@@ -143,8 +141,8 @@ class SummedSubnetworkLearner(FedSubLearner):
                 last = {n: t[i] for n, t in state.items() if n.startswith("counted.")}
             else:  # it has no part in slots
                 before = [np.full_like(one, -1) for one in before]
-            cluster, of_units = before
-            inside = _within(cluster, asked)
+            was_in, of_units = before
+            inside = within(was_in, asked)
             held = upload.bits(fedsub.CLASSES)
             lost = (was_counted and not known) or (inside[~held] >= 0).any()
             if lost or not self._layout.apart(asks):
@@ -153,13 +151,15 @@ class SummedSubnetworkLearner(FedSubLearner):
                 sent.append(Bundle(upload.examples))
                 continue
             parts = self._layout.empty()
-            cluster = self._nearest(upload, bundle)
+            cluster = nearest(upload, bundle)
             parts[PEOPLE][places(cluster)] = 1
             # In these clusters units are counted now, and rows will be asked for.
-            self._add_prototypes(parts, inside, upload)
-            parts[MEMBERS][places(_within(of_units, asked))] = 1
+            add_prototypes(parts, inside, upload)
+            parts[MEMBERS][places(within(of_units, asked))] = 1
             for layer in self._layout.layers:
-                self._add_rows(parts, state, i, of_units, rows, layer, bundle)
+                own = {one.name: rows[one.name][i] for one in layer.rows}
+                counted = _of(state[CHOSEN + layer.name], i)
+                add_rows(parts, own, asks[layer.name + ASKED_UNITS], of_units, counted)
                 chosen = upload.bits(layer.name + fedsub.MASKS)
                 parts[SELECTED + layer.name][places(inside)] = chosen[inside >= 0]
             if not self.add_beside(parts, upload, asks, last):
@@ -186,47 +186,6 @@ class SummedSubnetworkLearner(FedSubLearner):
         if digest_of(self._asks(again.received)) != int(again.state[ASKED_FOR][0]):
             return NO_VECTOR
         return slots.again(vector, len(vector) - BESIDE, again.before, again.levels, 1)
-
-    def _add_prototypes(
-        self, parts: Mapping[str, Array], cluster: NDArray[np.int64], upload: Bundle
-    ) -> None:
-        """Add a person's prototypes to those of its clusters."""
-        part = upload.part(fedsub.PROTOTYPES)
-        means = np.zeros((len(cluster), part.values.shape[1]), np.float32)
-        means[part.at.rows] = part.values
-        parts[PROTOTYPES][(*places(cluster), 0)] = 1
-        parts[PROTOTYPES][(*places(cluster), slice(1, None))] = means[cluster >= 0]
-
-    def _add_rows(
-        self,
-        parts: dict[str, Array],
-        state: State,
-        i: int,
-        cluster: NDArray[np.int64],
-        rows: Mapping[str, Array],
-        layer: LayerWithUnits,
-        bundle: Bundle,
-    ) -> None:
-        """Add a layer's rows that are asked for: of the `i`-th client's clusters, else zeros."""
-        chosen = _of(state[CHOSEN + layer.name], i)
-        asked = bundle.bits(layer.name + ASKED_UNITS).reshape(*self._layout.each, layer.units)
-        y, of, units = asked.nonzero()
-        shown = ((cluster[y] == of) & chosen[y, units])[:, None]
-        for own in layer.rows:
-            sent = rows[own.name][i][units]
-            parts[own.name] = np.concatenate([shown, np.where(shown, sent, 0)], axis=1)
-
-    def _nearest(self, upload: Bundle, bundle: Bundle) -> NDArray[np.int64]:
-        """Return the open cluster that each class's prototype is nearest to, -1: it has none."""
-        cluster = np.full(self.model.classes, -1, np.int64)
-        opened, part = bundle.bits(OPEN), upload.part(fedsub.PROTOTYPES)
-        centroids = bundle.floats(CENTROIDS).reshape(*opened.shape, -1)
-        for y, rho in zip(
-            part.at.held((self.model.classes,)).nonzero()[0], part.values, strict=True
-        ):
-            away = np.square(centroids[y] - rho).sum(1, dtype=np.float64)
-            cluster[y] = np.where(opened[y], away, np.inf).argmin()
-        return cluster
 
     def _fused(
         self, state: State, i: int, rows: Mapping[str, Array], bundle: Bundle
@@ -273,13 +232,6 @@ class SummedFedSubLearner(SummedSubnetworkLearner):
             return of.own, np.zeros(len(of.own), np.bool_)
         fusion, reading = self.hyper.fusion, self.hyper.fusion_reading
         return fuse(fusion, reading, of)
-
-
-def _within(cluster: NDArray[np.int64], held: Bools) -> NDArray[np.int64]:
-    """Return the cluster of each class, -1 where `held`, of classes or of clusters, says no."""
-    if held.ndim == 2:
-        held = np.take_along_axis(held, np.maximum(cluster, 0)[:, None], 1)[:, 0]
-    return np.where(held, cluster, -1)
 
 
 def _of(tensor: Tensor, i: int) -> NDArray[Any]:
