@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.best_so_far import (
@@ -31,6 +29,7 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.metrics import Evaluation
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
+from fedsub_core.secure.messages import FEATURES
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire.bundles import Bundle, Declaration
@@ -117,16 +116,16 @@ class Cohort:
                 self.card.classes,
                 c.shape,
                 Facts(len(c.train_y), c.can_hold),
-                self._moments(c.train_x),
-                features=self.data.feature_moments(i),
+                self._shown(moments(c.train_x)),
+                features=None if made is None else self._shown(made),
                 split=c.note,
             )
             for i, c in enumerate(client.at(0) for client in self.clients)
+            for made in [self.data.shared_moments(i, FEATURES)]
         ]
 
-    def _moments(self, x: NDArray[Any]) -> Moments:
-        """Return a training part's sums; zeros where the server is to learn no single person's."""
-        own = moments(x)
+    def _shown(self, own: Moments) -> Moments:
+        """Return a client's sums; zeros where the server is to learn no single person's."""
         if not self.secure.secure_aggregation:
             return own
         return replace(own, sum=0 * own.sum, sumsq=0 * own.sumsq)

@@ -17,6 +17,7 @@ from flwr.app import ConfigRecord, Context, RecordDict
 from fedsub_client.answers import trained
 from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
+from fedsub_client.cohort import Cohort
 from fedsub_client.device_sums import DeviceSums
 from fedsub_client.file_history import FileHistory
 from fedsub_client.kept_states import KeptStates
@@ -30,6 +31,7 @@ from fedsub_core.capacity import held_in
 from fedsub_core.config.run_config import from_flat, unknown_keys
 from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import client_ids
+from fedsub_core.data.standardise import Moments
 from fedsub_core.encoders.names import NONE, resolve_encoder
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
@@ -92,21 +94,30 @@ class Device:
             return self._model(str(content.config_records[exchange.MODEL].get("run", "")))
         if SECURE in content:
             record = content.config_records[SECURE]
-            return self.sums.answer(record, self.states.store(str(record.get("method", ""))))
+            store = self.states.store(str(record.get("method", "")))
+            return self.sums.answer(record, store, self._moments)
         if handshake.HANDSHAKE in content:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             version = version_with(self.config.methods)
             handshake.check_versions(record, self.client, version)
             handshake.check_given(record, self.client, self._unknown)
         self.sums.check_run()
-        # Of the file alone: what is saved may belong to a run of other settings.
-        new = FileHistory.first(self.data, self.card)
-        client = self._numpy_client(self._fullest, new, None, 0)
-        said = client.cohort.introductions()[0]
+        said = self._new_cohort().introductions()[0]
         if self.simulated:
             nodes = int(self.node["num-partitions"])
             said = replace(said, people=len(self.people), nodes=nodes)
         return RecordDict({handshake.HANDSHAKE: said.record()})
+
+    def _new_cohort(self) -> Cohort:
+        """Return the person as of the file alone.
+
+        What is saved may belong to a run of other settings.
+        """
+        new = FileHistory.first(self.data, self.card)
+        return self._numpy_client(self._fullest, new, None, 0).cohort
+
+    def _moments(self, part: str) -> Moments | None:
+        return self._new_cohort().data.shared_moments(0, part)
 
     @property
     def _fullest(self) -> str:

@@ -11,6 +11,7 @@ from flwr.app import ConfigRecord, RecordDict
 from fedsub_client.own_part import OwnPart, accepted, answered, holds_tensors, least_of
 from fedsub_client.store import Store
 from fedsub_core.config.settings import SecureSettings
+from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
@@ -52,8 +53,12 @@ class DeviceSums:
             expected = "secure-aggregation = true, as in this device's node config"
             raise MessageRefused(self.client, 0, "secure aggregation", got, expected)
 
-    def answer(self, record: ConfigRecord, store: Store) -> RecordDict:
+    def answer(
+        self, record: ConfigRecord, store: Store, moments: Callable[[str], Moments | None]
+    ) -> RecordDict:
         """Answer a question about a sum, and keep in `store` what is needed of it.
+
+        `moments` is :func:`answered`'s.
 
         Raises
         ------
@@ -62,7 +67,7 @@ class DeviceSums:
         """
         with store.lock():
             person = self._participant(store)
-            said = answered(person, record)
+            said = answered(person, record, moments)
             store.save_sums(person.kept())
         return said
 

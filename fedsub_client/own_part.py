@@ -10,10 +10,12 @@ import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
 from fedsub_core.config.settings import SecureSettings
+from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure import uploads
+from fedsub_core.secure.exact import words_of
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.messages import SECURE, Plan, Reader
+from fedsub_core.secure.messages import MOMENTS, SECURE, Plan, Reader, Record
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire.codec import Address, compose_upload
@@ -38,11 +40,48 @@ def least_of(node: Mapping[str, Any], client: str) -> int:
     return least
 
 
-def answered(person: Participant, record: Mapping[str, Any]) -> RecordDict:
-    """Return what somebody answers to a question about a sum; raises as its answer does."""
-    round = record.get("round")
-    said = person.answer(record, round if isinstance(round, int) else 0)
+def answered(
+    person: Participant, record: Mapping[str, Any], moments: Callable[[str], Moments | None]
+) -> RecordDict:
+    """Return what somebody answers to a question about a sum.
+
+    Parameters
+    ----------
+    moments : of the person's samples or features (:data:`SAMPLES`, :data:`FEATURES`), if the run
+        standardises these by everybody's.
+
+    Raises
+    ------
+    MessageRefused
+        If the person does not answer it.
+    """
+    if record.get("phase") == MOMENTS:
+        said = _masked_moments(person, record, moments)
+    else:
+        round = record.get("round")
+        said = person.answer(record, round if isinstance(round, int) else 0)
     return RecordDict({SECURE: ConfigRecord(said)})
+
+
+def _masked_moments(
+    person: Participant, record: Mapping[str, Any], moments: Callable[[str], Moments | None]
+) -> Record:
+    """Return a person's moments under masks, for the plan of a sum that came with the question.
+
+    They stay the same while its file does: all sums of them in a run must be of the same people.
+    """
+    reader, part = Reader(person.client, 0), str(record.get("of"))
+    plan, own = reader.plan(record), moments(part)
+    if own is None:
+        expected = "what the run standardises by everybody's"
+        raise reader.refuse("secure sum: moments", f"a question for those of {part!r}", expected)
+    try:
+        vector = words_of(own.vector())
+    except ValueError as error:
+        raise reader.refuse(f"secure sum: moments of {part}", error, "finite numbers") from None
+    person.accept(plan)
+    masked = person.masked(vector, plan.name, once=f"moments of {part}")
+    return {"vector": masked.astype("<u4", copy=False).tobytes()}
 
 
 @dataclass(frozen=True)

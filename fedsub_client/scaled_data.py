@@ -12,7 +12,7 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.data.graphs import graph_rows
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.stacks import Stack, stack, with_copies
-from fedsub_core.data.standardise import Moments, Scaling, moments, of_bytes
+from fedsub_core.data.standardise import POOLS, Moments, Scaling, moments, of_bytes
 from fedsub_core.data.standardise import scaling as own_scaling
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.standardised import (
@@ -21,6 +21,7 @@ from fedsub_core.encoders.standardised import (
     seen,
     shared_features,
 )
+from fedsub_core.secure.messages import FEATURES, SAMPLES
 
 #: float32 values of the widest layer of a client's samples that are tested at a time, and how few
 #: and how many samples that may be. All blocks are full: a product's last digits depend on how many
@@ -106,15 +107,22 @@ class ScaledData:
         """Return what the `i`-th client's samples are standardised with in `round`."""
         return self._scaling(self.clients[i].at(round), shared)
 
-    def feature_moments(self, i: int) -> Moments | None:
-        """Return what the `i`-th client says of its features before the first round, if anything.
+    def shared_moments(self, i: int, part: str) -> Moments | None:
+        """Return sums over what the `i`-th client has for training before the first round.
 
-        None where the federation shares no standardisation of features.
+        None where the federation shares no standardisation of these.
+
+        Parameters
+        ----------
+        part : :data:`SAMPLES`, or :data:`FEATURES` that the encoder makes of them.
         """
-        if not shared_features(self.encoder, self.trains, self.standardise):
-            return None
-        assert self.encoder is not None
-        return feature_moments(self.encoder, self.clients[i].at(0).train_x)
+        x = self.clients[i].at(0).train_x
+        if part == SAMPLES and self.standardise in POOLS and x.dtype != np.int32:
+            return moments(x)
+        if part == FEATURES and shared_features(self.encoder, self.trains, self.standardise):
+            assert self.encoder is not None
+            return feature_moments(self.encoder, x)
+        return None
 
     def _stack(
         self,

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
 from fedsub_core.data.sources import card_here
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.logs import set_up_logs
 from fedsub_core.methods.table import method
@@ -58,8 +59,10 @@ def main(grid: Grid, context: Context) -> None:
         if (path := folder / name / DATABASE_FILE).exists():
             RunDatabase(path, decisive(config, name)).close()
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
+    known = None
     for name in config.methods:
-        run_method(grid, config, name, folder / name)
+        scaling = run_method(grid, config, name, folder / name, known)
+        known = scaling if config.secure_aggregation else None
     summarise_run(folder)
     summaries = method_summaries(folder)
     for columns in tables_of(summaries):
@@ -72,12 +75,19 @@ def main(grid: Grid, context: Context) -> None:
     write_reports(folder.resolve())
 
 
-def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
-    """Run the rounds of method `name` that are left, and write what they leave into `folder`."""
+def run_method(
+    grid: Grid, config: RunConfig, name: str, folder: Path, known: Scaling | None
+) -> Scaling | None:
+    """Run the rounds of method `name` that are left, and write what they leave into `folder`.
+
+    `known` is what the method before standardises by, where the server learns sums alone. Return
+    what this one does.
+    """
     make_folder(folder)
     settings = replace(config.server_settings(name), card=card_here(config.data))
     sums = settings.secure.secure_aggregation
     strategy: PersonalizedStrategy = method(name).load_strategy(sums)(settings)
+    strategy.standardised_before = known
     package, path = package_build(name), folder / DATABASE_FILE
     with RunDatabase(path, decisive(config, name), package) as database:
         before, strategy.run_name = database.last_round(), database.meta().get("run", "")
@@ -98,6 +108,7 @@ def run_method(grid: Grid, config: RunConfig, name: str, folder: Path) -> None:
         most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes
         population, run = strategy.population, strategy.run_name
         collect_models(strategy.link, population, most, folder / MODELS, run)
+    return strategy.population.agreed.scaling
 
 
 def run_folder(config: RunConfig) -> Path:

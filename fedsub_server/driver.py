@@ -49,6 +49,11 @@ class Checkpoints:
         self._rounds = 0
         self._last = time.monotonic()
 
+    def begun(self, state: State) -> None:
+        """Write the state before the first round: what devices told once they tell no others."""
+        clients = {} if self.clients is None else self.clients.state()
+        self.database.commit(0, {SERVER: state, **clients}, [])
+
     def __call__(self, round: int, state: State, rows: Sequence[MetricRow]) -> None:
         """Take note of a finished round."""
         self._rows += rows
@@ -84,14 +89,14 @@ def drive(
     at_end : what is measured once, after the last round.
     """
     finished, state = database.load()
-    if finished:
+    if state:
         strategy.resume(finished, dict(state.pop(SERVER, {})))
         if clients is not None:
             clients.load_state(state)
     progress(finished)
     rounds = strategy.settings.rounds.rounds
-    strategy.on_round = Checkpoints(
-        database, rounds, clients, seconds, progress, at_end, strategy.own_time.take
-    )
+    took = strategy.own_time.take
+    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
+    strategy.on_round, strategy.on_summed = checkpoints, checkpoints.begun
     strategy.start(grid)
     return finished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from flwr.app import Error, Message, MessageType, RecordDict
 
@@ -53,10 +54,11 @@ def replies(
     return refused + answers
 
 
-def sum_reply(person: Participant, message: Message) -> Message:
-    """Let somebody answer a question about a secure sum, with an error where it refuses it."""
+def sum_reply(person: Participant, cohort: Cohort, i: int, message: Message) -> Message:
+    """Let the `i`-th of a cohort answer a question about a secure sum, or say why it does not."""
+    moments = partial(cohort.data.shared_moments, i)
     try:
-        return Message(answered(person, message.content[SECURE]), reply_to=message)
+        return Message(answered(person, message.content[SECURE], moments), reply_to=message)
     except MessageRefused as error:
         return Message(Error(0, str(error)), reply_to=message)
 

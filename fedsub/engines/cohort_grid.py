@@ -197,7 +197,7 @@ class CohortGrid(SimulationGrid):
 
     def _sum_reply(self, message: Message) -> Message:
         cohort, i = self._where[message.metadata.dst_node_id]
-        return sum_reply(self._people[cohort.clients[i].client], message)
+        return sum_reply(self._people[cohort.clients[i].client], cohort, i, message)
 
     def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
         """Let clients answer messages of one kind, in stacks as full as can be."""

@@ -87,9 +87,9 @@ def _check_secure(config: RunConfig, where: str) -> None:
     elif (config.upload_encoding, config.download_encoding) != (plain, plain):
         got = f"encodings {config.upload_encoding} up and {config.download_encoding} down"
         expected = f"{plain} both ways: a sum's numbers are whole ones of 32 bits"
-    elif config.standardise not in ("client", "none"):
-        got = f"standardise = {config.standardise}, made of each person's sums of features"
-        expected = "standardise = client or none"
+    elif config.standardise == "federation-median":
+        got = "standardise = federation-median, whose medians are of each person's own numbers"
+        expected = "standardise = federation, whose sums are enough, or client or none"
     elif 0 < few < config.secure_least:
         got = f"clients-per-round = {few}"
         expected = f"secure-least = {config.secure_least} at least, or 0, which is all"

@@ -22,6 +22,8 @@ from fedsub_core.errors import DataError
 
 #: The largest size of a value that sums, and sums of squares, are taken of.
 LARGEST_VALUE = 1e15
+#: By how much sums of squares may err.
+ROUNDING = 1e-9
 # A spread below this share of the mean is rounding noise of float32 itself (2**-24 = 6e-8), and
 # about where sums of squares in float64 stop resolving a variance (1e-14 of the squared mean).
 _NOISE = 1e-7
@@ -44,6 +46,30 @@ class Moments:
     count: int
     sum: NDArray[np.float64]
     sumsq: NDArray[np.float64]
+
+    def vector(self) -> NDArray[np.float64]:
+        """Return all numbers, float64 ``[1 + 2 F]``; those of clients add up."""
+        return np.concatenate([np.array([self.count], np.float64), self.sum, self.sumsq])
+
+    @classmethod
+    def of_vector(cls, vector: NDArray[np.float64]) -> Moments:
+        """Inverse of :meth:`vector`."""
+        total, squares = np.split(vector[1:], 2)
+        return cls(int(vector[0]), total, squares)
+
+    def fault(self, largest: float = LARGEST_VALUE) -> str:
+        """Return why no numbers, of `largest` size at most, have these sums; "": some do."""
+        if not np.isfinite(self.vector()).all():
+            return "NaN or infinite numbers"
+        if self.count < 1:
+            return "sums of no values"
+        mean, square = self.sum / self.count, self.sumsq / self.count
+        if not (np.abs(mean) <= largest).all() or not (square / largest <= largest).all():
+            return f"sums up to {np.abs(self.vector()).max():g}, of values above {largest:g}"
+        # No numbers have a mean of squares below the square of their mean, but for rounding.
+        if not (np.square(mean) <= square * (1 + ROUNDING)).all():
+            return "squares that sum to less than the square of the sum allows"
+        return ""
 
 
 @dataclass(frozen=True, eq=False)

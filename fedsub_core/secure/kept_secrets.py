@@ -11,7 +11,9 @@ from fedsub_core.secure.messages import Keys
 from fedsub_core.secure.shamir import Entropy
 
 #: What stays of one sum when the next begins.
-_REMEMBERED = ("sent", "silent", "answer", "answered", "opened", "opened_run", "told", "lost")
+_REMEMBERED = (
+    "sent", "silent", "answer", "answered", "opened", "opened_run", "opened_of", "told", "lost",
+)  # fmt: skip
 
 
 @dataclass
@@ -30,7 +32,8 @@ class Secrets:
     masked, vector : with whom its vector was masked, and a hash of it.
     once : what the vector says, if its sums in a run must all be of the same people.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
-    answered, opened, opened_run : the session, the round and the run of that.
+    answered : the session of that.
+    opened, opened_run, opened_of : the last round that it opened, of which run and people.
     told : what it helped to open that is said once, by run: a hash of its vector, and of whom.
     lost : the run of which it no longer knows what it helped to open; None: there is none.
     """
@@ -53,6 +56,7 @@ class Secrets:
     answered: str = ""
     opened: int = 0
     opened_run: str = ""
+    opened_of: list[str] = field(default_factory=list)
     told: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     lost: str | None = None
 
@@ -60,8 +64,11 @@ class Secrets:
     def read(cls, kept: bytes) -> Self:
         """Inverse of :meth:`written`; raises ValueError if damaged or of another release."""
         try:
-            return cls(**json.loads(kept))
-        except TypeError as error:
+            found = json.loads(kept)
+            # Earlier releases opened nothing before the first round.
+            found.setdefault("opened_of", found.get("sent", []))
+            return cls(**found)
+        except (AttributeError, TypeError) as error:
             raise ValueError(f"kept: {error}") from None
 
     def written(self) -> bytes:
@@ -92,6 +99,7 @@ class Secrets:
         """
         self.answer = {c: self.shares[c][1] for c in sent} | {c: self.shares[c][0] for c in silent}
         self.sent, self.silent, self.answered = sent, silent, self.session
-        self.opened_run, self.opened = self.run, self.round
+        if self.round:
+            self.opened_run, self.opened, self.opened_of = self.run, self.round, sent
         self.seal = self.mask = self.seed = ""
         self.shares, self.sealed = {}, {}

@@ -219,11 +219,12 @@ class Participant:
             got = f"sent {sent}, silent {silent}"
             raise reader.refuse("secure sum: unmask", got, f"{everybody}, each once, it among sent")
         self._demand_people(reader, len(sent))
-        if (own.opened_run, own.opened) == (own.run, own.round) and own.sent != sent:
+        # Before the first round nothing is added up but what is told once.
+        again = own.round and (own.opened_run, own.opened) == (own.run, own.round)
+        if again and own.opened_of != sent:
             # The difference of two sums of one round would be of those who are in one alone.
-            raise reader.refuse(
-                "secure sum: unmask", f"round {own.round} again with {sent}", f"{own.sent} again"
-            )
+            got, expected = f"round {own.round} again with {sent}", f"{own.opened_of} again"
+            raise reader.refuse("secure sum: unmask", got, expected)
         if own.once:
             told = own.told.setdefault(own.run, {}).setdefault(own.once, [own.vector, *sent])
             if told[1:] != sent:

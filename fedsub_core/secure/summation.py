@@ -149,6 +149,20 @@ class Summation:
         self.sent.add(client)
         self._sum = self._sum + vector
 
+    def take_words(self, client: str, record: Mapping[str, Any]) -> None:
+        """Add somebody's masked vector as it comes in the answer to a query.
+
+        Raises
+        ------
+        MessageRefused
+            If it is none of this sum's length.
+        """
+        vector, size = record.get("vector"), 4 * len(self._sum)
+        if not isinstance(vector, bytes) or len(vector) != size:
+            got = f"{len(vector)} bytes" if isinstance(vector, bytes) else type(vector).__name__
+            raise Reader(client, self.name.round).refuse("secure sum", got, f"{size} bytes")
+        self.take_vector(client, np.frombuffer(vector, "<u4").astype(np.uint32))
+
     def ask_unmask(self) -> dict[str, Unmask]:
         """Return whose masks each of those who sent a vector is asked to open.
 

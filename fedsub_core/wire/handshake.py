@@ -32,8 +32,6 @@ GREATEST_COUNT, LONGEST_TEXT, LONGEST_VERSION = 2**40, 200, 2_000
 MOST_WIRES = 100
 #: How many numbers go with the words for a split.
 _PARTS = len(fields(SplitNote)) - 1
-#: By how much sums of squares may err.
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -233,13 +231,8 @@ def _faults(said: Introduction) -> Iterator[tuple[str, str, str]]:
         yield "count", str(count), f"{values}: {said.facts.examples} samples of {said.shape}"
     if not numbers:
         return
-    if not np.isfinite([total, squares]).all():
-        yield "moments", "NaN or infinite numbers", "finite numbers"
-    elif not max(abs(total / count).max(), squares.max() / count / LARGEST_VALUE) <= LARGEST_VALUE:
-        yield "moments", f"sums up to {squares.max():g}", f"values of {LARGEST_VALUE:g} at most"
-    # No numbers have a mean of squares below the square of their mean, but for rounding.
-    elif not (np.square(total / count) <= squares / count * (1 + ROUNDING)).all():
-        yield "moments", "squares that sum to less than the square of the sum allows", "sums"
+    if fault := said.moments.fault():
+        yield "moments", fault, f"sums of values of {LARGEST_VALUE:g} at most, and of their squares"
     if said.features is not None:
         yield from _feature_faults(said.features)
 
@@ -249,10 +242,8 @@ def _feature_faults(said: Moments) -> Iterator[tuple[str, str, str]]:
     if said.sum.shape != said.sumsq.shape:
         yield "features", f"{said.sum.size} sums, {said.sumsq.size} of squares", "as many of both"
         return
-    mean, square = said.sum / said.count, said.sumsq / said.count
-    # Written so that NaN fails as well.
-    if not ((np.square(mean) <= square * (1 + ROUNDING)) & (square <= 1)).all():
-        yield "features", "sums of no numbers from -1 to 1", "sums of features and their squares"
+    if fault := said.fault(largest=1.0):
+        yield "features", fault, "sums of features from -1 to 1, and of their squares"
 
 
 def _capacity(record: ConfigRecord) -> Capacity:

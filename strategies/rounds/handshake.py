@@ -6,14 +6,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
-from fedsub_core.data.samples import NODE, TOKENS, Tokens, facts_of
+from fedsub_core.data.samples import NODE, TOKENS, facts_of
 from fedsub_core.data.splits import unseen_clients
-from fedsub_core.data.standardise import POOLS, scaling
-from fedsub_core.encoders.standardised import feature_scaling
 from fedsub_core.errors import RunError, cut
 from fedsub_core.models.architecture import Shape
 from strategies.rounds.agreement import Agreement
@@ -33,11 +30,12 @@ def agree(
     link: Link,
     registry: NodeRegistry,
     settings: RoundSettings,
-    standardise: str,
     card: Card | None = None,
     features: Callable[[Shape], int] = lambda shape: 0,
 ) -> Agreement:
     """Ask every node that connects who it is, until all have answered and there are enough.
+
+    What they standardise by is agreed on next (:mod:`strategies.rounds.standardising`).
 
     More than half of the clients decide on classes and sample shape, among those that fit the
     operator's `card`, if there is one. Who differs, speaks another wire, or claims a
@@ -59,8 +57,7 @@ def agree(
         raise _divided(registry)
     classes, shape = kind
     _turn_away_misfits(registry, kind)
-    made = features(shape)
-    _turn_away_without_features(registry, made)
+    _turn_away_without_features(registry, features(shape))
     if len(registry.online) < settings.min_clients:
         raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
@@ -69,14 +66,7 @@ def agree(
         unseen = settings.unseen
         drawn = unseen_clients(registry.nodes, unseen.share, settings.seed, unseen.by, sizes)
         held_out = frozenset(drawn)
-    pooled = None
-    if standardise in POOLS and not isinstance(shape, Tokens):
-        said = [registry.introductions[c] for c in sorted(registry.nodes) if c not in held_out]
-        pooled = scaling(POOLS[standardise]([one.moments for one in said]))
-        if made:
-            own = POOLS[standardise]([one.features for one in said if one.features is not None])
-            pooled = replace(pooled, features=feature_scaling(own))
-    return Agreement(classes, shape, pooled, held_out)
+    return Agreement(classes, shape, None, held_out)
 
 
 def gather(

@@ -2,20 +2,28 @@
 
 Before the downloads go out, those who take part show keys and share their secrets; behind the
 uploads they are asked for what opens the sum. The protocol itself is :mod:`fedsub_core.secure`.
+
+Before the first round moments are added up the same way, by queries alone.
 """
 
 from __future__ import annotations
 
 import logging
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from flwr.app import ConfigRecord
 
 from fedsub_core.config.settings import SecureSettings
+from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
+from fedsub_core.secure import exact
 from fedsub_core.secure import uploads as vectors
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.messages import MOMENTS, Plan
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.wire.bundles import Bundle
@@ -24,6 +32,10 @@ from strategies.rounds.link import Link
 from strategies.rounds.transport import Transport
 
 log = logging.getLogger("fedsub")
+
+
+#: Asks people questions, and lets each answer be taken.
+Asks = Callable[[Mapping[str, Mapping[str, Any]], Callable[[str, Mapping[str, Any]], None]], None]
 
 
 class TooFew(RunError):
@@ -83,15 +95,9 @@ class SecureSums:
             If they have more samples than sums can bear.
         """
         self.none()
-        least, (run, method) = self.settings.secure_least, self._of
-        self._demand(round, len(examples), "people take part")
-        one = self._sum = Summation(round, least, addends.numbers, run, method)
-        one.opened_of = max(least, addends.opened_of)
-        ask, told = self.transport.ask, (nodes, round, timeout, most)
-        ask(link, dict.fromkeys(examples, one.ask_keys()), one.take_keys, *told)
-        self._demand(round, len(one.keys), f"of {len(examples)} people showed keys")
-        ask(link, one.ask_shares(), one.take_shares, *told)
-        self._demand(round, len(one.sealed), f"of {len(examples)} people shared their secrets")
+        asks = partial(self._ask, link, nodes, round, timeout, most)
+        one = self._sum = self._prepared(asks, round, sorted(examples), addends.numbers)
+        one.opened_of = max(one.least, addends.opened_of)
         weight = most_weight(list(examples.values()), most_examples)
         try:
             self._levels = Levels.among(len(one.sealed), weight, addends.range)
@@ -99,8 +105,7 @@ class SecureSums:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
-        plans = one.plans(self._levels)
-        self._demand(round, len(plans), "people have neighbours enough")
+        plans = self._plans(one, self._levels)
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         self.left = frozenset(examples.keys() - plans.keys())
         self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
@@ -119,29 +124,109 @@ class SecureSums:
 
         None where it cannot be opened, without a total where it says what it cannot.
         """
-        one, delivery = self._sum, self.transport.delivery
+        one, total, summed = self._sum, None, None
         for client, upload in uploads.items():
             one.take_vector(client, vectors.vector_of(upload))
-        silent, total, summed = delivery.silent, None, None
         try:
-            questions = {c: asked.record() for c, asked in one.ask_unmask().items()}
-            told = nodes, round, timeout, most
-            self.transport.ask(link, questions, one.take_unmasked, *told)
-            summed = one.open()
+            summed = self._opened(partial(self._ask, link, nodes, round, timeout, most), one)
             total = self._levels.total(summed, len(one.sent))
         except (CannotOpen, ValueError) as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)
-        finally:
-            # Who did not train is not asked to be tested; who did is, however it fared here.
-            delivery.silent = silent
-            for holder, client in sorted(one.wrong):
-                log.warning("round %d, client %s: its share of %s is wrong", round, holder, client)
         opened = Opened(total, tuple(sorted(one.sent)), self._levels)
         if total is None:
             lost = [MetricRow(round, "", None, "secure_lost", 1)]
             return None if summed is None else opened, lost
         people = MetricRow(round, "", None, "secure_people", len(one.sent))
         return opened, [people, MetricRow(round, "", None, "secure_shortened", total.shortened)]
+
+    def moments(
+        self,
+        link: Link,
+        nodes: Mapping[str, int],
+        timeout: float,
+        most: int,
+        part: str,
+        numbers: int,
+    ) -> Moments:
+        """Return everybody's moments, of which the server sees nobody's, before the first round.
+
+        The sum is exact: it has the bits of what plain moments are pooled to.
+
+        Parameters
+        ----------
+        nodes : of those whose moments these are.
+        timeout, most : :meth:`Delivery.exchange`'s.
+        part : what the moments are of, :data:`SAMPLES` or :data:`FEATURES`.
+        numbers : how many of these each sample has.
+
+        Raises
+        ------
+        RunError
+            If people are too few or too many, or their sum cannot be opened or is of no samples.
+        """
+        if len(nodes) > exact.MOST_PEOPLE:
+            expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"
+            raise RunError(f"secure-aggregation: got {len(nodes)} people, expected {expected}")
+        asks = partial(self._ask, link, nodes, 0, timeout, most)
+        one = self._prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
+        plans = self._plans(one, Levels(range=1.0, weight=1, each=1))
+        told = {"phase": MOMENTS, "of": part}
+        asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
+        try:
+            summed = self._opened(asks, one)
+        except CannotOpen as error:
+            raise RunError(f"what all standardise by cannot be added up: {error}") from None
+        found = Moments.of_vector(exact.numbers_of(summed))
+        if fault := found.fault():
+            raise RunError(
+                f"what all standardise by: got {fault}, expected sums of finite samples: somebody "
+                "sent no such sums, and sums do not tell who. Choose standardise = client or none"
+            )
+        return found
+
+    # One sum, step by step.
+
+    def _ask(
+        self,
+        link: Link,
+        nodes: Mapping[str, int],
+        round: int,
+        timeout: float,
+        most: int,
+        questions: Mapping[str, Mapping[str, Any]],
+        take: Callable[[str, Mapping[str, Any]], None],
+    ) -> None:
+        self.transport.ask(link, questions, take, nodes, round, timeout, most)
+
+    def _prepared(self, asks: Asks, round: int, people: list[str], length: int) -> Summation:
+        """Return a sum of `people`, once they have shown keys and shared their secrets."""
+        self._demand(round, len(people), "people take part")
+        run, method = self._of
+        one = Summation(round, self.settings.secure_least, length, run, method)
+        asks(dict.fromkeys(people, one.ask_keys()), one.take_keys)
+        self._demand(round, len(one.keys), f"of {len(people)} people showed keys")
+        asks(one.ask_shares(), one.take_shares)
+        self._demand(round, len(one.sealed), f"of {len(people)} people shared their secrets")
+        return one
+
+    def _plans(self, one: Summation, levels: Levels) -> dict[str, Plan]:
+        plans = one.plans(levels)
+        self._demand(one.name.round, len(plans), "people have neighbours enough")
+        return plans
+
+    def _opened(self, asks: Asks, one: Summation) -> Words:
+        """Return a sum of the vectors that came, once those who sent them open it."""
+        delivery = self.transport.delivery
+        silent = delivery.silent
+        try:
+            asks({c: asked.record() for c, asked in one.ask_unmask().items()}, one.take_unmasked)
+            return one.open()
+        finally:
+            # Who did not train is not asked to be tested; who did is, however it fared here.
+            delivery.silent = silent
+            for holder, client in sorted(one.wrong):
+                round = one.name.round
+                log.warning("round %d, client %s: its share of %s is wrong", round, holder, client)
 
     def _demand(self, round: int, people: int, what: str) -> None:
         if people < self.settings.secure_least:

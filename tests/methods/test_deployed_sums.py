@@ -25,7 +25,7 @@ NAME, PEOPLE = "fedsub-ridge", ("p1", "p2", "p3")
 SUMS, ROUNDS = 3, 4
 KEYS: dict[str, Value] = {
     "method": NAME, "beside": "", "rounds": ROUNDS, "encoder": "relu:8", "robust": "none",
-    "standardise": "client", "secure-aggregation": True,
+    "standardise": "federation", "secure-aggregation": True,
     # In one process: as many stacks as people, which compute what one device does, to the bit.
     "threads": len(PEOPLE),
 }  # fmt: skip

@@ -58,7 +58,8 @@ def test_devices_give_what_a_simulation_gives(
     name: str, rounds: int, tmp_path: Path, config: RunConfig, run_method: RunMethod
 ) -> None:
     """Of fedsub-ridge the first three rounds are sums, of the fourth nothing but heads comes."""
-    keys = {"rounds": rounds} | ({"encoder": "relu:8"} if name == "fedsub-ridge" else {})
+    keys: dict[str, Any] = {"rounds": rounds, "standardise": "federation"}
+    keys |= {"encoder": "relu:8"} if name == "fedsub-ridge" else {}
     hyper = own_settings(name)
     config = RunConfig(**vars(config) | {"method": name, "hyper": hyper} | keys)
     found = Server(config, devices(tmp_path, config))

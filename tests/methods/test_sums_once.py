@@ -18,7 +18,7 @@ from fedsub_client.store import STATE_FILE, SUMS_FILE
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import MessageRefused, RunError
-from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.messages import MOMENTS, SECURE, Name, Plan
 from fedsub_core.wire import exchange
 
 from .server_of_sums import SUMS, Devices, Server, devices, phase
@@ -40,6 +40,11 @@ def round_of(message: Message) -> int:
     records = message.content.config_records
     said = records[SECURE] if phase(message) else records[exchange.TURN]
     return int(str(said["round"]))
+
+
+def round_of_sum(message: Message) -> int:
+    """Return the round of a question about a sum; -1: it is none."""
+    return round_of(message) if phase(message) else -1
 
 
 def without_the_last(*rounds: int) -> Any:
@@ -125,6 +130,34 @@ def test_without_its_memory_a_device_is_in_no_sum_of_statistics(
         assert f"client '{client}', round 2: secure sum: statistics again: got a p" in caplog.text
     # Another run may begin.
     assert Server(config, grid, "another").metric("secure_people")[CLASSES] == 4
+
+
+def test_what_all_standardise_by_is_added_up_of_the_same_people_alone(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Moments of a person stay the same: two sums, one without p4, would tell p4's."""
+    keys = vars(config) | {"method": "fedavg", "hyper": {}, "rounds": 1, "encoder": "none"}
+    config = RunConfig(**keys | {"standardise": "federation"})
+    grid = devices(tmp_path, config)
+    scalings = [Server(config, grid).strategy.population.agreed.scaling for _ in range(2)]
+    assert all(scalings) and len({one.bits for one in scalings if one is not None}) == 1
+    grid.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != LAST
+    with pytest.raises(RunError, match=r"standardise by cannot be added up: .* 0 vectors came"):
+        Server(config, grid)
+    assert "moments of samples again: got a plan without ['p4'], expected the" in caplog.text
+    # What was agreed on by then still opens the round's own sums of others, but no second time.
+    grid.passes = lambda m: round_of_sum(m) != 1 or m.metadata.dst_node_id != LAST
+    assert Server(config, grid).metric("secure_lost") == {1: 1}
+    assert Server(config, grid, "another").metric("secure_people") == {1: 3}
+
+
+def test_moments_leave_no_device_whose_run_shares_none(tmp_path: Path, config: RunConfig) -> None:
+    config = RunConfig(**vars(config) | {"method": "fedavg", "hyper": {}, "standardise": "client"})
+    device = Device(devices(tmp_path, config).contexts[1])
+    plan = Plan(Name(0, bytes(16), "a run", "fedavg"), {}, 1, 1)
+    asked = ConfigRecord(plan.record() | {"phase": MOMENTS, "of": "samples"})
+    with pytest.raises(MessageRefused, match="moments: got a question for those of 'samples'"):
+        device.query(RecordDict({SECURE: asked}))
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,8 @@ UNKNOWN_AND_WRONG = [
     (f'{SUMS}\nrobust = "none"\ndownload-encoding = "bfloat16"', "float32 up and bfloat16 down"),
     (
         f'{SUMS}\nrobust = "none"',
-        "got standardise = federation-median, made of each person's sums of features, expected "
-        "standardise = client or none",
+        "got standardise = federation-median, whose medians are of each person's own numbers, "
+        "expected standardise = federation, whose sums are enough, or client or none",
     ),
     (
         f'{SUMS}\nrobust = "none"\nstandardise = "none"\nclients-per-round = 2',
