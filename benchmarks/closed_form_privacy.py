@@ -22,8 +22,8 @@ from privacy import first_people  # a script beside this one
 from sklearn.metrics import roc_auc_score
 
 from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form.candidates import Scale
-from fedsub_core.closed_form.noise import spent_epsilon
 from fedsub_core.closed_form.sums import Statistics, statistics, total
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation

@@ -21,7 +21,7 @@ from fedsub_client.learner import Learner, Report, State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import SecureSettings
+from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import select_params
 from fedsub_core.data.standardise import Moments, Scaling, moments
@@ -58,6 +58,7 @@ class Cohort:
     trains : whether the model is trained: its features are then standardised, too.
     class_counts : whether test samples are counted by true and predicted class.
     secure : whether the server is to learn sums of uploads alone.
+    noise : whether there is noise on means, and how long what a person adds to one may be.
     """
 
     learner: Learner
@@ -75,6 +76,7 @@ class Cohort:
     trains: bool = True
     class_counts: bool = True
     secure: SecureSettings = field(default_factory=SecureSettings)
+    noise: NoiseSettings = field(default_factory=NoiseSettings)
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)

@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, RecordDict
 
 from fedsub_client.own_part import OwnPart, accepted, answered, holds_tensors, least_of
 from fedsub_client.store import Store
-from fedsub_core.config.settings import SecureSettings
+from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.secure.messages import SECURE
@@ -27,7 +27,7 @@ class DeviceSums:
     Parameters
     ----------
     client : the person.
-    settings : whether the run is of sums, and of which.
+    settings, noise : whether the run is of sums, and of which; of what with noise on means.
     node : the node's config, in which the owner may want more than the run does.
 
     Raises
@@ -36,8 +36,14 @@ class DeviceSums:
         If the node config's ``secure-least`` is no whole number.
     """
 
-    def __init__(self, client: str, settings: SecureSettings, node: Mapping[str, Any]) -> None:
-        self.client, self.settings, self._node = client, settings, node
+    def __init__(
+        self,
+        client: str,
+        settings: SecureSettings,
+        noise: NoiseSettings,
+        node: Mapping[str, Any],
+    ) -> None:
+        self.client, self.settings, self._noise, self._node = client, settings, noise, node
         self._least = least_of(node, client)
 
     def check_run(self) -> None:
@@ -101,7 +107,7 @@ class DeviceSums:
             return answer
         person = self._participant(store)
         # Before all work: what cannot be sent need not be made.
-        part = accepted(person, content, told, self.settings)
+        part = accepted(person, content, told, self.settings, self._noise)
         answer = work(exchange.unpack(content), told, part)
         store.save_sums(person.kept())
         return answer

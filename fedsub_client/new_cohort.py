@@ -48,6 +48,7 @@ def make_cohort(
         of.trains,
         settings.class_counts,
         settings.secure,
+        settings.noise,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
-from fedsub_core.config.settings import SecureSettings
+from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure import uploads
@@ -121,14 +121,19 @@ class OwnPart:
 
 
 def accepted(
-    person: Participant, content: Content, told: Instructions, secure: SecureSettings
+    person: Participant,
+    content: Content,
+    told: Instructions,
+    secure: SecureSettings,
+    noise: NoiseSettings,
 ) -> OwnPart:
     """Return a person's part in a sum, once it accepts the plan that came with a download.
 
     Raises
     ------
     MessageRefused
-        If the person cannot go by it, or it is of another run than the download beside it.
+        If the person cannot go by it, or it is of another run than the download beside it; or
+        people weigh differently in it, where what one adds is to be bounded.
     """
     reader = Reader(person.client, told.turn.round)
     plan = reader.plan(content[SECURE])
@@ -136,8 +141,11 @@ def accepted(
         # By the run it is remembered with whom a round's sum was opened.
         got = f"{plan.name.method!r} of run {plan.name.run!r}"
         raise reader.refuse("secure sum", got, f"{told.method!r} of run {told.run!r}")
+    if noise.dp_noise and plan.weight != 1:
+        raise reader.refuse("secure sum: weight", plan.weight, "1, of everybody, with dp-noise")
     person.accept(plan)
-    return OwnPart(person, plan, Levels(secure.secure_range, plan.weight, plan.each))
+    levels = Levels(secure.secure_range, plan.weight, plan.each, noise.longest)
+    return OwnPart(person, plan, levels)
 
 
 def holds_tensors(payload: bytes) -> bool:

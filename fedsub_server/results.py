@@ -224,6 +224,10 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             " In parentheses, never sent: each selected row once; each class's subnetwork on its "
             "own, as the papers write it."
         )
+    for one in summaries:
+        if one.noise is not None:
+            epsilon, delta = (f"{one.noise[key]:.3g}" for key in ("epsilon", "delta"))
+            lines.append(f"{one.method}: epsilon {epsilon} at delta {delta}, of {one.noise['of']}.")
     if any(one.best_round is not None for one in summaries):
         lines.append(
             "* Tested is each person's best round so far by macro F1 on a validation part of the "

@@ -14,6 +14,7 @@ from scipy.special import stdtrit
 from fedsub_core.metrics import BEST_ROUND, CAPACITY
 from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.spent_epsilon import spent_epsilon
 
 #: People of whom an interval is given at least: Student's t of two is twelve times as wide as the
 #: spread of many, and says nothing ("0.881 ± 1.310").
@@ -104,6 +105,10 @@ class MethodSummary:
     )
     worse_than_local: float | None = _unit(
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
+    )
+    noise: Mapping[str, Any] | None = _unit(
+        "epsilon that the run's noise has spent by its last round, at which delta, and what it is "
+        "of; null without noise"
     )
     seconds: float = _unit("seconds, sum over rounds")
     server_milliseconds: float | None = _unit(
@@ -222,6 +227,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
             if local is None or method == "local"
             else _share_worse(macro_f1, by_round(local, "macro_f1"))
         ),
+        noise=spent_epsilon(db, config, method),
         seconds=db.seconds(),
         server_milliseconds=None if (took := db.server_seconds()) is None else 1000 * took,
         memory=db.memory(),

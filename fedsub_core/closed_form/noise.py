@@ -8,14 +8,11 @@ how far one sample can move the sums is known without a look at data.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from math import sqrt
 
 import numpy as np
 
 from fedsub_core.closed_form.sums import UNIT, Statistics, packed
-from fedsub_core.errors import ConfigError
-from fedsub_core.extras import require
 
 
 def sensitivity(features: int) -> float:
@@ -55,25 +52,3 @@ def noisy(sums: Statistics, multiplier: float, stream: np.random.Generator) -> S
     # The constant's row says how many there are: of a class no fewer than none.
     cross[:, 0] = np.maximum(cross[:, 0], 0)
     return replace(sums, gram=gram, cross=cross)
-
-
-@lru_cache(maxsize=256)
-def spent_epsilon(multiplier: float, releases: int, delta: float) -> float:
-    """Return epsilon after sums were released so often: (epsilon, delta) of any one sample.
-
-    Raises
-    ------
-    ConfigError
-        If `delta` is not between 0 and 1, or the accountant is not installed.
-    """
-    if not 0 < delta < 1:
-        raise ConfigError(f"delta: got {delta}, expected 0 < delta < 1")
-    if releases == 0:
-        return 0.0
-    require("noise on sums", "dp_accounting")
-    import dp_accounting
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant()
-    accountant.compose(dp_accounting.GaussianDpEvent(multiplier), releases)
-    return float(accountant.get_epsilon(delta))

@@ -8,6 +8,7 @@ from typing import Any
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.settings import (
     ModelSettings,
+    NoiseSettings,
     RoundSettings,
     SecureSettings,
     SplitSettings,
@@ -26,7 +27,7 @@ class HalfSettings(ModelSettings):
     ----------
     method, hyper : its name in the table and its hyperparameters.
     wire : how messages are written.
-    secure : see :class:`SecureSettings`.
+    secure, noise : see :class:`SecureSettings` and :class:`NoiseSettings`.
     version : what each side says it is (:func:`fedsub_core.packages.version_with`).
     """
 
@@ -34,6 +35,7 @@ class HalfSettings(ModelSettings):
     hyper: Any
     wire: WireSettings
     secure: SecureSettings = field(default_factory=SecureSettings)
+    noise: NoiseSettings = field(default_factory=NoiseSettings)
     version: str = VERSION
 
 

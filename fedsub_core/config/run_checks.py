@@ -6,8 +6,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from fedsub_core.config.capacities import read_capacities
-from fedsub_core.config.settings import SecureSettings
+from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
+from fedsub_core.extras import require
 from fedsub_core.methods.table import METHODS
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ def check_run(config: RunConfig, where: str) -> None:
     if config.secure_aggregation:
         _check_secure(config, where)
     else:
-        _check_no_secure(config, where)
+        beside, why = "secure-aggregation = true", "without secure aggregation"
+        _check_nothing_alone(config, SecureSettings(), where, beside, why)
+    if config.dp_noise:
+        _check_noise(config, where)
+    else:
+        _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
     for name in config.methods:
         _check_method(config, name, where)
 
@@ -98,14 +104,33 @@ def _check_secure(config: RunConfig, where: str) -> None:
         raise ConfigError(f"{where}: secure-aggregation = true: got {why}")
 
 
-def _check_no_secure(config: RunConfig, where: str) -> None:
-    """Refuse options of secure aggregation without it: people would think that it holds."""
-    plain = SecureSettings()
-    for each in fields(SecureSettings):
+def _check_noise(config: RunConfig, where: str) -> None:
+    """Refuse what tells of single people beside means with noise, or has none of them."""
+    robust, got, expected = config.robust_settings, "", ""
+    if others := [name for name in config.methods if not METHODS[name].averages]:
+        known = ", ".join(name for name, card in METHODS.items() if card.averages)
+        got = f"{', '.join(others)} among the methods, whose devices are sent more than a mean"
+        expected = f"only methods among {known}"
+    elif robust.clip or robust.multi_krum or robust.mean != "mean":
+        got = f"robust = {config.robust}, by which one person moves what others count for"
+        expected = "robust = none: dp-clip bounds what each person adds"
+    elif config.standardise not in ("client", "none"):
+        got = f"standardise = {config.standardise}, which all devices learn without noise"
+        expected = "standardise = client or none"
+    if got:
+        raise ConfigError(f"{where}: dp-noise: got {got}, expected {expected}")
+    require("dp-noise", "dp_accounting")
+
+
+def _check_nothing_alone(
+    config: RunConfig, plain: SecureSettings | NoiseSettings, where: str, beside: str, why: str
+) -> None:
+    """Refuse options of a protection without it: people would think that it holds."""
+    for each in fields(plain):
         if (got := getattr(config, each.name)) != getattr(plain, each.name):
             raise ConfigError(
-                f"{where}: {each.name.replace('_', '-')}: got {got} without secure aggregation, "
-                "where it does nothing; expected secure-aggregation = true beside it"
+                f"{where}: {each.name.replace('_', '-')}: got {got} {why}, where it does nothing; "
+                f"expected {beside} beside it"
             )
 
 

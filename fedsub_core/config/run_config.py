@@ -22,6 +22,7 @@ from fedsub_core.config.run_options import RunAsked, RunOptions
 from fedsub_core.config.settings import (
     CapacitySettings,
     ModelSettings,
+    NoiseSettings,
     RoundSettings,
     SecureSettings,
     SplitSettings,
@@ -44,6 +45,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class RunConfig(
     RunOptions,
+    NoiseSettings,
     SecureSettings,
     CapacitySettings,
     RoundSettings,
@@ -131,6 +133,7 @@ class RunConfig(
             "hyper": self.hyper[name],
             "wire": self.wire,
             "secure": self._part(SecureSettings),
+            "noise": self._part(NoiseSettings),
             "version": version_with(self.methods),
         }
 

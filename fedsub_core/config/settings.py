@@ -7,6 +7,7 @@ command line, TOML files and Flower's run config read it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from fedsub_core.models.names import HIDDEN
@@ -222,6 +223,33 @@ class RoundSettings(TestedSettings):
     def evaluated(self, round: int) -> bool:
         """Return whether everybody's model is tested after a round."""
         return round % self.evaluate_every == 0 or round == self.rounds
+
+
+@dataclass(frozen=True)
+class NoiseSettings:
+    """Noise on the means that leave the server: central differential privacy of people."""
+
+    dp_noise: float = option(
+        0.0,
+        "deviation of the Gaussian noise on the sum of people's changes, over dp-clip (the noise "
+        "multiplier): whoever sees means learns little of any person; 0: none; for methods that "
+        "average; needs robust = none and fedsub[privacy]",
+        minimum=0,
+    )
+    dp_clip: float = option(
+        1.0,
+        "largest L2 norm of a person's change of the model in a round with dp-noise; longer ones "
+        "are shortened",
+        above=0,
+    )
+    dp_delta: float = option(
+        1e-5, "delta at which the epsilon of dp-noise is reported", above=0, below=1
+    )
+
+    @property
+    def longest(self) -> float:
+        """The largest L2 norm of a person's change; infinite without noise."""
+        return self.dp_clip if self.dp_noise else inf
 
 
 @dataclass(frozen=True)

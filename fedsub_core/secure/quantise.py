@@ -6,6 +6,7 @@ Behind the numbers stand two more: the weight, and whether something was shorten
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,12 @@ from fedsub_core.secure.keys import Words
 BESIDE = 2
 #: A sum stands for a number of either sign below this.
 HALF = 2**31
+
+
+def no_longer(change: NDArray[np.float64], longest: float) -> NDArray[np.float64]:
+    """Return a change of an L2 norm of at most `longest`, in its direction."""
+    norm = float(np.linalg.norm(change))
+    return change if norm <= longest else change * (max(longest, 0.0) / norm)
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,13 @@ class Levels:
     weight : most that one person may weigh, in samples.
     each : levels of the range for each sample that a person weighs: a power of two, so that whole
         numbers stay whole, in a range that is one, too.
+    longest : greatest L2 norm of a person's change, after it was rounded.
     """
 
     range: float
     weight: int
     each: int
+    longest: float = inf
 
     @classmethod
     def among(cls, people: int, weight: int, range: float) -> Levels:
@@ -73,7 +82,10 @@ class Levels:
         """
         weight = min(examples, self.weight)
         if usable := bool(np.isfinite(change).all()):
-            short = np.clip(change.astype(np.float64), -self.range, self.range)
+            # By rounding each number moves by half a level at most.
+            longest = self.longest - sqrt(change.size) / 2 * self.range / self.each
+            change = no_longer(change.astype(np.float64), longest)
+            short = np.clip(change, -self.range, self.range)
         else:
             short, weight = np.zeros(change.shape), 0
         whole = np.rint(short * (weight * self.each / self.range)).astype(np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels, Total
@@ -46,10 +47,21 @@ def of_upload(upload: Bundle, received: Bundle, sends: Declaration, levels: Leve
     ValueError
         If it received nothing that it could have moved from.
     """
+    return levels.vector(change_of(upload, received, sends), upload.examples)
+
+
+def change_of(upload: Bundle, received: Bundle, sends: Declaration) -> NDArray[np.float32]:
+    """Return how somebody moved from what it received, float32 ``[n]``, tensor after tensor.
+
+    Raises
+    ------
+    ValueError
+        If it received nothing that it could have moved from.
+    """
     if lacking := sends.keys() - received.tensors.keys():
         raise ValueError(f"download: got none of {sorted(lacking)}, expected all that is sent")
     moves = [(upload.floats(name) - received.floats(name)).ravel() for name in sends]
-    return levels.vector(np.concatenate([np.zeros(0, np.float32), *moves]), upload.examples)
+    return np.concatenate([np.zeros(0, np.float32), *moves])
 
 
 def mean_upload(total: Total, received: Bundle, sends: Declaration) -> Bundle:

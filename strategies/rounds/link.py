@@ -59,7 +59,8 @@ class Link:
         self.grid, self.grace = grid, grace
         #: Bytes that a reply's arrays may hold though fewer came: equal chunks are sent once.
         self.most_bytes = 0
-        self._in_process = bool(getattr(grid, "in_process", False))
+        #: Whether clients are of this process, and so simulated whatever they say.
+        self.in_process = bool(getattr(grid, "in_process", False))
         #: Whether all who will ever be there are there from the start, and answer at once.
         self.closed = bool(getattr(grid, "closed", False))
         #: Whether nodes are simulated by Flower's engine, which lists them before any answers.
@@ -108,7 +109,7 @@ class Link:
         """
         if not messages:
             return []
-        if self._in_process:
+        if self.in_process:
             # No id, or a shorter list, for what it could not take; ids also stand in messages.
             taken = set(self.grid.push_messages(list(messages)))
             return [None if m.metadata.message_id in taken else NOT_TAKEN for m in messages]
@@ -137,7 +138,7 @@ class Link:
             Whatever Flower's raises where the link itself is gone.
         """
         wanted = set(ids)
-        if self._in_process:
+        if self.in_process:
             replies = list(self.grid.pull_messages(sorted(wanted))) if wanted else []
             return {reply.metadata.reply_to_message_id: reply for reply in replies}
         with self._lock:

@@ -12,6 +12,7 @@ from torch import Tensor
 from fedsub_core.wire.references import Reference, reference_tensors, split_references
 from strategies.rounds.agreement import AGREED, Agreement
 from strategies.rounds.identity import IDENTITY, Identities
+from strategies.rounds.noised_means import NOISED, NoiseLedger
 from strategies.rounds.patience import PATIENCE, Patience
 
 #: Prefixes of who trained, and of who trains no more, in the server's state.
@@ -30,6 +31,7 @@ class Memory:
     references : by client, what differences in messages are from.
     trained : who has trained in some round, where few are drawn for each.
     left_out : who trains no more, because it led the others astray.
+    noise : of means with noise.
     """
 
     agreed: Agreement | None = None
@@ -38,6 +40,7 @@ class Memory:
     references: dict[str, Reference] = field(default_factory=dict)
     trained: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
+    noise: NoiseLedger = field(default_factory=NoiseLedger)
 
     def forget(self, client: str) -> None:
         """Remember nothing of a client any more; the scaling that it had a part in stays."""
@@ -48,11 +51,12 @@ class Memory:
         self.references.pop(client, None)
         self.trained -= {client}
         self.left_out -= {client}
+        self.noise.forget(client)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return it as plain named tensors, to stand beside the method's."""
         agreed = {} if self.agreed is None else self.agreed.tensors()
-        kept = agreed | self.patience.tensors() | self.identities.tensors()
+        kept = agreed | self.patience.tensors() | self.identities.tensors() | self.noise.tensors()
         for prefix, clients in ((TRAINED, self.trained), (LEFT_OUT, self.left_out)):
             if clients:
                 names = json.dumps(sorted(clients)).encode()
@@ -71,8 +75,9 @@ class Memory:
             references,
             _clients(own.get(f"{TRAINED}clients")),
             _clients(own.get(f"{LEFT_OUT}clients")),
+            NoiseLedger.of(own),
         )
-        ours = (AGREED, PATIENCE, IDENTITY, TRAINED, LEFT_OUT)
+        ours = (AGREED, PATIENCE, IDENTITY, TRAINED, LEFT_OUT, NOISED)
         return memory, {name: t for name, t in own.items() if not name.startswith(ours)}
 
 

@@ -72,9 +72,9 @@ class SecureSums:
         link: Link,
         round: int,
         addends: Addends,
-        examples: Mapping[str, int],
+        clients: Sequence[str],
+        weight: int,
         nodes: Mapping[str, int],
-        most_examples: float,
         timeout: float,
         most: int,
     ) -> list[str]:
@@ -83,8 +83,7 @@ class SecureSums:
         Parameters
         ----------
         addends : whose vectors, and what these are.
-        examples : how many samples each of them said that it has.
-        most_examples : as how many samples one person counts, see :func:`most_weight`.
+        clients, weight : of whom, and as how many samples one of them counts at most.
         timeout, most : :meth:`Delivery.exchange`'s.
 
         Raises
@@ -96,9 +95,8 @@ class SecureSums:
         """
         self.none()
         asks = partial(self._ask, link, nodes, round, timeout, most)
-        one = self._sum = self._prepared(asks, round, sorted(examples), addends.numbers)
+        one = self._sum = self._prepared(asks, round, sorted(clients), addends.numbers)
         one.opened_of = max(one.least, addends.opened_of)
-        weight = most_weight(list(examples.values()), most_examples)
         try:
             self._levels = Levels.among(len(one.sealed), weight, addends.range)
         except ValueError as error:
@@ -107,7 +105,7 @@ class SecureSums:
             ) from None
         plans = self._plans(one, self._levels)
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
-        self.left = frozenset(examples.keys() - plans.keys())
+        self.left = frozenset(clients) - plans.keys()
         self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
         return sorted(plans)
 
@@ -239,6 +237,6 @@ class SecureSums:
 
 def most_weight(examples: Sequence[int], most: float) -> int:
     """Return what one person may weigh at most, in samples: `most` times the median (0: any)."""
-    if not most:
-        return max(examples)
+    if not most or not examples:
+        return max(examples, default=1)
     return max(1, int(most * statistics.median_high(examples)))

@@ -149,6 +149,11 @@ class ServerHalf(ABC):
     # What methods are made of.
 
     @property
+    def simulated(self) -> bool:
+        """Whether nobody takes part but simulated people: all then follows from the run's seed."""
+        return self.link.in_process or self.population.registry.simulated
+
+    @property
     def most_examples(self) -> float:
         """Of everybody's median, as how many samples one person counts; 0: nobody is bounded."""
         return self.settings.robust.most_examples

@@ -38,6 +38,7 @@ from strategies.rounds.agreement import Agreement
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.noised_means import NoisedMeans
 from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
 from strategies.rounds.pace import most_of
 from strategies.rounds.population import Population
@@ -152,6 +153,9 @@ class PersonalizedStrategy(Verbs):
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
         self._note_capacities(self.finished_rounds)
+        if (noise := self.settings.noise).dp_noise:
+            memory.noise.begin(self.simulated, rounds.seed)
+            self.means = NoisedMeans(noise, memory.noise, self.transport.sends)
         if self.state is None:
             self.state = self.begin()
             if self.sums is not None and agreed.scaling is not None and self.on_summed is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -19,9 +19,10 @@ from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
 from strategies.rounds.context import Sender
+from strategies.rounds.noised_means import NoisedMeans
 from strategies.rounds.pace import most_of
 from strategies.rounds.round_metrics import RoundMetrics
-from strategies.rounds.secure_sums import SecureSums, TooFew
+from strategies.rounds.secure_sums import SecureSums, TooFew, most_weight
 from strategies.rounds.server_half import ServerHalf
 from strategies.rounds.transport import NOTHING_BESIDE
 from strategies.rounds.undoing import Undoing
@@ -46,6 +47,8 @@ class Verbs(ServerHalf, Strategy):
         self._undoing = Undoing(settings.robust)
         #: Where the server is to learn sums of uploads alone, what makes them.
         self.sums: SecureSums | None = None
+        #: Where what is sent of a mean is to tell little of any person, what makes means.
+        self.means: NoisedMeans | None = None
         #: Whether each client that was asked for something answered, and usably if it was to train.
         self._answered: dict[str, bool] = {}
         #: Who made a round wait, however usable its answer was.
@@ -135,6 +138,14 @@ class Verbs(ServerHalf, Strategy):
         if self.sums is not None and self.transport.sends:
             self._take_sum(self.sums, turn, uploads)
             return None, None
+        if self.means is not None and self.transport.sends:
+            if uploads:
+                mean, rows = self.means.of_uploads(uploads, self.delivered, server_round)
+                self._rows += rows
+                with self.own_time:
+                    self.state, rows = self.aggregate(before, {"": mean}, turn)
+                self._rows += rows
+            return None, None
         # First, for a method may change its state in place.
         self._undoing.note(before, placed, sent, self.transport.sends)
         with self.own_time:
@@ -157,9 +168,9 @@ class Verbs(ServerHalf, Strategy):
                 self.link,
                 turn.round,
                 addends,
-                {client: population.facts(client).examples for client in addends.clients},
+                addends.clients,
+                self._most_weight(addends.clients),
                 population.nodes,
-                self.most_examples,
                 rounds.round_timeout,
                 self._most_of(len(addends.clients)),
             )
@@ -170,6 +181,13 @@ class Verbs(ServerHalf, Strategy):
             summed = []
         self.in_sum = frozenset(summed)
         return clients if addends.others else summed
+
+    def _most_weight(self, clients: Sequence[str]) -> int:
+        """Return as how many samples one person counts at most; with noise all count alike."""
+        if self.means is not None:
+            return 1
+        examples = [self.population.facts(client).examples for client in clients]
+        return most_weight(examples, self.most_examples)
 
     def _take_sum(self, sums: SecureSums, turn: Turn, uploads: Mapping[str, Bundle]) -> None:
         """Open the sum of a round's uploads, and let the method take it."""
@@ -184,6 +202,9 @@ class Verbs(ServerHalf, Strategy):
             vectors = {client: one for client, one in uploads.items() if client in self.in_sum}
             most = self._most_of(len(vectors))
             opened, rows = sums.close(self.link, turn.round, vectors, nodes, timeout, most)
+            self._rows += rows
+        if self.means is not None and opened is not None:
+            opened, rows = self.means.of_sum(opened, turn.round)
             self._rows += rows
         with self.own_time:
             self.state, rows = self.aggregate_sum(state, opened, uploads, turn)

@@ -6,7 +6,7 @@ import pytest
 from flwr.app import ConfigRecord
 
 from fedsub_client.own_part import accepted, least_of
-from fedsub_core.config.settings import SecureSettings
+from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure.messages import SECURE, Name, Plan
 from fedsub_core.secure.participant import Participant
@@ -22,7 +22,7 @@ def test_a_plan_of_another_run_than_the_download_is_refused() -> None:
     with pytest.raises(
         MessageRefused, match=r"'p', round 1: .*run 'another', expected 'fedavg' of run 'run'"
     ):
-        accepted(Participant("p", 3), content, told, SecureSettings())
+        accepted(Participant("p", 3), content, told, SecureSettings(), NoiseSettings())
 
 
 @pytest.mark.parametrize("least", ["five", "5", 4.5, True, -1])

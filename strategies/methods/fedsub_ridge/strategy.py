@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.noise import noisy, spent_epsilon
+from fedsub_core.accounting import spent_epsilon
+from fedsub_core.closed_form.noise import noisy
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
 from fedsub_core.methods import fedsub_ridge as card
@@ -187,8 +188,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
     def _ledger(self) -> State:
         """Return what noise needs: a secret of the server's, in a simulation the run's seed."""
         spent_epsilon(self.hyper.noise, 1, self.hyper.noise_delta)  # refused before the first round
-        simulated = self.population.registry.simulated
-        secret = self.settings.rounds.seed if simulated else secrets.randbits(62)
+        secret = self.settings.rounds.seed if self.simulated else secrets.randbits(62)
         return {SECRET: torch.tensor([secret]), RELEASES: torch.zeros(1, dtype=torch.int64)}
 
     def all_released(self, state: State) -> dict[int, Statistics]:

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form import summing
-from fedsub_core.closed_form.noise import spent_epsilon
 from fedsub_core.errors import RunError
 from fedsub_core.methods import fedsub_ridge as card
 from fedsub_core.methods.fedsub_ridge import ASKED, EVERYBODY, HELD, INSIDE, OF_CLASSES, POOLED

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fedsub_core.closed_form.noise import noisy, sensitivity, spent_epsilon
+from fedsub_core.accounting import spent_epsilon
+from fedsub_core.closed_form.noise import noisy, sensitivity
 from fedsub_core.closed_form.sums import UNIT, Statistics, statistics
 from fedsub_core.errors import ConfigError
 

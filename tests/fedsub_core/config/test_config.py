@@ -20,6 +20,7 @@ from fedsub_core.config.run_config import (
     to_flat,
 )
 from fedsub_core.config.settings import (
+    NoiseSettings,
     RoundSettings,
     SecureSettings,
     SplitSettings,
@@ -93,7 +94,8 @@ def test_methods_are_listed_once_the_main_one_first() -> None:
     assert RunConfig(beside=" local, ,local ").methods == ("fedsub", "local")
 
 
-SUMS = 'method = "fedavg"\nbeside = "local"\nsecure-aggregation = true'
+AVERAGED = 'method = "fedavg"\nbeside = "local"'
+SUMS = f"{AVERAGED}\nsecure-aggregation = true"
 UNKNOWN_AND_WRONG = [
     ("round = 3", "unknown key 'round'. Did you mean 'rounds'?"),
     ("batch_size = 3", "unknown key 'batch_size'. Did you mean 'batch-size'?"),
@@ -180,6 +182,25 @@ UNKNOWN_AND_WRONG = [
         'secure-aggregation = true\nrobust = "none"\nstandardise = "client"',
         "got fedsub.k-selection = dbi, which needs single people's uploads, expected fixed:K",
     ),
+    (
+        'method = "fedsub"\ndp-noise = 1.0',
+        "dp-noise: got fedsub among the methods, whose devices are sent more than a mean, expected "
+        "only methods among apfl, ditto, fedavg",
+    ),
+    (
+        f"{AVERAGED}\ndp-noise = 1.0",
+        "dp-noise: got robust = clip, by which one person moves what others count for, expected "
+        "robust = none: dp-clip bounds",
+    ),
+    (
+        f'{AVERAGED}\ndp-noise = 1.0\nrobust = "none"\nstandardise = "federation"',
+        "dp-noise: got standardise = federation, which all devices learn without noise",
+    ),
+    (
+        f"{AVERAGED}\ndp-clip = 2.0",
+        "dp-clip: got 2.0 without noise on means, where it does nothing",
+    ),
+    (f"{AVERAGED}\ndp-noise = -1.0", "dp-noise: got -1.0, expected"),
     ("secure-least = 2", "secure-least: got 2, expected a whole number of at least 3"),
     (
         "secure-least = 5",
@@ -326,12 +347,11 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
     return st.booleans()
 
 
-#: Without those of secure aggregation, which need each other: they are refused by name above.
-KEYS = {
-    o.key: values_of(o)
-    for o in describe(RunConfig)
-    if o.key not in {secure.key for secure in describe(SecureSettings)}
-} | {f"fedsub.{o.key}": values_of(o) for o in describe(FedSubHyperparameters)}
+#: Without those of protections, which need each other: they are refused by name above.
+PROTECTIONS = {o.key for settings in (NoiseSettings, SecureSettings) for o in describe(settings)}
+KEYS = {o.key: values_of(o) for o in describe(RunConfig) if o.key not in PROTECTIONS} | {
+    f"fedsub.{o.key}": values_of(o) for o in describe(FedSubHyperparameters)
+}
 
 
 @settings(max_examples=60, deadline=None)

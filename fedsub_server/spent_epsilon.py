@@ -1,0 +1,35 @@
+"""What a run's noise has spent, and what it hides: for whoever reads its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedsub_server.rundb import RunDatabase
+
+#: Of each option of a noise: its delta's, and what its epsilon is of.
+NOISES = {
+    "dp-noise": ("dp-delta", "all of one person, in the means that devices are sent"),
+    "fedsub-ridge.noise": ("fedsub-ridge.noise-delta", "one sample, in the sums that devices get"),
+} | {
+    f"{method}.prototype-noise": (
+        f"{method}.prototype-delta",
+        "one person's samples of a class, in their prototype, of whoever spent most",
+    )
+    for method in ("fedsub", "fedsub-gated")
+}
+
+
+def spent_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> dict[str, Any] | None:
+    """Return the greatest epsilon that a run reported last, its delta and what it is of.
+
+    None where there is no noise, or no release of anything yet.
+    """
+    rows = list(db.metrics("epsilon"))
+    last = max((row.round for row in rows), default=0)
+    for option, (delta, of) in NOISES.items():
+        mine = option.partition(".")[0] in (method, option)
+        if rows and mine and config.get(option) not in (None, 0, "none"):
+            epsilon = max(row.value for row in rows if row.round == last)
+            return {"epsilon": epsilon, "delta": config.get(delta), "of": of}
+    return None

@@ -1,0 +1,147 @@
+"""Means of people's changes with noise: who is sent them learns little of any one person.
+
+DP-FedAvg (McMahan et al., Learning Differentially Private Recurrent Language Models, ICLR 2018,
+algorithm 1): each person's change is shortened to a length, all count alike, and the sum gets
+Gaussian noise. Who takes part is no secret, so nothing is gained by drawing few: the rounds of
+whoever was in most of them are counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedsub_core.accounting import spent_epsilon
+from fedsub_core.config.settings import NoiseSettings
+from fedsub_core.errors import ConfigError
+from fedsub_core.metrics import MetricRow
+from fedsub_core.secure.quantise import BESIDE, Total, no_longer
+from fedsub_core.secure.uploads import change_of, length, mean_upload
+from fedsub_core.seeds import derive_seed
+from fedsub_core.wire.bundles import Bundle, Declaration
+from strategies.rounds.context import Opened
+
+#: How names of running statistics end.
+RUNNING = ("running_mean", "running_var")
+#: Prefix of the ledger in the server's state.
+NOISED = "noised-means."
+#: Whose rounds stand in the ledger of people who were forgotten.
+FORGOTTEN = ""
+
+
+@dataclass
+class NoiseLedger:
+    """What noise follows from, and whom it was for.
+
+    Parameters
+    ----------
+    secret : nobody's who is sent means; in a simulation the run's seed. None: there is no noise.
+    rounds : in how many means with noise each person was.
+    """
+
+    secret: int | None = None
+    rounds: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, simulated: bool, seed: int) -> None:
+        """Draw the secret, where there is none yet."""
+        if self.secret is None:
+            self.secret = seed if simulated else secrets.randbits(62)
+
+    def forget(self, client: str) -> None:
+        """Keep the rounds of a client, which were released, and not the client."""
+        rounds = self.rounds.pop(client, 0)
+        if rounds > self.rounds.get(FORGOTTEN, 0):
+            self.rounds[FORGOTTEN] = rounds
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return it as a plain named tensor, none where there is no noise."""
+        if self.secret is None:
+            return {}
+        facts = json.dumps({"secret": self.secret, "rounds": self.rounds}).encode()
+        return {f"{NOISED}ledger": torch.frombuffer(bytearray(facts), dtype=torch.uint8)}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> NoiseLedger:
+        """Inverse of :meth:`tensors`, which may stand among others."""
+        kept = tensors.get(f"{NOISED}ledger")
+        return cls() if kept is None else cls(**json.loads(bytes(kept.tolist())))
+
+
+@dataclass(frozen=True)
+class NoisedMeans:
+    """Makes means with noise.
+
+    Parameters
+    ----------
+    settings : how much noise, on changes of which length.
+    ledger : is written on.
+    sends : the tensors whose mean it is.
+
+    Raises
+    ------
+    ConfigError
+        If these are running statistics, too: noise makes variances negative.
+    """
+
+    settings: NoiseSettings
+    ledger: NoiseLedger
+    sends: Declaration
+
+    def __post_init__(self) -> None:
+        """Refuse what noise would break."""
+        if found := [name for name in self.sends if name.endswith(RUNNING)]:
+            got = f"{len(found)} running statistics of the model's norms, such as {found[0]}"
+            expected = "none in what is sent: norm = local or static, or another model"
+            raise ConfigError(f"dp-noise: got {got}, expected {expected}")
+
+    def of_uploads(
+        self,
+        uploads: Mapping[str, Bundle],
+        received: Mapping[str, Bundle],
+        round: int,
+    ) -> tuple[Bundle, list[MetricRow]]:
+        """Return what one person would send who moved as the mean of all, with noise, did.
+
+        Parameters
+        ----------
+        uploads : of one person at least.
+        received : what each of them was sent: the same to all.
+        """
+        total: NDArray[np.float64] = np.zeros(length(self.sends) - BESIDE)
+        for client, upload in uploads.items():
+            change = change_of(upload, received[client], self.sends).astype(np.float64)
+            total += no_longer(change, self.settings.longest)
+        found, rows = self._noised(total, len(uploads), list(uploads), round)
+        return mean_upload(found, received[min(uploads)], self.sends), rows
+
+    def of_sum(self, opened: Opened, round: int) -> tuple[Opened, list[MetricRow]]:
+        """Return a sum that was opened, in which all weigh alike, with noise on it."""
+        if opened.total is None or not opened.total.weight:
+            return opened, []
+        people = opened.total.weight
+        found, rows = self._noised(opened.total.sum, people, list(opened.clients), round)
+        return replace(opened, total=replace(found, shortened=opened.total.shortened)), rows
+
+    def _noised(
+        self, total: NDArray[np.float64], people: int, clients: list[str], round: int
+    ) -> tuple[Total, list[MetricRow]]:
+        """Return a sum with noise; the same with the same, so that nothing is told twice."""
+        own, ledger = self.settings, self.ledger
+        assert ledger.secret is not None
+        content = hashlib.blake2b(total.tobytes(), digest_size=16).hexdigest()
+        seed = derive_seed(ledger.secret, "", round, f"noise on means {content}")
+        noise = np.random.default_rng(seed).normal(0.0, own.dp_noise * own.dp_clip, total.shape)
+        for client in clients:
+            ledger.rounds[client] = ledger.rounds.get(client, 0) + 1
+        noised = total + noise
+        spent = spent_epsilon(own.dp_noise, max(ledger.rounds.values()), own.dp_delta)
+        rows = [MetricRow(round, "", None, "epsilon", spent)]
+        return Total((noised / people).astype(np.float32), noised, people, 0), rows

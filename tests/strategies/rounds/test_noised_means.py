@@ -1,0 +1,177 @@
+"""Means with noise: of changes no longer than said, in which all count alike, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Message, MessageType
+from numpy.typing import NDArray
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.accounting import spent_epsilon
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.settings import NoiseSettings
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.table import METHODS
+from fedsub_core.wire.bundles import dense
+from fedsub_server.driver import drive
+from fedsub_server.resuming import SERVER, decisive
+from fedsub_server.rundb import RunDatabase
+from strategies.rounds.memory import Memory
+from strategies.rounds.noised_means import NOISED, NoisedMeans, NoiseLedger
+
+from ..finished_run import FinishedRun, MakePeople, RunMethod
+from ..lost_replies import lost
+from ..tampered_grid import Reply
+
+PLAIN: dict[str, Any] = dict(
+    robust="none", standardise="client", lr=0.05, batch_size=16, hidden="16", rounds=1
+)
+SUMS = PLAIN | {"secure_aggregation": True}
+#: So little that it changes no digit that is looked at.
+LITTLE = 1e-9
+
+
+def means(run: FinishedRun, round: int = 1) -> NDArray[np.float64]:
+    """Return all numbers of the global model after a round."""
+    own = {n: t for n, t in run.states[round - 1].items() if not n.startswith(NOISED)}
+    return np.concatenate([t.numpy().ravel().astype(np.float64) for t in own.values()])
+
+
+def changes(run: FinishedRun) -> dict[str, NDArray[np.float64]]:
+    """Return by how much each person's model moved in the first round."""
+    found = {}
+    names = [name for name in run.states[0] if not name.startswith(NOISED)]
+    for client in ("p1", "p2", "p3", "p4"):
+        both = run.grid.downloads[1, client], run.grid.uploads[1, client]
+        start, end = (
+            np.concatenate([one.whole(name).ravel().astype(np.float64) for name in names])
+            for one in both
+        )
+        found[client] = end - start
+    return found
+
+
+@pytest.mark.parametrize("sums", [False, True], ids=["plain", "of sums"])
+def test_a_mean_is_of_shortened_changes_in_which_all_count_alike(
+    sums: bool, people: MakePeople, run_method: RunMethod
+) -> None:
+    """p2 has the longest way by far, the others' are within the bound or a little beyond."""
+    clear = run_method(people(), "fedavg", **PLAIN)
+    own = changes(clear)
+    start = means(clear) - sum(len(c.train_y) * own[c.client] for c in clear.clients) / sum(
+        len(c.train_y) for c in clear.clients
+    )
+    clip = float(np.median([np.linalg.norm(one) for one in own.values()]))
+    shortened = [v * min(1.0, clip / float(np.linalg.norm(v))) for v in own.values()]
+    expected = np.sum(shortened, axis=0) / 4
+    keys = SUMS if sums else PLAIN
+    run = run_method(people(), "fedavg", dp_noise=LITTLE, dp_clip=clip, **keys)
+    np.testing.assert_allclose(means(run) - start, expected, atol=2e-6)
+    assert not run.refusals
+
+
+@pytest.mark.parametrize("sums", [False, True], ids=["plain", "of sums"])
+@pytest.mark.parametrize("silent", [(), ("p2",)], ids=["everybody", "without p2"])
+def test_noise_is_as_large_as_said(
+    sums: bool, silent: tuple[str, ...], people: MakePeople, run_method: RunMethod
+) -> None:
+    keys = (SUMS if sums else PLAIN) | {"hidden": "64,64", "dp_clip": 0.5}
+    gone = lost(MessageType.TRAIN, *silent) if silent else None
+    little, much = (
+        run_method(people(), "fedavg", tamper=gone, dp_noise=noise, **keys)
+        for noise in (LITTLE, 2.0)
+    )
+    noise = means(much) - means(little)
+    assert noise.size > 4000
+    assert np.std(noise) == pytest.approx(2.0 * 0.5 / (4 - len(silent)), rel=0.05)
+    assert abs(np.mean(noise)) < 4 * np.std(noise) / np.sqrt(noise.size)
+
+
+def test_one_that_goes_astray_moves_no_more_than_others(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    def astray(reply: Reply) -> Message:
+        if reply.kind == MessageType.TRAIN and reply.client == "p3":
+            bundle = reply.bundle().message
+            for tensor in bundle.tensors:
+                values = np.frombuffer(tensor.values, "<f4") + np.float32(1e3)
+                tensor.values = values.tobytes()
+            return reply.with_bundle(bundle)
+        return reply.message
+
+    keys = PLAIN | {"dp_noise": LITTLE, "dp_clip": 0.1}
+    clear, moved = (run_method(people(), "fedavg", tamper=one, **keys) for one in (None, astray))
+    assert np.linalg.norm(means(moved) - means(clear)) <= 2 * 0.1 / 4 + 1e-5
+
+
+def test_what_it_costs_is_of_whoever_was_in_most_rounds(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    keys = PLAIN | {"rounds": 3, "dp_noise": 2.0}
+    everybody = run_method(people(), "fedavg", **keys)
+    assert everybody.metric("epsilon") == {
+        (round, ""): spent_epsilon(2.0, round, 1e-5) for round in (1, 2, 3)
+    }
+    few = run_method(people(), "fedavg", clients_per_round=2, **keys)
+    ledger = few.strategy.memory.noise
+    assert sum(ledger.rounds.values()) == 3 * 2
+    last = few.metric("epsilon")[3, ""]
+    assert last == spent_epsilon(2.0, max(ledger.rounds.values()), 1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name, card in METHODS.items() if card.averages])
+def test_every_method_that_averages_can_have_noise(
+    name: str, people: MakePeople, run_method: RunMethod
+) -> None:
+    run = run_method(people(), name, **SUMS | {"rounds": 2, "dp_noise": 0.1, "dp_clip": 0.1})
+    assert len(run.metric("macro_f1")) >= 4 and not run.refusals
+    assert bool(run.metric("epsilon")) == (name != "local")
+
+
+def test_a_run_that_goes_on_counts_on_and_ends_with_the_same_numbers(
+    tmp_path: Path, people: MakePeople
+) -> None:
+    found = {}
+    for name, parts in (("whole", (3,)), ("parts", (1, 3))):
+        for rounds in parts:
+            keys = PLAIN | {"rounds": rounds, "dp_noise": 1.0, "device": "cpu", "threads": 1}
+            config = RunConfig(method="fedavg", beside="", **keys)
+            grid = build_grid(config, "fedavg", people())
+            strategy = build_strategy(config, "fedavg")
+            with RunDatabase(tmp_path / f"{name}.db", decisive(config, "fedavg")) as database:
+                drive(strategy, grid, database, clients=grid, progress=lambda round: None)
+                state = database.load()[1][SERVER]
+                spent = [row.value for row in database.metrics("epsilon")]
+            grid.close()
+        found[name] = state, spent
+    (one, spent), (other, same) = found.values()
+    assert spent == same == [spent_epsilon(1.0, round, 1e-5) for round in (1, 2, 3)]
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+    memory, own = Memory.split(one)
+    assert memory.noise.rounds == dict.fromkeys(("p1", "p2", "p3", "p4"), 3)
+    assert not any(name.startswith(NOISED) for name in own)
+    # What was released of somebody who is forgotten was released all the same.
+    memory.forget("p2")
+    assert memory.noise.rounds == {"p1": 3, "p3": 3, "p4": 3, "": 3}
+
+
+def test_real_runs_draw_a_secret_and_keep_it() -> None:
+    ledger = NoiseLedger()
+    ledger.begin(simulated=False, seed=3)
+    drawn = ledger.secret
+    assert drawn != 3
+    again = NoiseLedger.of(ledger.tensors())
+    again.begin(simulated=False, seed=3)
+    assert again.secret == drawn and not NoiseLedger().tensors()
+
+
+def test_running_statistics_get_no_noise() -> None:
+    sends = {"0.weight": dense((2, 2)), "1.running_var": dense((2,))}
+    with pytest.raises(ConfigError, match=r"dp-noise: got 1 running statistics .* 1\.running_var"):
+        NoisedMeans(NoiseSettings(dp_noise=1.0), NoiseLedger(0), sends)
