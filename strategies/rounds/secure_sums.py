@@ -72,7 +72,6 @@ class SecureSums:
         link: Link,
         round: int,
         addends: Addends,
-        clients: Sequence[str],
         weight: int,
         nodes: Mapping[str, int],
         timeout: float,
@@ -83,7 +82,7 @@ class SecureSums:
         Parameters
         ----------
         addends : whose vectors, and what these are.
-        clients, weight : of whom, and as how many samples one of them counts at most.
+        weight : as how many samples one person counts at most.
         timeout, most : :meth:`Delivery.exchange`'s.
 
         Raises
@@ -95,7 +94,7 @@ class SecureSums:
         """
         self.none()
         asks = partial(self._ask, link, nodes, round, timeout, most)
-        one = self._sum = self._prepared(asks, round, sorted(clients), addends.numbers)
+        one = self._sum = self._prepared(asks, round, sorted(addends.clients), addends.numbers)
         one.opened_of = max(one.least, addends.opened_of)
         try:
             self._levels = Levels.among(len(one.sealed), weight, addends.range)
@@ -105,7 +104,7 @@ class SecureSums:
             ) from None
         plans = self._plans(one, self._levels)
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
-        self.left = frozenset(clients) - plans.keys()
+        self.left = frozenset(addends.clients) - plans.keys()
         self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
         return sorted(plans)
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 from flwr.app import (
@@ -25,27 +24,17 @@ from flwr.serverapp.strategy import Result
 
 from fedsub_core.capacity import WHOLE, Capacity, held_in
 from fedsub_core.config.halves import ServerSettings
-from fedsub_core.data.standardise import POOLS, Scaling
-from fedsub_core.encoders.build import build_encoder
-from fedsub_core.encoders.names import resolve_encoder
-from fedsub_core.encoders.standardised import shared_features
 from fedsub_core.errors import ConfigError, cut
 from fedsub_core.metrics import CAPACITY, MetricRow
-from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held, why_unfit
 from fedsub_core.models.model import Model
-from strategies.rounds.agreement import Agreement
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
-from strategies.rounds.noised_means import NoisedMeans
 from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
-from strategies.rounds.pace import most_of
 from strategies.rounds.population import Population
 from strategies.rounds.round_metrics import RoundMetrics
-from strategies.rounds.secure_sums import SecureSums
 from strategies.rounds.server_half import State
-from strategies.rounds.standardising import of_each, standardisation
 from strategies.rounds.verbs import Verbs
 
 log = logging.getLogger("fedsub")
@@ -72,9 +61,6 @@ class PersonalizedStrategy(Verbs):
         self.on_summed: Callable[[State], None] | None = None
         #: What is done now, and whom it is done with: read by who watches from another thread.
         self.now, self.registry = Now(), NodeRegistry()
-        #: What another method of the same run standardises by, where that was learnt as a sum: a
-        #: second one, over other people, would tell of those who are in one alone.
-        self.standardised_before: Scaling | None = None
         #: Who was named as holding a whole model whatever its capacity.
         self._told_whole: set[str] = set()
         #: What devices of each capacity below 1 hold.
@@ -132,8 +118,7 @@ class PersonalizedStrategy(Verbs):
         self.link = Link(grid)
         memory, rounds = self.memory, self.settings.rounds
         bound = rounds.identity == "keys"
-        if (secure := self.settings.secure).secure_aggregation:
-            self.sums = SecureSums(secure, self.transport, self.run_name, self.card.name)
+        self._begin_sums()
         registry = self.registry = NodeRegistry(
             identities=memory.identities,
             bound=bound,
@@ -143,7 +128,7 @@ class PersonalizedStrategy(Verbs):
         begun = memory.agreed is not None
         if memory.agreed is None:
             agreed = agree(self.link, registry, rounds, self.settings.card, self._shared_features)
-            memory.agreed = replace(agreed, scaling=self._standardisation(agreed))
+            memory.agreed = replace(agreed, scaling=self._standardisation(registry, agreed))
         agreed = memory.agreed
         patience, left_out = memory.patience, memory.left_out
         self.population = Population(registry, agreed, rounds, patience, left_out)
@@ -153,35 +138,11 @@ class PersonalizedStrategy(Verbs):
         self.transport.sends = self.card.sends(self.model, self.hyper)
         self.transport.receives = self.card.receives(self.model, self.hyper)
         self._note_capacities(self.finished_rounds)
-        if (noise := self.settings.noise).dp_noise:
-            memory.noise.begin(self.simulated, rounds.seed)
-            self.means = NoisedMeans(noise, memory.noise, self.transport.sends)
+        self._begin_noise()
         if self.state is None:
             self.state = self.begin()
             if self.sums is not None and agreed.scaling is not None and self.on_summed is not None:
                 self.on_summed(self.lasting_state())
-
-    def _shared_features(self, shape: Shape) -> int:
-        """Return of how many features of samples of `shape` devices send moments."""
-        text = resolve_encoder(self.settings.encoder, self.card.encodes, shape)
-        encoder = build_encoder(text, self.settings.rounds.seed, shape)
-        return shared_features(encoder, self.card.trains, self.settings.standardise)
-
-    def _standardisation(self, agreed: Agreement) -> Scaling | None:
-        """Return what all standardise by: nobody who is held out has a part in it."""
-        if self.settings.standardise not in POOLS:
-            return None
-        registry, rounds = self.registry, self.settings.rounds
-        people = sorted(registry.nodes.keys() - agreed.unseen)
-        if self.sums is None:
-            said = [registry.introductions[client] for client in people]
-            everybodys = of_each(said, self.settings.standardise)
-        else:
-            nodes = {client: registry.nodes[client] for client in people}
-            most = 0 if registry.simulated else most_of(len(people), rounds.quorum)
-            everybodys = partial(self.sums.moments, self.link, nodes, rounds.round_timeout, most)
-        features = self._shared_features(agreed.shape)
-        return standardisation(agreed.shape, features, everybodys, self.standardised_before)
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -19,18 +19,15 @@ from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
 from strategies.rounds.context import Sender
-from strategies.rounds.noised_means import NoisedMeans
-from strategies.rounds.pace import most_of
+from strategies.rounds.protections import Protections
 from strategies.rounds.round_metrics import RoundMetrics
-from strategies.rounds.secure_sums import SecureSums, TooFew, most_weight
-from strategies.rounds.server_half import ServerHalf
 from strategies.rounds.transport import NOTHING_BESIDE
 from strategies.rounds.undoing import Undoing
 
 log = logging.getLogger("fedsub")
 
 
-class Verbs(ServerHalf, Strategy):
+class Verbs(Protections, Strategy):
     """What is asked of a round's clients, and what is taken of their answers.
 
     Parameters
@@ -43,14 +40,7 @@ class Verbs(ServerHalf, Strategy):
         self._metrics: RoundMetrics | None = None
         #: Who was asked to evaluate its model after training it.
         self._also: frozenset[str] = frozenset()
-        self._rows: list[MetricRow] = []
         self._undoing = Undoing(settings.robust)
-        #: Where the server is to learn sums of uploads alone, what makes them.
-        self.sums: SecureSums | None = None
-        #: Where what is sent of a mean is to tell little of any person, what makes means.
-        self.means: NoisedMeans | None = None
-        #: Whether each client that was asked for something answered, and usably if it was to train.
-        self._answered: dict[str, bool] = {}
         #: Who made a round wait, however usable its answer was.
         self._slow: frozenset[str] = frozenset()
 
@@ -139,12 +129,7 @@ class Verbs(ServerHalf, Strategy):
             self._take_sum(self.sums, turn, uploads)
             return None, None
         if self.means is not None and self.transport.sends:
-            if uploads:
-                mean, rows = self.means.of_uploads(uploads, self.delivered, server_round)
-                self._rows += rows
-                with self.own_time:
-                    self.state, rows = self.aggregate(before, {"": mean}, turn)
-                self._rows += rows
+            self._take_noised(self.means, turn, uploads)
             return None, None
         # First, for a method may change its state in place.
         self._undoing.note(before, placed, sent, self.transport.sends)
@@ -152,72 +137,6 @@ class Verbs(ServerHalf, Strategy):
             self.state, rows = self.aggregate(before, uploads, turn)
         self._rows += rows
         return None, None
-
-    def _begin_sum(self, sums: SecureSums, turn: Turn, clients: list[str]) -> list[str]:
-        """Let a round's clients prepare a secure sum; return who is sent a download."""
-        assert self.state is not None
-        self.in_sum = frozenset()
-        with self.own_time:
-            addends = self.addends(self.state, clients, turn)
-        if addends is None:
-            sums.none()
-            return clients
-        population, rounds = self.population, self.settings.rounds
-        try:
-            summed = sums.begin(
-                self.link,
-                turn.round,
-                addends,
-                addends.clients,
-                self._most_weight(addends.clients),
-                population.nodes,
-                rounds.round_timeout,
-                self._most_of(len(addends.clients)),
-            )
-        except TooFew as error:
-            if addends.needed:
-                raise
-            log.warning("round %d: nothing is added up: %s", turn.round, error)
-            summed = []
-        self.in_sum = frozenset(summed)
-        return clients if addends.others else summed
-
-    def _most_weight(self, clients: Sequence[str]) -> int:
-        """Return as how many samples one person counts at most; with noise all count alike."""
-        if self.means is not None:
-            return 1
-        examples = [self.population.facts(client).examples for client in clients]
-        return most_weight(examples, self.most_examples)
-
-    def _take_sum(self, sums: SecureSums, turn: Turn, uploads: Mapping[str, Bundle]) -> None:
-        """Open the sum of a round's uploads, and let the method take it."""
-        assert self.state is not None
-        self._answered |= dict.fromkeys(sums.left, False)
-        # Who said nothing before training would make everybody wait once more when tested.
-        self.transport.delivery.silent |= sums.left
-        opened, state = None, self.state
-        if self.in_sum:
-            rounds, nodes = self.settings.rounds, self.population.nodes
-            timeout = self.transport.delivery.time_left(rounds.round_timeout)
-            vectors = {client: one for client, one in uploads.items() if client in self.in_sum}
-            most = self._most_of(len(vectors))
-            opened, rows = sums.close(self.link, turn.round, vectors, nodes, timeout, most)
-            self._rows += rows
-        if self.means is not None and opened is not None:
-            opened, rows = self.means.of_sum(opened, turn.round)
-            self._rows += rows
-        with self.own_time:
-            self.state, rows = self.aggregate_sum(state, opened, uploads, turn)
-        self._rows += rows
-
-    def _most_of(self, asked: int) -> int:
-        """Return how many answers of those asked set the pace of an exchange; 0: none do.
-
-        Simulated people take turns on one machine, and their results must follow from the seed
-        alone. (In one process all have answered before anybody is waited for.)
-        """
-        simulated = self.population.registry.simulated
-        return 0 if simulated else most_of(asked, self.settings.rounds.quorum)
 
     def _undo(self, round: int) -> bool:
         """Go back to an earlier state, without who led away from it; False: impossible."""

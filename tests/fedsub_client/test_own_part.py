@@ -25,6 +25,15 @@ def test_a_plan_of_another_run_than_the_download_is_refused() -> None:
         accepted(Participant("p", 3), content, told, SecureSettings(), NoiseSettings())
 
 
+def test_a_plan_in_which_people_weigh_differently_is_refused_with_noise_on_means() -> None:
+    """How much one adds would no longer be bounded by dp-clip."""
+    plan = Plan(Name(1, bytes(16), "run", "fedavg"), {}, 2, 1)
+    content = {SECURE: ConfigRecord(plan.record())}
+    told = Instructions(Turn(1, 2, 0), "fedavg", None, "run")
+    with pytest.raises(MessageRefused, match="weight: got 2, expected 1, of everybody, with dp-n"):
+        accepted(Participant("p", 3), content, told, SecureSettings(), NoiseSettings(dp_noise=1.0))
+
+
 @pytest.mark.parametrize("least", ["five", "5", 4.5, True, -1])
 def test_an_owners_least_that_is_no_number_is_refused_by_name(least: object) -> None:
     with pytest.raises(DataError, match="client 'p': node config: secure-least: got"):

@@ -19,6 +19,7 @@ from fedsub_server.results import (
     REACHED,
     encodings,
     export_csv,
+    legend,
     method_summaries,
     summarise_run,
     text_table,
@@ -133,6 +134,43 @@ def test_the_line_of_encodings_names_who_used_which(tmp_path: Path, write: Any) 
     write("local", {4: FEDSUB}, config=config("int8"))
     found = encodings(method_summaries(tmp_path))
     assert found == "float32 up and down: fedavg; int8 up, float32 down: fedsub, local"
+
+
+@pytest.mark.parametrize(
+    ("method", "config", "client", "said"),
+    [
+        ("fedavg", {"dp-noise": 2.0, "dp-delta": 1e-5}, "", "of all of one person, in the means"),
+        (
+            "fedsub-ridge",
+            {"fedsub-ridge.noise": 2.0, "fedsub-ridge.noise-delta": 1e-5, "dp-noise": 0.0},
+            "",
+            "of one sample, in the sums",
+        ),
+        (
+            "fedsub",
+            {"fedsub.prototype-noise": "gaussian", "fedsub.prototype-delta": 1e-5},
+            "01",
+            "of one person's samples of a class",
+        ),
+        ("fedsub", {"fedsub.prototype-noise": "none", "dp-noise": 0.0}, "01", ""),
+        ("fedsub", {"fedsub-ridge.noise": 2.0}, "01", ""),
+        ("fedavg", {}, "", ""),
+    ],
+)
+def test_what_noise_has_spent_is_said(
+    method: str, config: dict[str, Any], client: str, said: str, tmp_path: Path, write: Any
+) -> None:
+    path = write(method, {4: FEDSUB}, config=config)
+    with RunDatabase(path) as db:
+        state = db.load()[1]
+        rows = [MetricRow(5, one, None, "epsilon", 4.0) for one in {"00", client}]
+        db.commit(5, state, [*rows, MetricRow(5, "03", None, "epsilon", 1.5)])
+    (summary,) = method_summaries(tmp_path)
+    lines = [line for line in legend([summary]) if "epsilon" in line]
+    assert bool(lines) == bool(summary.noise) == bool(said)
+    assert all(f"{method}: epsilon 4 at delta 1e-05, {said}" in line for line in lines)
+    written = summarise_run(tmp_path)["methods"][method]["noise"]
+    assert (written or {}).get("delta") == (1e-5 if said else None)
 
 
 @pytest.mark.parametrize(

@@ -421,6 +421,15 @@ def test_noise_hides_sums_once_and_its_price_is_said(run_method: RunMethod) -> N
     assert int(left["noise.releases"]) == 2, "sums without a person are another release"
 
 
+def test_a_simulations_noise_follows_from_its_seed(run_method: RunMethod) -> None:
+    keys: dict[str, Any] = {"rounds": 2, **SMALL}
+    one, again, other = (
+        run_method(NAME, hyper={"noise": 2.0}, **keys | {"seed": seed}) for seed in (0, 0, 1)
+    )
+    assert one.metric("macro_f1") == again.metric("macro_f1")
+    assert int(one.states[1]["noise.secret"]) == 0 != int(other.states[1]["noise.secret"])
+
+
 def test_what_was_released_before_an_undone_round_stays_counted(run_method: RunMethod) -> None:
     run = run_method(NAME, hyper={"noise": 2.0}, rounds=2, **SMALL)
     strategy, left = run.strategy, run.states[1]

@@ -51,6 +51,7 @@ FEDSUB = MethodSummary(
     full_models_evaluation_flower=7.1,
     by_capacity={},
     worse_than_local=0.4,
+    noise=None,
     seconds=3.0,
     server_milliseconds=12.34,
     memory=250_000_000,

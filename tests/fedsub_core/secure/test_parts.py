@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -111,6 +113,21 @@ def test_a_vector_of_other_levels_becomes_one_of_these() -> None:
     np.testing.assert_array_equal(once, many.vector(np.array([2.0, 0.0]), 1))
     none = few.vector(np.array([np.nan], np.float32), 10)
     np.testing.assert_array_equal(many.again(none, few, 10), none)
+
+
+@pytest.mark.parametrize("people", [2, 2**20])
+def test_rounded_a_change_is_no_longer_than_it_may_be(people: int) -> None:
+    """Also where many people leave few levels, by which each number is rounded."""
+    levels = replace(Levels.among(people, 1, 8.0), longest=0.5)
+    change = np.random.default_rng(2).normal(size=1000)
+    for scale, shortened in ((1.0, True), (1e-4, people > 2)):
+        whole = levels.vector(scale * change, 70)[:-2].astype(np.int32)
+        norm = np.linalg.norm(whole * (levels.range / levels.each))
+        assert norm <= 0.5
+        assert shortened or norm == pytest.approx(scale * np.linalg.norm(change), rel=1e-3)
+    unbound = replace(levels, longest=math.inf)
+    bound = levels.vector(np.zeros(3), 70)
+    np.testing.assert_array_equal(bound, unbound.vector(np.zeros(3), 70))
 
 
 def test_the_largest_sum_fits() -> None:
