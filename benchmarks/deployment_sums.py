@@ -43,6 +43,10 @@ HEAD = (
     "method", "people", *(name for name, _ in COLUMNS), "times plain: seconds a round",
     "server's CPU", "sums opened", "messages lost", "rounds", "written",
 )  # fmt: skip
+#: What a method needs in runs of sums; plain runs have it, too.
+OWN: dict[str, dict[str, Value]] = {
+    "fedsub": {"fedsub.k-selection": "fixed:2", "fedsub.prototype": "embedding"},
+}
 #: Of the columns, those that are compared with the plain run's.
 SECONDS, SERVER = 0, 2
 
@@ -91,6 +95,7 @@ def configured(method: str, sums: bool, rounds: int, limit: float, folder: str) 
         "robust": "none",
         "standardise": "client",
         "secure-aggregation": sums,
+        **OWN.get(method, {}),
     }
     return read_config(None, settings)
 

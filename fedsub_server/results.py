@@ -225,9 +225,9 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             "own, as the papers write it."
         )
     for one in summaries:
-        if one.noise is not None:
-            epsilon, delta = (f"{one.noise[key]:.3g}" for key in ("epsilon", "delta"))
-            lines.append(f"{one.method}: epsilon {epsilon} at delta {delta}, of {one.noise['of']}.")
+        if one.epsilon is not None:
+            spent = f"epsilon {one.epsilon:.3g} at delta {one.delta:g}"
+            lines.append(f"{one.method}: {spent}, of {one.hidden}.")
     if any(one.best_round is not None for one in summaries):
         lines.append(
             "* Tested is each person's best round so far by macro F1 on a validation part of the "

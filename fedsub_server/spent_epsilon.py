@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsub_server.rundb import RunDatabase
 
@@ -20,16 +20,21 @@ NOISES = {
 }
 
 
-def spent_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> dict[str, Any] | None:
-    """Return the greatest epsilon that a run reported last, its delta and what it is of.
+class Spent(NamedTuple):
+    """An epsilon, at which delta, and what it is of; all None where there is no noise."""
 
-    None where there is no noise, or no release of anything yet.
-    """
+    epsilon: float | None = None
+    delta: float | None = None
+    hidden: str | None = None
+
+
+def spent_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> Spent:
+    """Return the greatest epsilon that a run reported last."""
     rows = list(db.metrics("epsilon"))
     last = max((row.round for row in rows), default=0)
     for option, (delta, of) in NOISES.items():
         mine = option.partition(".")[0] in (method, option)
         if rows and mine and config.get(option) not in (None, 0, "none"):
             epsilon = max(row.value for row in rows if row.round == last)
-            return {"epsilon": epsilon, "delta": config.get(delta), "of": of}
-    return None
+            return Spent(epsilon, config.get(delta), of)
+    return Spent()

@@ -106,10 +106,9 @@ class MethodSummary:
     worse_than_local: float | None = _unit(
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
     )
-    noise: Mapping[str, Any] | None = _unit(
-        "epsilon that the run's noise has spent by its last round, at which delta, and what it is "
-        "of; null without noise"
-    )
+    epsilon: float | None = _unit("what noise has spent by the last round; null without noise")
+    delta: float | None = _unit("at which epsilon is reported")
+    hidden: str | None = _unit("what epsilon is of")
     seconds: float = _unit("seconds, sum over rounds")
     server_milliseconds: float | None = _unit(
         "milliseconds that the method's own server half took in a round: who takes part, what each "
@@ -227,7 +226,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
             if local is None or method == "local"
             else _share_worse(macro_f1, by_round(local, "macro_f1"))
         ),
-        noise=spent_epsilon(db, config, method),
+        **spent_epsilon(db, config, method)._asdict(),
         seconds=db.seconds(),
         server_milliseconds=None if (took := db.server_seconds()) is None else 1000 * took,
         memory=db.memory(),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
-from fedsub_core.extras import require
 from fedsub_core.methods.table import METHODS
 
 if TYPE_CHECKING:
@@ -119,7 +118,6 @@ def _check_noise(config: RunConfig, where: str) -> None:
         expected = "standardise = client or none"
     if got:
         raise ConfigError(f"{where}: dp-noise: got {got}, expected {expected}")
-    require("dp-noise", "dp_accounting")
 
 
 def _check_nothing_alone(

@@ -14,6 +14,7 @@ from fedsub_core.data.standardise import POOLS, Scaling
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.encoders.standardised import shared_features
+from fedsub_core.extras import require
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import Shape
 from fedsub_core.turn import Turn
@@ -35,10 +36,18 @@ class Protections(ServerHalf):
     Parameters
     ----------
     settings : what the configuration says to the server half of this method.
+
+    Raises
+    ------
+    ConfigError
+        If it wants noise on means, and what counts its epsilon is not installed.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__(settings)
+        if settings.noise.dp_noise:
+            # Here and not where the configuration is checked: devices need no accountant.
+            require("dp-noise", "dp_accounting")
         #: Where the server is to learn sums of uploads alone, what makes them.
         self.sums: SecureSums | None = None
         #: Where what is sent of a mean is to tell little of any person, what makes means.

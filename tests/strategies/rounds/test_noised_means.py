@@ -171,6 +171,13 @@ def test_real_runs_draw_a_secret_and_keep_it() -> None:
     assert again.secret == drawn and not NoiseLedger().tensors()
 
 
+def test_the_server_alone_needs_an_accountant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsub_core.extras.find_spec", lambda name: None)
+    config = RunConfig(method="fedavg", beside="", dp_noise=1.0, **PLAIN)
+    with pytest.raises(ConfigError, match=r"dp-noise needs dp_accounting.*'fedsub\[privacy\]'"):
+        build_strategy(config, "fedavg")
+
+
 def test_running_statistics_get_no_noise() -> None:
     sends = {"0.weight": dense((2, 2)), "1.running_var": dense((2,))}
     with pytest.raises(ConfigError, match=r"dp-noise: got 1 running statistics .* 1\.running_var"):
