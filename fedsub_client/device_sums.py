@@ -72,7 +72,7 @@ class DeviceSums:
             Where the run is of no sums.
         """
         with store.lock():
-            person = self._participant(store)
+            person = self._participant(store, str(record.get("run", "")))
             said = answered(person, record, moments)
             store.save_sums(person.kept())
         return said
@@ -105,7 +105,7 @@ class DeviceSums:
             if of_sums and holds_tensors(exchange.unpack(answer)):
                 raise self.single(told)
             return answer
-        person = self._participant(store)
+        person = self._participant(store, told.run)
         # Before all work: what cannot be sent need not be made.
         part = accepted(person, content, told, self.settings, self._noise)
         answer = work(exchange.unpack(content), told, part)
@@ -120,13 +120,13 @@ class DeviceSums:
     def _took_part(self, run: str, store: Store) -> bool:
         return self._person(store, 0).took_part(run)
 
-    def _participant(self, store: Store) -> Participant:
-        """Return the person as it takes part in sums, with what it kept."""
+    def _participant(self, store: Store, run: str) -> Participant:
+        """Return the person as it takes part in a run's sums, with what it kept."""
         if not self.settings.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
-        return self._person(store, max(self.settings.secure_least, self._least))
+        return self._person(store, max(self.settings.secure_least, self._least), run)
 
-    def _person(self, store: Store, least: int) -> Participant:
+    def _person(self, store: Store, least: int, run: str = "") -> Participant:
         try:
             return Participant(self.client, least, store.load_sums())
         except ValueError as error:
@@ -137,7 +137,7 @@ class DeviceSums:
                 self.client,
                 error,
             )
-            return Participant(self.client, least, lost=saved.run if saved else None)
+            return Participant(self.client, least, lost=run or (saved.run if saved else None))
 
     def _shows_sums_alone(self) -> bool:
         """Whether nothing may leave that tells of this person alone: by the run or its owner."""

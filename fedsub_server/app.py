@@ -30,9 +30,11 @@ from fedsub_server.results import (
     tables_of,
     text_table,
 )
-from fedsub_server.resuming import decisive
+from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
+from strategies.rounds.memory import Memory
+from strategies.rounds.standardising import merged
 from strategies.rounds.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
@@ -59,10 +61,10 @@ def main(grid: Grid, context: Context) -> None:
         if (path := folder / name / DATABASE_FILE).exists():
             RunDatabase(path, decisive(config, name)).close()
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
-    known = None
+    known = standardised_before(folder) if config.secure_aggregation else None
     for name in config.methods:
         scaling = run_method(grid, config, name, folder / name, known)
-        known = scaling if config.secure_aggregation else None
+        known = merged(known, scaling) if config.secure_aggregation else None
     summarise_run(folder)
     summaries = method_summaries(folder)
     for columns in tables_of(summaries):
@@ -80,8 +82,8 @@ def run_method(
 ) -> Scaling | None:
     """Run the rounds of method `name` that are left, and write what they leave into `folder`.
 
-    `known` is what the method before standardises by, where the server learns sums alone. Return
-    what this one does.
+    `known` is what methods before standardise by, where the server learns sums alone. Return what
+    this one does.
     """
     make_folder(folder)
     settings = replace(config.server_settings(name), card=card_here(config.data))
@@ -109,6 +111,16 @@ def run_method(
         population, run = strategy.population, strategy.run_name
         collect_models(strategy.link, population, most, folder / MODELS, run)
     return strategy.population.agreed.scaling
+
+
+def standardised_before(folder: Path) -> Scaling | None:
+    """Return what methods of a folder standardise by, whichever these are."""
+    found = None
+    for path in sorted(folder.glob(f"*/{DATABASE_FILE}")):
+        with RunDatabase(path) as database:
+            memory, _ = Memory.split(database.load()[1].get(SERVER, {}))
+        found = merged(found, memory.agreed.scaling if memory.agreed else None)
+    return found
 
 
 def run_folder(config: RunConfig) -> Path:

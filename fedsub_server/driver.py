@@ -50,7 +50,7 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def begun(self, state: State) -> None:
-        """Write the state before the first round: what devices told once they tell no others."""
+        """Write the state before the first round, for a process that begins it anew."""
         clients = {} if self.clients is None else self.clients.state()
         self.database.commit(0, {SERVER: state, **clients}, [])
 
@@ -97,6 +97,6 @@ def drive(
     rounds = strategy.settings.rounds.rounds
     took = strategy.own_time.take
     checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
-    strategy.on_round, strategy.on_summed = checkpoints, checkpoints.begun
+    strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun
     strategy.start(grid)
     return finished

@@ -228,6 +228,10 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
         if one.epsilon is not None:
             spent = f"epsilon {one.epsilon:.3g} at delta {one.delta:g}"
             lines.append(f"{one.method}: {spent}, of {one.hidden}.")
+    if sum(one.epsilon is not None for one in summaries) > 1:
+        lines.append(
+            "Who sees several methods' numbers, or several runs', learns more: epsilons add up."
+        )
     if any(one.best_round is not None for one in summaries):
         lines.append(
             "* Tested is each person's best round so far by macro F1 on a validation part of the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -29,12 +30,11 @@ class Spent(NamedTuple):
 
 
 def spent_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> Spent:
-    """Return the greatest epsilon that a run reported last."""
-    rows = list(db.metrics("epsilon"))
-    last = max((row.round for row in rows), default=0)
+    """Return the greatest epsilon that a run has reported."""
+    # Of each person the newest: who was silent since then has spent it all the same.
+    last = {r.client: r.value for r in db.metrics("epsilon") if math.isfinite(r.value)}
     for option, (delta, of) in NOISES.items():
         mine = option.partition(".")[0] in (method, option)
-        if rows and mine and config.get(option) not in (None, 0, "none"):
-            epsilon = max(row.value for row in rows if row.round == last)
-            return Spent(epsilon, config.get(delta), of)
+        if last and mine and config.get(option) not in (None, 0, "none"):
+            return Spent(max(last.values()), config.get(delta), of)
     return Spent()

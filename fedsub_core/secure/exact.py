@@ -1,8 +1,8 @@
 """Numbers of any size as whole words, so that their sum under masks is exact.
 
 Levels of a range fit changes of a model, whose size is known. Sums of features may be of any size:
-a sensor's units are its maker's. So each number is a fixed-point one of 320 bits, cut into words of
-16 bits, which 65,536 people can add up modulo 2**32.
+a sensor's units are its maker's. So each number is a fixed-point one of 480 bits, cut into words of
+16 bits, which 65,536 people can add up modulo 2**32. That holds squares of all float32 numbers.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from fedsub_core.secure.keys import Words
 
 #: Words of a number, and bits of a number in each of them.
-LIMBS, LIMB_BITS = 20, 16
+LIMBS, LIMB_BITS = 30, 16
 #: Bits behind the point. Smaller shares of a number are rounded.
-FRACTION_BITS = 160
+FRACTION_BITS = 320
 #: Numbers must be below this size, so that no sum of them is beyond the words.
 LARGEST = 2.0**142
 #: People of one sum at most.
@@ -49,7 +49,7 @@ def numbers_of(summed: Words) -> NDArray[np.float64]:
 
 
 def _signed(fixed: int) -> int:
-    """Return a whole number modulo 2**320 as the one nearest to 0."""
+    """Return a whole number modulo 2**480 as the one nearest to 0."""
     size = 8 * _BYTES
     fixed &= (1 << size) - 1
     return fixed - (1 << size) if fixed >> (size - 1) else fixed

@@ -16,10 +16,10 @@ from fedsub_core.secure.shamir import SHARE_BYTES
 
 #: The name of the record in a message.
 SECURE = "secure"
-#: What a query asks for, in this order; a plan comes with the download before the last.
-KEYS, SHARES, UNMASK = "keys", "shares", "unmask"
-#: Or with a query for masked moments, before the first round: what these are of.
-MOMENTS = "moments"
+#: What queries ask for. After the second the plan of the sum comes with a download, or, before the
+#: first round, with a query for moments.
+KEYS, SHARES, MOMENTS, UNMASK = "keys", "shares", "moments", "unmask"
+#: What moments are of.
 SAMPLES, FEATURES = "samples", "features"
 SESSION_BYTES = 16
 SEALED_BYTES = 2 * SHARE_BYTES + TAG_BYTES

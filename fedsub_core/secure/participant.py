@@ -219,7 +219,9 @@ class Participant:
             got = f"sent {sent}, silent {silent}"
             raise reader.refuse("secure sum: unmask", got, f"{everybody}, each once, it among sent")
         self._demand_people(reader, len(sent))
-        # Before the first round nothing is added up but what is told once.
+        if own.round < 1 and not own.once:
+            # Of what is told once it is remembered with whom, of others by the round.
+            raise reader.refuse("secure sum: unmask", f"round {own.round}", "1 or more")
         again = own.round and (own.opened_run, own.opened) == (own.run, own.round)
         if again and own.opened_of != sent:
             # The difference of two sums of one round would be of those who are in one alone.

@@ -22,7 +22,7 @@ HALF = 2**31
 def no_longer(change: NDArray[np.float64], longest: float) -> NDArray[np.float64]:
     """Return a change of an L2 norm of at most `longest`, in its direction."""
     norm = float(np.linalg.norm(change))
-    return change if norm <= longest else change * (max(longest, 0.0) / norm)
+    return change if norm <= max(longest, 0.0) else change * (max(longest, 0.0) / norm)
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,10 @@ class Levels:
             raise ValueError(f"{people} people of weight {weight}: got more than 2**31 together")
         return cls(range, weight, 1 << (each.bit_length() - 1))
 
+    def moved_by_rounding(self, numbers: int) -> float:
+        """Return by how much rounding moves so many numbers at most, L2, of who weighs 1."""
+        return sqrt(numbers) / 2 * self.range / self.each
+
     def vector(self, change: NDArray[np.floating], examples: int) -> Words:
         """Return a person's vector ``[n + 2]`` of its change ``[n]`` and how many samples it has.
 
@@ -82,8 +86,7 @@ class Levels:
         """
         weight = min(examples, self.weight)
         if usable := bool(np.isfinite(change).all()):
-            # By rounding each number moves by half a level at most.
-            longest = self.longest - sqrt(change.size) / 2 * self.range / self.each
+            longest = self.longest - self.moved_by_rounding(change.size)
             change = no_longer(change.astype(np.float64), longest)
             short = np.clip(change, -self.range, self.range)
         else:
@@ -106,7 +109,10 @@ class Levels:
         # Who weighed less than it might have has no more samples, or is counted once as a person.
         weight = min(old if old < before.weight else examples, self.weight)
         by = weight * self.each / (old * before.each)
-        whole = np.rint(vector[:-BESIDE].astype(np.int32) * by).astype(np.int64)
+        moved = vector[:-BESIDE].astype(np.int32).astype(np.float64) * by
+        longest = self.longest - self.moved_by_rounding(moved.size)
+        moved = no_longer(moved, longest * weight * self.each / self.range)
+        whole = np.rint(moved).astype(np.int64)
         return np.append(whole, [weight, shortened]).astype(np.uint32)
 
     def total(self, summed: Words, people: int) -> Total:

@@ -13,6 +13,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 import torch
@@ -23,9 +24,8 @@ from fedsub_core.accounting import spent_epsilon
 from fedsub_core.config.settings import NoiseSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure.quantise import BESIDE, Total, no_longer
+from fedsub_core.secure.quantise import BESIDE, HALF, Total, no_longer
 from fedsub_core.secure.uploads import change_of, length, mean_upload
-from fedsub_core.seeds import derive_seed
 from fedsub_core.wire.bundles import Bundle, Declaration
 from strategies.rounds.context import Opened
 
@@ -53,7 +53,7 @@ class NoiseLedger:
     def begin(self, simulated: bool, seed: int) -> None:
         """Draw the secret, where there is none yet."""
         if self.secret is None:
-            self.secret = seed if simulated else secrets.randbits(62)
+            self.secret = seed if simulated else secrets.randbits(256)
 
     def forget(self, client: str) -> None:
         """Keep the rounds of a client, which were released, and not the client."""
@@ -119,29 +119,38 @@ class NoisedMeans:
         for client, upload in uploads.items():
             change = change_of(upload, received[client], self.sends).astype(np.float64)
             total += no_longer(change, self.settings.longest)
-        found, rows = self._noised(total, len(uploads), list(uploads), round)
+        found, rows = self._noised(total, list(uploads), round)
         return mean_upload(found, received[min(uploads)], self.sends), rows
 
     def of_sum(self, opened: Opened, round: int) -> tuple[Opened, list[MetricRow]]:
-        """Return a sum that was opened, in which all weigh alike, with noise on it."""
-        if opened.total is None or not opened.total.weight:
+        """Return a sum that was opened, in which all weigh alike, with noise on it.
+
+        Whoever is in it counts, also without weight: how many have none would tell of them.
+        """
+        if opened.total is None:
             return opened, []
-        people = opened.total.weight
-        found, rows = self._noised(opened.total.sum, people, list(opened.clients), round)
+        # A sum is known but for multiples of this. One whom somebody moved over its end, by a
+        # vector of no change, is brought back with the noise: else the jump would be seen in it.
+        wraps = 2 * HALF * opened.levels.range / opened.levels.each
+        found, rows = self._noised(opened.total.sum, list(opened.clients), round, wraps)
         return replace(opened, total=replace(found, shortened=opened.total.shortened)), rows
 
     def _noised(
-        self, total: NDArray[np.float64], people: int, clients: list[str], round: int
+        self, total: NDArray[np.float64], clients: list[str], round: int, wraps: float = inf
     ) -> tuple[Total, list[MetricRow]]:
         """Return a sum with noise; the same with the same, so that nothing is told twice."""
         own, ledger = self.settings, self.ledger
         assert ledger.secret is not None
-        content = hashlib.blake2b(total.tobytes(), digest_size=16).hexdigest()
-        seed = derive_seed(ledger.secret, "", round, f"noise on means {content}")
-        noise = np.random.default_rng(seed).normal(0.0, own.dp_noise * own.dp_clip, total.shape)
+        told = f"noise on means\x1f{ledger.secret}\x1f{round}\x1f".encode() + total.tobytes()
+        stream = np.random.default_rng(int.from_bytes(hashlib.sha256(told).digest(), "little"))
+        noised = total + stream.normal(0.0, own.dp_noise * own.dp_clip, total.shape)
+        if wraps < inf:
+            noised = (noised + wraps / 2) % wraps - wraps / 2
+        people = len(clients)
         for client in clients:
-            ledger.rounds[client] = ledger.rounds.get(client, 0) + 1
-        noised = total + noise
+            # Of a name that is new it may be somebody who was forgotten.
+            before = ledger.rounds.get(client, ledger.rounds.get(FORGOTTEN, 0))
+            ledger.rounds[client] = before + 1
         spent = spent_epsilon(own.dp_noise, max(ledger.rounds.values()), own.dp_delta)
         rows = [MetricRow(round, "", None, "epsilon", spent)]
         return Total((noised / people).astype(np.float32), noised, people, 0), rows

@@ -17,13 +17,13 @@ from typing import Any
 from flwr.app import ConfigRecord
 
 from fedsub_core.config.settings import SecureSettings
-from fedsub_core.data.standardise import Moments
+from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import exact
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.messages import MOMENTS, Plan
+from fedsub_core.secure.messages import FEATURES, MOMENTS, Plan
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.wire.bundles import Bundle
@@ -36,6 +36,10 @@ log = logging.getLogger("fedsub")
 
 #: Asks people questions, and lets each answer be taken.
 Asks = Callable[[Mapping[str, Mapping[str, Any]], Callable[[str, Mapping[str, Any]], None]], None]
+
+
+#: Rounding may move a change by one in so many of what it may be long.
+LEAST_OF_CLIP = 10
 
 
 class TooFew(RunError):
@@ -73,6 +77,7 @@ class SecureSums:
         round: int,
         addends: Addends,
         weight: int,
+        longest: float,
         nodes: Mapping[str, int],
         timeout: float,
         most: int,
@@ -82,7 +87,8 @@ class SecureSums:
         Parameters
         ----------
         addends : whose vectors, and what these are.
-        weight : as how many samples one person counts at most.
+        weight, longest : as how many samples one person counts, and how long its change is, at
+            most.
         timeout, most : :meth:`Delivery.exchange`'s.
 
         Raises
@@ -102,6 +108,11 @@ class SecureSums:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
+        if (moved := self._levels.moved_by_rounding(addends.numbers)) > longest / LEAST_OF_CLIP:
+            raise RunError(
+                f"round {round}: dp-clip = {longest:g}: got {addends.numbers} numbers, moved by "
+                f"{moved:.2g} as they are rounded, expected a tenth of it; lower secure-range"
+            )
         plans = self._plans(one, self._levels)
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         self.left = frozenset(addends.clients) - plans.keys()
@@ -165,19 +176,29 @@ class SecureSums:
             expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"
             raise RunError(f"secure-aggregation: got {len(nodes)} people, expected {expected}")
         asks = partial(self._ask, link, nodes, 0, timeout, most)
-        one = self._prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
-        plans = self._plans(one, Levels(range=1.0, weight=1, each=1))
-        told = {"phase": MOMENTS, "of": part}
-        asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
         try:
+            one = self._prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
+            plans = self._plans(one, Levels(range=1.0, weight=1, each=1))
+            told = {"phase": MOMENTS, "of": part}
+            asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
             summed = self._opened(asks, one)
-        except CannotOpen as error:
-            raise RunError(f"what all standardise by cannot be added up: {error}") from None
-        found = Moments.of_vector(exact.numbers_of(summed))
-        if fault := found.fault():
+        except (CannotOpen, TooFew) as error:
             raise RunError(
-                f"what all standardise by: got {fault}, expected sums of finite samples: somebody "
-                "sent no such sums, and sums do not tell who. Choose standardise = client or none"
+                f"what all standardise by cannot be added up: {error}. Start again. Devices that "
+                "ask for the people of before have opened a sum: bring these back, or begin a new "
+                "run"
+            ) from None
+        found = Moments.of_vector(exact.numbers_of(summed))
+        if fault := found.fault(1.0 if part == FEATURES else LARGEST_VALUE):
+            raise RunError(
+                f"what all standardise by: got {fault}, which no samples have: somebody sent a "
+                "wrong vector, and sums do not tell who. Choose standardise = client or none"
+            )
+        if len(one.sent) < len(nodes):
+            log.warning(
+                "what all standardise by is of %d of %d people; the others were silent or refused",
+                len(one.sent),
+                len(nodes),
             )
         return found
 
@@ -227,10 +248,10 @@ class SecureSums:
 
     def _demand(self, round: int, people: int, what: str) -> None:
         if people < self.settings.secure_least:
+            kept = ". Finished rounds are kept: the run can be resumed" if round else ""
             raise TooFew(
                 f"round {round}: secure-aggregation: {people} {what}, expected "
-                f"{self.settings.secure_least} at least (secure-least); the log says why. Finished "
-                "rounds are kept: the run can be resumed"
+                f"{self.settings.secure_least} at least (secure-least); the log says why{kept}"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.standardise import POOLS, Moments, Scaling, scaling
@@ -25,6 +26,13 @@ def of_each(said: Sequence[Introduction], standardise: str) -> Everybodys:
     return everybodys
 
 
+def merged(one: Scaling | None, other: Scaling | None) -> Scaling | None:
+    """Return what either knows of what all standardise by, of `one` where both do."""
+    if one is None or other is None:
+        return one or other
+    return one if one.features is not None else replace(one, features=other.features)
+
+
 def standardisation(
     shape: Shape, features: int, everybodys: Everybodys, known: Scaling | None = None
 ) -> Scaling | None:
@@ -35,7 +43,7 @@ def standardisation(
     shape : of a sample.
     features : numbers of an encoder's output that are standardised, too; 0: none are.
     everybodys : see there; it is asked for nothing that is known.
-    known : what was agreed on before for another method of the same run.
+    known : what was agreed on before for other methods of the same run.
     """
     if isinstance(shape, Tokens):
         return None

@@ -56,9 +56,9 @@ class PersonalizedStrategy(Verbs):
     def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
         super().__init__(settings)
         self.on_round = on_round
-        #: Called before the first round with the state that it begins with, where something was
-        #: added up for that.
-        self.on_summed: Callable[[State], None] | None = None
+        #: Called before the first round with the state that it begins with, where another process
+        #: must not begin with another: after a sum, or the draw of a secret.
+        self.on_begun: Callable[[State], None] | None = None
         #: What is done now, and whom it is done with: read by who watches from another thread.
         self.now, self.registry = Now(), NodeRegistry()
         #: Who was named as holding a whole model whatever its capacity.
@@ -141,8 +141,9 @@ class PersonalizedStrategy(Verbs):
         self._begin_noise()
         if self.state is None:
             self.state = self.begin()
-            if self.sums is not None and agreed.scaling is not None and self.on_summed is not None:
-                self.on_summed(self.lasting_state())
+            summed = self.sums is not None and agreed.scaling is not None
+            if (summed or self.means is not None) and self.on_begun is not None:
+                self.on_begun(self.lasting_state())
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool

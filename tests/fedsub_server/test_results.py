@@ -162,9 +162,11 @@ def test_what_noise_has_spent_is_said(
 ) -> None:
     path = write(method, {4: FEDSUB}, config=config)
     with RunDatabase(path) as db:
-        state = db.load()[1]
-        rows = [MetricRow(5, one, None, "epsilon", 4.0) for one in {"00", client}]
-        db.commit(5, state, [*rows, MetricRow(5, "03", None, "epsilon", 1.5)])
+        # Who spent most was silent in the last round, and one says what is no number.
+        spent = [(5, client, 3.0), (6, client, 4.0), (7, "03", 1.5), (7, "04", math.inf)]
+        for round in (5, 6, 7):
+            rows = [MetricRow(r, c, None, "epsilon", value) for r, c, value in spent if r == round]
+            db.commit(round, {}, rows)
     (summary,) = method_summaries(tmp_path)
     lines = [line for line in legend([summary]) if "epsilon" in line]
     assert bool(lines) == (summary.epsilon is not None) == bool(said)

@@ -145,6 +145,24 @@ def test_what_all_standardise_by_is_added_up_of_the_same_people_alone(
     with pytest.raises(RunError, match=r"standardise by cannot be added up: .* 0 vectors came"):
         Server(config, grid)
     assert "moments of samples again: got a plan without ['p4'], expected the" in caplog.text
+    # Nor where a device no longer knows with whom it opened one.
+    grid.passes = lambda message: True
+    for client in ("p1", "p2", "p3"):
+        for file in (tmp_path / "states" / client).glob("sums*.json"):
+            file.write_bytes(b"{")
+    grid.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != LAST
+    with pytest.raises(RunError, match=r"standardise by cannot be added up: .* 0 vectors came"):
+        Server(config, grid)
+    assert "moments of samples again: got a plan of round 0, expected none of" in caplog.text
+
+
+def test_a_round_is_opened_of_the_same_people_also_behind_another_sum_of_moments(
+    tmp_path: Path, config: RunConfig
+) -> None:
+    keys = vars(config) | {"method": "fedavg", "hyper": {}, "rounds": 1, "encoder": "none"}
+    config = RunConfig(**keys | {"standardise": "federation"})
+    grid = devices(tmp_path, config)
+    Server(config, grid)
     # What was agreed on by then still opens the round's own sums of others, but no second time.
     grid.passes = lambda m: round_of_sum(m) != 1 or m.metadata.dst_node_id != LAST
     assert Server(config, grid).metric("secure_lost") == {1: 1}

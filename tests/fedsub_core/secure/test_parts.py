@@ -121,9 +121,13 @@ def test_rounded_a_change_is_no_longer_than_it_may_be(people: int) -> None:
     levels = replace(Levels.among(people, 1, 8.0), longest=0.5)
     change = np.random.default_rng(2).normal(size=1000)
     for scale, shortened in ((1.0, True), (1e-4, people > 2)):
-        whole = levels.vector(scale * change, 70)[:-2].astype(np.int32)
-        norm = np.linalg.norm(whole * (levels.range / levels.each))
+        vector = levels.vector(scale * change, 70)
+        norm = np.linalg.norm(vector[:-2].astype(np.int32) * (levels.range / levels.each))
         assert norm <= 0.5
+        # Also where a round is repeated with many more people.
+        coarse = replace(Levels.among(2**21, 1, 8.0), longest=0.5)
+        again = coarse.again(vector, levels, 70)[:-2].astype(np.int32)
+        assert np.linalg.norm(again * (coarse.range / coarse.each)) <= 0.5
         assert shortened or norm == pytest.approx(scale * np.linalg.norm(change), rel=1e-3)
     unbound = replace(levels, longest=math.inf)
     bound = levels.vector(np.zeros(3), 70)

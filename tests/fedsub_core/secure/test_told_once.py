@@ -126,3 +126,13 @@ def test_it_knows_in_which_runs_it_took_part() -> None:
     assert later.people["p000"].took_part("run") and not later.people["p000"].took_part("another")
     lost = Participant("p000", 3, lost="a run")
     assert lost.took_part("a run") and not lost.took_part("run")
+
+
+def test_before_the_first_round_nothing_else_is_opened() -> None:
+    """Of a round it is remembered with whom it was opened; of round 0 it is not."""
+    one = Sum(5, round=0)
+    one.keys()
+    one.shares()
+    one.vectors()
+    with pytest.raises(MessageRefused, match="unmask: got round 0, expected 1 or more"):
+        one.unmask()

@@ -56,6 +56,30 @@ def test_methods_of_a_run_share_it(
         assert {row.metric for row in result(config, method)[2]} >= {"secure_people", "macro_f1"}
 
 
+def test_methods_without_use_for_features_do_not_make_others_ask_again(
+    data: str, tmp_path: Path, configuration: Any, serve: Any, listening: Any
+) -> None:
+    """fedsub-ridge trains no model, and so standardises no features; ditto does."""
+    keys = SUMS | {"method": "fedavg", "beside": "fedsub-ridge,ditto", "encoder": "relu:8"}
+    config = configuration(data, tmp_path / "run", **keys)
+    grid = listening(config)
+    serve(grid, config)
+    assert grid.moments == ["fedavg"] * 6, "of samples and of features"
+
+
+def test_a_method_that_comes_later_asks_for_none(
+    data: str, tmp_path: Path, configuration: Any, serve: Any, listening: Any, result: Any
+) -> None:
+    first = configuration(data, tmp_path / "run", method="fedavg", **SUMS)
+    serve(listening(first), first)
+    more = configuration(data, tmp_path / "run", method="ditto", **SUMS | {"beside": "fedavg"})
+    grid = listening(more)
+    serve(grid, more)
+    assert not grid.moments
+    both = [result(more, method)[1]["federation.mean"].tolist() for method in ("fedavg", "ditto")]
+    assert both[0] == both[1]
+
+
 def test_a_server_that_dies_in_the_first_round_goes_on_with_it(
     data: str,
     tmp_path: Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,18 @@ from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import NoiseSettings
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import METHODS
-from fedsub_core.wire.bundles import dense
-from fedsub_server.driver import drive
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.wire.bundles import Bundle, Floats, dense
+from fedsub_server.driver import Checkpoints, drive
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
+from strategies.rounds.context import Opened
 from strategies.rounds.memory import Memory
 from strategies.rounds.noised_means import NOISED, NoisedMeans, NoiseLedger
+from strategies.rounds.strategy import PersonalizedStrategy
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost
@@ -109,6 +114,50 @@ def test_one_that_goes_astray_moves_no_more_than_others(
     assert np.linalg.norm(means(moved) - means(clear)) <= 2 * 0.1 / 4 + 1e-5
 
 
+def opened_sum(vectors: list[Words], levels: Levels) -> Opened:
+    """Return a sum of people's vectors."""
+    summed: Words = np.stack(vectors).sum(axis=0, dtype=np.uint32)
+    total = levels.total(summed, len(vectors))
+    return Opened(total, tuple(f"p{i}" for i in range(len(vectors))), levels)
+
+
+def test_one_that_sends_a_wrong_vector_sees_no_sum_beside_the_noise() -> None:
+    """Sums go from their end to their beginning: half a turn on, each sign would be seen."""
+    levels = Levels.among(4, 1, 8.0)
+    stream, numbers = np.random.default_rng(6), 10_000
+    changes = 0.01 * stream.normal(size=(3, numbers))
+    vectors = [levels.vector(change, 1) for change in changes]
+    half_a_turn = np.append(np.full(numbers, 2**31 - 1), [1, 0]).astype(np.uint32)
+    opened = opened_sum([*vectors, half_a_turn], levels)
+    assert opened.total is not None
+    jumped = opened.total.sum > 0
+    assert (jumped == (changes.sum(axis=0) < 0)).mean() > 0.99
+    means = NoisedMeans(NoiseSettings(dp_noise=3.0), NoiseLedger(0), {"w": dense((numbers,))})
+    noised, _ = means.of_sum(opened, 1)
+    assert noised.total is not None
+    seen = noised.total.sum > 0
+    assert abs((seen == (changes.sum(axis=0) < 0)).mean() - 0.5) < 0.02
+
+
+def test_a_mean_is_over_all_who_are_in_the_sum_also_those_who_diverged() -> None:
+    """A mean over the others alone would tell how many of them there are."""
+    levels = Levels.among(4, 1, 8.0)
+    some = [levels.vector(np.full(50, value), 9) for value in (0.5, 0.25, 0.0, np.nan)]
+    means = NoisedMeans(NoiseSettings(dp_noise=LITTLE), NoiseLedger(0), {"w": dense((50,))})
+    noised, rows = means.of_sum(opened_sum(some, levels), 1)
+    assert noised.total is not None and len(rows) == 1
+    np.testing.assert_allclose(noised.total.mean, 0.75 / 4, atol=1e-6)
+    assert means.ledger.rounds == dict.fromkeys(("p0", "p1", "p2", "p3"), 1)
+
+
+def test_a_bound_that_rounding_would_fill_is_refused(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    said = r"dp-clip = 1e-06: got \d+ numbers, moved by .* as they are rounded, expected a tenth"
+    with pytest.raises(RunError, match=said):
+        run_method(people(), "fedavg", dp_noise=1.0, dp_clip=1e-6, **SUMS)
+
+
 def test_what_it_costs_is_of_whoever_was_in_most_rounds(
     people: MakePeople, run_method: RunMethod
 ) -> None:
@@ -118,10 +167,9 @@ def test_what_it_costs_is_of_whoever_was_in_most_rounds(
         (round, ""): spent_epsilon(2.0, round, 1e-5) for round in (1, 2, 3)
     }
     few = run_method(people(), "fedavg", clients_per_round=2, **keys)
-    ledger = few.strategy.memory.noise
-    assert sum(ledger.rounds.values()) == 3 * 2
-    last = few.metric("epsilon")[3, ""]
-    assert last == spent_epsilon(2.0, max(ledger.rounds.values()), 1e-5)
+    drawn = Counter(client for _, clients in few.grid.trained for client in clients)
+    assert sum(drawn.values()) == 3 * 2 and few.strategy.memory.noise.rounds == drawn
+    assert few.metric("epsilon")[3, ""] == spent_epsilon(2.0, max(drawn.values()), 1e-5)
 
 
 @pytest.mark.parametrize("name", [name for name, card in METHODS.items() if card.averages])
@@ -155,10 +203,40 @@ def test_a_run_that_goes_on_counts_on_and_ends_with_the_same_numbers(
     assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
     memory, own = Memory.split(one)
     assert memory.noise.rounds == dict.fromkeys(("p1", "p2", "p3", "p4"), 3)
+    held = Bundle(examples=1, tensors={"w": Floats(np.zeros(2, np.float32))})
     assert not any(name.startswith(NOISED) for name in own)
     # What was released of somebody who is forgotten was released all the same.
     memory.forget("p2")
     assert memory.noise.rounds == {"p1": 3, "p3": 3, "p4": 3, "": 3}
+    # Of a name that comes later it may be the same person.
+    means = NoisedMeans(NoiseSettings(dp_noise=1.0), memory.noise, {"w": dense((2,))})
+    _, (row,) = means.of_uploads({"p2": held}, {"p2": held}, 4)
+    assert row.value == spent_epsilon(1.0, 4, 1e-5) and memory.noise.rounds["p2"] == 4
+
+
+def test_a_server_that_dies_in_the_first_round_keeps_its_secret(
+    tmp_path: Path, people: MakePeople, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another, the same mean would leave twice, with noise of its own each time."""
+    monkeypatch.setattr(PersonalizedStrategy, "simulated", False)
+    keys = PLAIN | {"dp_noise": 1.0, "device": "cpu", "threads": 1}
+    config = RunConfig(method="fedavg", beside="", **keys)
+    sent = []
+    for _ in range(2):
+        grid, strategy = build_grid(config, "fedavg", people()), build_strategy(config, "fedavg")
+        with RunDatabase(tmp_path / "state.db", decisive(config, "fedavg")) as database:
+
+            def die(*told: object) -> None:
+                assert strategy.state is not None  # noqa: B023
+                sent.append(strategy.state["linear1.weight"].clone())  # noqa: B023
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(Checkpoints, "__call__", die)
+            with pytest.raises(KeyboardInterrupt):
+                drive(strategy, grid, database, clients=grid, progress=lambda round: None)
+            assert database.last_round() == 0
+        grid.close()
+    assert torch.equal(*sent) and strategy.memory.noise.secret not in (None, 0)
 
 
 def test_real_runs_draw_a_secret_and_keep_it() -> None:

@@ -52,7 +52,7 @@ def test_it_has_the_bits_of_a_plain_run(
         assert one.features is None or not one.features.sumsq.any()
 
 
-@pytest.mark.parametrize("sizes", [1e-12, 1e9])
+@pytest.mark.parametrize("sizes", [1e-30, 1e-12, 1e9])
 def test_features_of_any_size_are_standardised(
     sizes: float, people: MakePeople, run_method: RunMethod
 ) -> None:
@@ -119,8 +119,8 @@ def test_what_is_no_vector_is_refused_and_the_others_summed(
     others = [said[client].moments for client in ("p1", "p2", "p4")]
     assert agreed(run).bits == scaling(pool(others)).bits
     assert run.refusals == {"p3": 1}
-    # 1 + 2 x 4 numbers of 20 words of 4 bytes.
-    assert f"client 'p3', round 0: secure sum: got {got}, expected 720 bytes" in caplog.text
+    # 1 + 2 x 4 numbers of 30 words of 4 bytes.
+    assert f"client 'p3', round 0: secure sum: got {got}, expected 1080 bytes" in caplog.text
 
 
 def test_one_that_sends_what_is_no_sum_ends_the_run_with_what_to_do(
