@@ -73,8 +73,9 @@ class Device:
         self.client = client_of(self.node, self.people, source)
         if not self.simulated:
             check_builder(self.node, self.client, self.config.model)
-        self.sums = DeviceSums(self.client, self.config, self.config, self.node)
         self.states = KeptStates(self.client, self.config.methods, self.node, context.state)
+        own = self.config
+        self.sums = DeviceSums(self.client, own, own, self.node, self.states.everywhere())
         self.card, self.data = read_data(source, self.client, self.simulated)
         self.capacity = capacity_of(self.node, self.client, self.people, self.card, self.config)
 

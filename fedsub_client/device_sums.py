@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
@@ -29,6 +29,8 @@ class DeviceSums:
     client : the person.
     settings, noise : whether the run is of sums, and of which; of what with noise on means.
     node : the node's config, in which the owner may want more than the run does.
+    stores : all in which the person may have kept something of sums: a run may go on with another
+        main method, which is kept elsewhere then.
 
     Raises
     ------
@@ -42,8 +44,10 @@ class DeviceSums:
         settings: SecureSettings,
         noise: NoiseSettings,
         node: Mapping[str, Any],
+        stores: Sequence[Store],
     ) -> None:
         self.client, self.settings, self._noise, self._node = client, settings, noise, node
+        self._stores = stores
         self._least = least_of(node, client)
 
     def check_run(self) -> None:
@@ -127,8 +131,9 @@ class DeviceSums:
         return self._person(store, max(self.settings.secure_least, self._least), run)
 
     def _person(self, store: Store, least: int, run: str = "") -> Participant:
+        elsewhere = [kept for one in self._stores if (kept := one.load_sums()) is not None]
         try:
-            return Participant(self.client, least, store.load_sums())
+            return Participant(self.client, least, store.load_sums(), elsewhere=elsewhere)
         except ValueError as error:
             # Of its run nobody knows any more which sums were opened.
             saved = store.load()

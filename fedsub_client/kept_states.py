@@ -46,6 +46,10 @@ class KeptStates:
             )
         return self._store("" if method == self.methods[0] else method)
 
+    def everywhere(self) -> list[Store]:
+        """Return all stores in which something of the run's methods may be kept."""
+        return [self._store(other) for other in ("", *self.methods)]
+
     def load(self, told: Instructions) -> Saved | None:
         """Return this device's state of the run; None where the run is new here."""
         # A run may go on with another main method: then what was beside it stands where the main

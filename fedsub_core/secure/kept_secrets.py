@@ -71,6 +71,11 @@ class Secrets:
         except (AttributeError, TypeError) as error:
             raise ValueError(f"kept: {error}") from None
 
+    def remember(self, other: Secrets) -> None:
+        """Remember also what was told once as somebody else remembers it of the same person."""
+        for run, told in other.told.items():
+            self.told[run] = told | self.told.get(run, {})
+
     def written(self) -> bytes:
         """Return all of it as bytes."""
         return json.dumps(asdict(self)).encode()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from fedsub_core.secure.graph import threshold
@@ -47,6 +48,8 @@ class Participant:
     kept : what an earlier process kept (:meth:`kept`); None: nothing.
     entropy : see :data:`Entropy`.
     lost : a run of which what it kept is lost.
+    elsewhere : what it kept for other methods: what it told once, it told. What is damaged of it is
+        left out.
 
     Raises
     ------
@@ -61,12 +64,16 @@ class Participant:
         kept: bytes | None = None,
         entropy: Entropy = secrets.token_bytes,
         lost: str | None = None,
+        elsewhere: Iterable[bytes] = (),
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
         try:
             self._own = Secrets(lost=lost) if kept is None else Secrets.read(kept)
         except ValueError as error:
             raise ValueError(f"{client!r}: {error}") from None
+        for other in elsewhere:
+            with suppress(ValueError):
+                self._own.remember(Secrets.read(other))
 
     def kept(self) -> bytes:
         """Return all that it keeps, secrets among it."""

@@ -12,6 +12,7 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
+from fedsub.engines.simulation import build_strategy
 from fedsub.testing.runs import people
 from fedsub_client.device import Device
 from fedsub_client.store import STATE_FILE, SUMS_FILE
@@ -130,6 +131,23 @@ def test_without_its_memory_a_device_is_in_no_sum_of_statistics(
         assert f"client '{client}', round 2: secure sum: statistics again: got a p" in caplog.text
     # Another run may begin.
     assert Server(config, grid, "another").metric("secure_people")[CLASSES] == 4
+
+
+def test_a_run_that_goes_on_with_another_main_method_gets_no_sum_of_fewer_people(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a device keeps of the former main method then lies where the new one's did."""
+    Server(config, devices(tmp_path, config))
+    for main, beside in (("fedavg", config.method), (config.method, "fedavg")):
+        other = RunConfig(**vars(config) | {"method": main, "beside": beside, "hyper": {}})
+        grid = devices(tmp_path, other)
+        grid.passes = without_the_last(STATISTICS)
+        strategy = build_strategy(other, config.method)
+        strategy.run_name = "a run"
+        caplog.clear()
+        strategy.start(grid)
+        assert strategy.state is not None and not strategy.state["everybody.gram"].any()
+        assert "client 'p1', round 2: secure sum: statistics again: got" in caplog.text
 
 
 def test_what_all_standardise_by_is_added_up_of_the_same_people_alone(
