@@ -226,8 +226,8 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
         )
     for one in summaries:
         if one.epsilon is not None:
-            spent = f"epsilon {one.epsilon:.3g} at delta {one.delta:g}"
-            lines.append(f"{one.method}: {spent}, of {one.hidden}.")
+            spent = f"epsilon {one.epsilon:.3g} at delta {one.epsilon_delta:g}"
+            lines.append(f"{one.method}: {spent}, of {one.epsilon_of}.")
     if sum(one.epsilon is not None for one in summaries) > 1:
         lines.append(
             "Who sees several methods' numbers, or several runs', learns more: epsilons add up."

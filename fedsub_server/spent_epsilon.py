@@ -25,8 +25,8 @@ class Spent(NamedTuple):
     """An epsilon, at which delta, and what it is of; all None where there is no noise."""
 
     epsilon: float | None = None
-    delta: float | None = None
-    hidden: str | None = None
+    epsilon_delta: float | None = None
+    epsilon_of: str | None = None
 
 
 def spent_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> Spent:

@@ -107,8 +107,8 @@ class MethodSummary:
         "share of clients with a lower macro F1 than local, in the last round both evaluated"
     )
     epsilon: float | None = _unit("what noise has spent by the last round; null without noise")
-    delta: float | None = _unit("at which epsilon is reported")
-    hidden: str | None = _unit("what epsilon is of")
+    epsilon_delta: float | None = _unit("at which epsilon is reported")
+    epsilon_of: str | None = _unit("what epsilon is of")
     seconds: float = _unit("seconds, sum over rounds")
     server_milliseconds: float | None = _unit(
         "milliseconds that the method's own server half took in a round: who takes part, what each "

@@ -171,7 +171,7 @@ def test_what_noise_has_spent_is_said(
     lines = [line for line in legend([summary]) if "epsilon" in line]
     assert bool(lines) == (summary.epsilon is not None) == bool(said)
     assert all(f"{method}: epsilon 4 at delta 1e-05, {said}" in line for line in lines)
-    assert summarise_run(tmp_path)["methods"][method]["delta"] == (1e-5 if said else None)
+    assert summarise_run(tmp_path)["methods"][method]["epsilon_delta"] == (1e-5 if said else None)
 
 
 @pytest.mark.parametrize(

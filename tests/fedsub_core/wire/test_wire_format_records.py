@@ -11,14 +11,16 @@ import pytest
 from flwr.app import ConfigRecord, MessageType
 from numpy.typing import NDArray
 
+from fedsub_client.own_part import answered
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
-from fedsub_core.data.standardise import Scaling, moments
+from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import CLASS_MEANS, ClientMetrics
 from fedsub_core.paired import Gain
-from fedsub_core.secure.messages import KEYS, SHARES, UNMASK
+from fedsub_core.secure.exact import LIMBS
+from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, UNMASK
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.summation import Summation
@@ -158,6 +160,22 @@ def test_the_payload_is_an_array_as_described() -> None:
     assert f"| Bundle | 1 | `schema_version` | uint32 | {SCHEMA_VERSION} |" in DOCUMENT
 
 
+def moments_told() -> list[Mapping[str, Any]]:
+    """Return the question for moments that comes before the first round, and its answer."""
+    people = {name: Participant(name, 3) for name in ("a", "b", "c")}
+    server = Summation(0, 3, 3 * LIMBS, "run", "fedavg")
+    for name, person in people.items():
+        server.take_keys(name, person.answer(server.ask_keys(), 0))
+    for name, shares in server.ask_shares().items():
+        server.take_shares(name, people[name].answer(shares, 0))
+    plan = server.plans(Levels(1.0, 1, 1))["a"]
+    asked = plan.record() | {"phase": MOMENTS, "of": SAMPLES}
+    own = Moments(2, np.array([1.5]), np.array([2.25]))
+    said = answered(people["a"], asked, lambda part: own).config_records[SECURE]
+    server.take_words("a", said)
+    return [asked, dict(said)]
+
+
 def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
     page = part_of_page("## Secure aggregation")
     tables = rows(page)
@@ -186,5 +204,6 @@ def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
         server.take_vector(name, people[name].masked(vector, plan.name))
     for name, unmask in server.ask_unmask().items():
         told += [unmask.record() | {"silent": ["d"]}, people[name].answer(unmask.record(), 1)]
+    told += moments_told()
     found = {key: value for record in told for key, value in record.items()}
     assert_types(found, stated)
