@@ -13,8 +13,8 @@ from scipy.special import stdtrit
 
 from fedsub_core.metrics import BEST_ROUND, CAPACITY
 from fedsub_server.remarks import by_reason, diverged, left_out
+from fedsub_server.reported_epsilon import reported_epsilon
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.spent_epsilon import spent_epsilon
 
 #: People of whom an interval is given at least: Student's t of two is twelve times as wide as the
 #: spread of many, and says nothing ("0.881 ± 1.310").
@@ -226,7 +226,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
             if local is None or method == "local"
             else _share_worse(macro_f1, by_round(local, "macro_f1"))
         ),
-        **spent_epsilon(db, config, method)._asdict(),
+        **reported_epsilon(db, config, method)._asdict(),
         seconds=db.seconds(),
         server_milliseconds=None if (took := db.server_seconds()) is None else 1000 * took,
         memory=db.memory(),

@@ -129,8 +129,8 @@ class NoisedMeans:
         """
         if opened.total is None:
             return opened, []
-        # A sum is known but for multiples of this. One whom somebody moved over its end, by a
-        # vector of no change, is brought back with the noise: else the jump would be seen in it.
+        # A sum is known but for multiples of this. A wrong vector can move it over its end, and it
+        # begins anew. With its noise it is brought back: else the jump would tell the sum.
         wraps = 2 * HALF * opened.levels.range / opened.levels.each
         found, rows = self._noised(opened.total.sum, list(opened.clients), round, wraps)
         return replace(opened, total=replace(found, shortened=opened.total.shortened)), rows

@@ -96,7 +96,8 @@ class SecureSums:
         TooFew
             If they are fewer than a sum must be of.
         RunError
-            If they have more samples than sums can bear.
+            If they have more samples than sums can bear, or rounding moves a change by too much of
+            what it may be long.
         """
         self.none()
         asks = partial(self._ask, link, nodes, round, timeout, most)
@@ -170,7 +171,8 @@ class SecureSums:
         Raises
         ------
         RunError
-            If people are too few or too many, or their sum cannot be opened or is of no samples.
+            If people are too few or too many, or their sum cannot be opened, or is one that no
+            samples have.
         """
         if len(nodes) > exact.MOST_PEOPLE:
             expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"

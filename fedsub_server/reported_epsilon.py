@@ -21,20 +21,20 @@ NOISES = {
 }
 
 
-class Spent(NamedTuple):
-    """An epsilon, at which delta, and what it is of; all None where there is no noise."""
+class Epsilon(NamedTuple):
+    """What noise has spent, at which delta, and what it is of; all None without noise."""
 
     epsilon: float | None = None
     epsilon_delta: float | None = None
     epsilon_of: str | None = None
 
 
-def spent_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> Spent:
+def reported_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> Epsilon:
     """Return the greatest epsilon that a run has reported."""
     # Of each person the newest: who was silent since then has spent it all the same.
     last = {r.client: r.value for r in db.metrics("epsilon") if math.isfinite(r.value)}
     for option, (delta, of) in NOISES.items():
         mine = option.partition(".")[0] in (method, option)
         if last and mine and config.get(option) not in (None, 0, "none"):
-            return Spent(max(last.values()), config.get(delta), of)
-    return Spent()
+            return Epsilon(max(last.values()), config.get(delta), of)
+    return Epsilon()
