@@ -224,19 +224,25 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             " In parentheses, never sent: each selected row once; each class's subnetwork on its "
             "own, as the papers write it."
         )
-    for one in summaries:
-        if one.epsilon is not None:
-            spent = f"epsilon {one.epsilon:.3g} at delta {one.epsilon_delta:g}"
-            lines.append(f"{one.method}: {spent}, of {one.epsilon_of}.")
-    if sum(one.epsilon is not None for one in summaries) > 1:
-        lines.append(
-            "Who sees several methods' numbers, or several runs', learns more: epsilons add up."
-        )
+    lines += spent_by_noise(summaries)
     if any(one.best_round is not None for one in summaries):
         lines.append(
             "* Tested is each person's best round so far by macro F1 on a validation part of the "
             "training samples, never by tested ones; the round is the median over people."
         )
+    return lines
+
+
+def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
+    """Return in lines what each method's noise has spent; none without noise."""
+    lines = [
+        f"{one.method}: epsilon {one.epsilon:.3g} at delta {one.epsilon_delta:g}, of "
+        f"{one.epsilon_of}."
+        for one in summaries
+        if one.epsilon is not None
+    ]
+    if len(lines) > 1:
+        lines.append("Who sees numbers of several methods or runs learns more: epsilons add up.")
     return lines
 
 

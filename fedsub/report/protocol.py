@@ -16,7 +16,7 @@ from fedsub_core.config.run_config import RunConfig, to_flat
 from fedsub_core.methods.table import METHODS
 from fedsub_core.options import option_values
 from fedsub_core.version import build
-from fedsub_server.results import encodings
+from fedsub_server.results import encodings, spent_by_noise
 
 Fact = tuple[str, str]
 #: Keys that have a line of their own, or say only where files lie and how fast it goes.
@@ -59,6 +59,8 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
          f"paired percentile bootstrap of {RESAMPLES:,} resamples, over people"),
         ("versions", _versions(frame)),
     ]  # fmt: skip
+    if spent := spent_by_noise([replace(t.summary, method=t.method) for t in frame.traces]):
+        facts.insert(-1, ("noise", " ".join(spent)))
     if any(trace.summary.by_capacity for trace in frame.traces):
         facts.insert(1, ("devices", _capacities(flat)))
     return facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fedsub_core.config.run_config import RunConfig, dump_toml, to_flat
 from fedsub_core.metrics import MetricRow
@@ -69,14 +70,18 @@ def make_run(
     done: Mapping[str, int] | None = None,
     people: tuple[str, ...] = PEOPLE,
     also: Callable[[int, tuple[str, ...]], Iterator[MetricRow]] | None = None,
+    keys: Mapping[str, Any] | None = None,
     **given: object,
 ) -> Path:
     """Write run.toml and a database for each method of `scores`; `done` rounds, all unless said.
 
+    `keys` are of the configuration.
+
     A method of -1 rounds has not begun; FedSub has clusters, FedCLAR groups from round 2 on.
     """
     first, *others = scores
-    config = RunConfig(method=first, beside=",".join(others), rounds=rounds, lr=0.02, data="/gone")
+    own: dict[str, Any] = {"rounds": rounds, "lr": 0.02, "data": "/gone", **(keys or {})}
+    config = RunConfig(method=first, beside=",".join(others), **own)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.toml").write_text(dump_toml(config))
     data = {"data: card": "00", **{f"data: client {person}": "11" for person in people}}

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fedsub.report.group_maps import group_maps, shared_clusters
 from fedsub.report.reading import read_run
 from fedsub.report.report import remove_report, write_report
 from fedsub_core.errors import RunError
+from fedsub_core.metrics import MetricRow
 from fedsub_data.inspection.drawing import DOTS_PER_INCH
 
 from .html_checks import Page, checked
@@ -88,6 +90,19 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in before} == before
     assert remove_report(folder) and not remove_report(folder)
     assert {path.name for path in folder.iterdir()} == {"run.toml", *scores}
+
+
+def test_the_page_says_what_noise_has_spent(tmp_path: Path) -> None:
+    def spent(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
+        yield MetricRow(round, "", None, "epsilon", 2.0 * round)
+
+    scores = {"fedavg": lambda r, i: 0.5, "local": lambda r, i: 0.4}
+    keys = {"dp_noise": 3.0, "robust": "none", "standardise": "client"}
+    noisy = read(make_run(tmp_path / "noisy", scores, also=spent, keys=keys))
+    said = "fedavg: epsilon 6 at delta 1e-05, of all of one person, in the means that devices are"
+    assert any(said in text for text in noisy.texts)
+    plain = read(make_run(tmp_path / "plain", scores))
+    assert not any("epsilon" in text for text in plain.texts)
 
 
 def test_the_page_says_first_whether_training_alone_is_beaten(tmp_path: Path) -> None:
