@@ -24,7 +24,7 @@ DEVICE = ("fedsub_core", "fedsub_client")
 # Imported where an option wants it, and missed with a clear error.
 OPTIONAL = {
     "fedsub_client/methods/fedsub/noise.py": {"dp_accounting"},
-    "fedsub_core/closed_form/noise.py": {"dp_accounting"},
+    "fedsub_core/accounting.py": {"dp_accounting"},
     "fedsub_core/wire/frame.py": {"zstandard"},
 }
 

@@ -23,6 +23,7 @@ from fedsub_core.config.run_options import RunAsked
 from fedsub_core.config.settings import (
     CapacitySettings,
     ModelSettings,
+    NoiseSettings,
     RoundSettings,
     SecureSettings,
     SplitSettings,
@@ -41,6 +42,7 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "Rounds": (RoundSettings, ()),
     "Devices that lie": (None, ("robust", "robust-share", "most-examples")),
     "What the server sees": (SecureSettings, ()),
+    "What others see": (NoiseSettings, ()),
     "What travels": (None, ("upload-encoding", "download-encoding", "message-limit",
                             "largest-number")),
     "Where to compute, and what to write": (None, (
