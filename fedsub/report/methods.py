@@ -105,7 +105,7 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
         found.append(("rounds", said))
     if card.averages and card.sends(example(card), hyper):
         found.append(("secure aggregation", "available: the server then sees only means"))
-        found.append(("noise on means", "available (dp-noise): others learn little of any person"))
+        found.append(("noise on means", "available: dp-noise hides people from others"))
     elif card.sums and card.sends(example(card), hyper):
         found.append(("secure aggregation", "available: the server then sees only sums"))
     if card.needs:

@@ -30,6 +30,11 @@ class RobustSettings:
     share: float = 0.2
     most_examples: float = 3.0
 
+    @property
+    def filters(self) -> bool:
+        """Whether what one upload counts for follows from others."""
+        return self.clip or self.multi_krum or self.mean != "mean"
+
     @classmethod
     def parse(cls, text: str, share: float, most_examples: float = 3.0) -> RobustSettings:
         """Return the settings of a list of filters, such as ``clip,trimmed-mean``.

@@ -78,7 +78,7 @@ def _check_best_by(config: RunConfig, where: str) -> None:
 
 def _check_secure(config: RunConfig, where: str) -> None:
     """Refuse what needs single uploads, beside secure aggregation."""
-    robust, plain, few = config.robust_settings, "float32", config.clients_per_round
+    plain, few = "float32", config.clients_per_round
     alone = [name for name in config.methods if not METHODS[name].sums]
     unfit = [METHODS[name].not_in_sums(config.hyper[name]) for name in config.methods]
     got, expected = "", ""
@@ -86,7 +86,7 @@ def _check_secure(config: RunConfig, where: str) -> None:
         known = ", ".join(name for name, card in METHODS.items() if card.sums)
         got = f"{', '.join(alone)} among the methods, whose server looks at each person's upload"
         expected = f"only methods among {known}"
-    elif robust.clip or robust.multi_krum or robust.mean != "mean":
+    elif config.robust_settings.filters:
         got = f"robust = {config.robust}, whose filters compare single uploads"
         expected = "robust = none"
     elif (config.upload_encoding, config.download_encoding) != (plain, plain):
@@ -105,12 +105,12 @@ def _check_secure(config: RunConfig, where: str) -> None:
 
 def _check_noise(config: RunConfig, where: str) -> None:
     """Refuse what tells of single people beside means with noise, or has none of them."""
-    robust, got, expected = config.robust_settings, "", ""
+    got, expected = "", ""
     if others := [name for name in config.methods if not METHODS[name].averages]:
         known = ", ".join(name for name, card in METHODS.items() if card.averages)
         got = f"{', '.join(others)} among the methods, whose devices are sent more than a mean"
         expected = f"only methods among {known}"
-    elif robust.clip or robust.multi_krum or robust.mean != "mean":
+    elif config.robust_settings.filters:
         got = f"robust = {config.robust}, by which one person moves what others count for"
         expected = "robust = none: dp-clip bounds what each person adds"
     elif config.standardise not in ("client", "none"):

@@ -232,9 +232,9 @@ class NoiseSettings:
     dp_noise: float = option(
         0.0,
         "deviation of the Gaussian noise on the sum of people's changes, over dp-clip (the noise "
-        "multiplier): whoever sees means learns little of any person; 0: none; for methods that "
-        "average; needs robust = none, standardise = client or none, and fedsub[privacy] on the "
-        "server",
+        "multiplier): the more, the less whoever sees means learns of any person; 0: none; for "
+        "methods that average; needs robust = none, standardise = client or none, and "
+        "fedsub[privacy] on the server",
         minimum=0,
     )
     dp_clip: float = option(
