@@ -290,10 +290,11 @@ def make_learner(
     hyper: Any,
     whole: Model | None = None,
     sums: bool = False,
+    noised: bool = False,
 ) -> Learner:
-    """Return the device half of a method, that of secure `sums`, with its card's predictor."""
+    """Return the device half of a method, that of secure `sums` or noised ones."""
     sends, predictor = card.sends(model, hyper), card.load_predictor()
-    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole)
+    made: Learner = card.load_learner(sums, noised)(model, settings, hyper, sends, predictor, whole)
     return made
 
 

@@ -63,9 +63,10 @@ def held_and_learner(
         As :func:`make_cohort`.
     """
     of, hyper = method(settings.method), settings.hyper
-    sums = settings.secure.secure_aggregation
+    protections = settings.protections
     try:
         held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
-        return held, make_learner(of, held.model, settings.training, hyper, held.whole, sums)
+        made = make_learner(of, held.model, settings.training, hyper, held.whole, *protections)
+        return held, made
     except ConfigError as error:  # a run has several methods
         raise ConfigError(f"method {settings.method!r}: {error}") from error

@@ -144,7 +144,8 @@ def accepted(
     if noise.dp_noise and plan.weight != 1:
         raise reader.refuse("secure sum: weight", plan.weight, "1, of everybody, with dp-noise")
     person.accept(plan)
-    levels = Levels(secure.secure_range, plan.weight, plan.each, noise.longest)
+    bounds = noise.longest, noise.longest_prototypes
+    levels = Levels(secure.secure_range, plan.weight, plan.each, *bounds)
     return OwnPart(person, plan, levels)
 
 

@@ -14,7 +14,6 @@ from fedsub_core.data.sources import card_here
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.logs import set_up_logs
-from fedsub_core.methods.table import method
 from fedsub_core.packages import package_build
 from fedsub_server.data_notes import note_devices, read_notes, said_of
 from fedsub_server.driver import drive
@@ -87,8 +86,7 @@ def run_method(
     """
     make_folder(folder)
     settings = replace(config.server_settings(name), card=card_here(config.data))
-    sums = settings.secure.secure_aggregation
-    strategy: PersonalizedStrategy = method(name).load_strategy(sums)(settings)
+    strategy = PersonalizedStrategy.of(settings)
     strategy.standardised_before = known
     package, path = package_build(name), folder / DATABASE_FILE
     with RunDatabase(path, decisive(config, name), package) as database:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.errors import RunError
-from fedsub_core.methods.table import method
 from fedsub_core.options import suggestion
 from fedsub_server.data_notes import forget_notes
 from fedsub_server.live_file import forget_live
@@ -88,9 +87,7 @@ def _config(folder: Path, name: str, database: RunDatabase) -> RunConfig:
 
 def _without(folder: Path, name: str, database: RunDatabase, client: str) -> tuple[int, State]:
     """Return a method's last round, and the state after it without a client."""
-    settings = _config(folder, name, database).server_settings(name)
-    load = method(name).load_strategy
-    strategy: PersonalizedStrategy = load(settings.secure.secure_aggregation)(settings)
+    strategy = PersonalizedStrategy.of(_config(folder, name, database).server_settings(name))
     round, state = database.load()
     left = {name: tensors for name, tensors in state.items() if name != f"{CLIENT}{client}"}
     if SERVER in left:

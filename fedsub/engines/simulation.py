@@ -129,9 +129,7 @@ def unseen_people(config: RunConfig, federation: Federation) -> tuple[str, ...]:
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
     """Return the server half of method `name`."""
-    load = method(name).load_strategy
-    strategy: PersonalizedStrategy = load(config.secure_aggregation)(config.server_settings(name))
-    return strategy
+    return PersonalizedStrategy.of(config.server_settings(name))
 
 
 def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend | None:

@@ -132,6 +132,10 @@ class MethodCard:
         (``secure-aggregation``).
     summed_learner, summed_strategy : where the halves live that serve runs of secure sums, of a
         method that does not average and whose server can do with sums; "": there are none.
+    noised_learner, noised_strategy : where the halves live that serve runs of secure sums with
+        noise on them (``dp-noise``), of a method that does not average; "": there are none. Without
+        the first the device half is that of sums.
+    not_with_noise : of hyperparameters, what does not go with noise on sums; "": all goes.
     not_in_sums : of hyperparameters, what does not go with secure sums, and what is expected
         instead; "": all goes.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
@@ -170,6 +174,9 @@ class MethodCard:
     averages: bool = False
     summed_learner: str = ""
     summed_strategy: str = ""
+    noised_learner: str = ""
+    noised_strategy: str = ""
+    not_with_noise: Callable[[Any], str] = lambda hyper: ""
     not_in_sums: Callable[[Any], str] = lambda hyper: ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
@@ -190,6 +197,11 @@ class MethodCard:
         return self.averages or bool(self.summed_strategy)
 
     @property
+    def hides(self) -> bool:
+        """Whether noise can hide people in what it sends (``dp-noise``)."""
+        return self.averages or bool(self.noised_strategy)
+
+    @property
     def has_rule(self) -> bool:
         """Whether it has a rule of its own for how wide and deep a weak device's model is."""
         return self.narrow == "model" and self.holds != MethodCard.holds
@@ -203,17 +215,19 @@ class MethodCard:
         """Import and return what makes the model that a device holds."""
         return _load(self.holds)
 
-    def load_learner(self, sums: bool = False) -> Any:
-        """Import and return the device half, a ``Learner`` class; that of secure `sums`."""
-        return _load(self.summed_learner if sums and self.summed_learner else self.learner)
+    def load_learner(self, sums: bool = False, noised: bool = False) -> Any:
+        """Import and return the device half, a ``Learner``; that of secure `sums`, or noised."""
+        summed = self.summed_learner if sums else ""
+        return _load((self.noised_learner if noised else "") or summed or self.learner)
 
     def load_predictor(self) -> Any:
         """Import and return what predicts, a ``Predictor`` class."""
         return _load(self.predictor)
 
-    def load_strategy(self, sums: bool = False) -> Any:
-        """Import and return the server half, a ``PersonalizedStrategy``; that of secure `sums`."""
-        return _load(self.summed_strategy if sums and self.summed_strategy else self.strategy)
+    def load_strategy(self, sums: bool = False, noised: bool = False) -> Any:
+        """Import and return the server half, a ``PersonalizedStrategy``; chosen likewise."""
+        summed = self.summed_strategy if sums else ""
+        return _load((self.noised_strategy if noised else "") or summed or self.strategy)
 
 
 def _load(path: str) -> Any:

@@ -7,11 +7,14 @@ which enough people are sure to be in the sum: the sum of one person's row is th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels, Total
 
@@ -47,6 +50,12 @@ def levels_of(levels: Levels) -> Levels:
     return Levels(RANGE, 1, 1 << (each.bit_length() - 1))
 
 
+def unit(levels: Levels) -> float:
+    """Return what 1 in a slot is in a sum's other numbers, which were rounded by `levels`."""
+    # Back to whole numbers: the slots' levels are others.
+    return (levels_of(levels).each / RANGE) * (levels.range / levels.each)
+
+
 def values(total: Total, levels: Levels) -> NDArray[np.float64]:
     """Return a sum's numbers as those of slots, float64 [n].
 
@@ -54,10 +63,36 @@ def values(total: Total, levels: Levels) -> NDArray[np.float64]:
     ----------
     levels : by which those of no slot were rounded.
     """
-    # Back to whole numbers: the slots' levels are others.
     whole = np.rint(total.sum * (levels.each / levels.range))
     sums: NDArray[np.float64] = whole * (RANGE / levels_of(levels).each)
     return sums
+
+
+def bounds(classes: int, size: int, levels: Levels) -> tuple[Bounded, Bounded]:
+    """Return how long slots may be: who has which class, and its rows."""
+    return Bounded(classes, inf), Bounded(classes * size, levels.longest_prototypes)
+
+
+def rounded(values: NDArray[np.floating], parts: Sequence[Bounded], levels: Levels) -> Words:
+    """Return a vector that is slots alone, each part no longer than it may be.
+
+    Parameters
+    ----------
+    levels : of a sum's other numbers.
+    """
+    own, at, found = levels_of(levels), 0, []
+    for part in parts:
+        bounded = replace(own, longest=part.longest)
+        found.append(bounded.vector(values[at : at + part.numbers], 1))
+        at += part.numbers
+    return _joined(found)
+
+
+def _joined(parts: Sequence[Words]) -> Words:
+    """Return vectors of one person as one."""
+    shortened = np.bitwise_or.reduce([part[-1] for part in parts])
+    weight = min(part[-BESIDE] for part in parts)
+    return np.concatenate([*(part[:-BESIDE] for part in parts), [weight, shortened]])
 
 
 def with_slots(
@@ -77,13 +112,20 @@ def with_slots(
     levels : of the numbers before.
     """
     shown = np.where((has & asked)[:, None], rows, 0.0)
-    slots = levels_of(levels).vector(np.concatenate([has, shown.ravel()]), 1)
+    parts = bounds(len(has), rows.shape[1], levels)
+    slots = rounded(np.concatenate([has, shown.ravel()]), parts, levels)
     shortened = vector[-1] | slots[-1]
     return np.concatenate([vector[:-BESIDE], slots[:-BESIDE], vector[-BESIDE:-1], [shortened]])
 
 
-def in_sum(total: Total, levels: Levels, classes: int, size: int, most: int) -> tuple[Total, Slots]:
+def in_sum(
+    total: Total, levels: Levels, classes: int, size: int, most: int, slack: int = 0
+) -> tuple[Total, Slots]:
     """Return what a sum over `most` people says without its slots, and what these say.
+
+    Parameters
+    ----------
+    slack : by how much noise may have moved the numbers of people.
 
     Raises
     ------
@@ -93,11 +135,11 @@ def in_sum(total: Total, levels: Levels, classes: int, size: int, most: int) -> 
     first = len(total.sum) - numbers(classes, size)
     sums = values(total, levels)[first:]
     people, rows = np.rint(sums[:classes]).astype(np.int64), sums[classes:].reshape(classes, size)
-    if (people < 0).any() or (people > most).any():
+    if (people < -slack).any() or (people > most + slack).any():
         got = f"{people.min()} to {people.max()}"
         raise ValueError(f"people who have a class: got {got}, expected 0 to {most}")
     before = Total(total.mean[:first], total.sum[:first], total.weight, total.shortened)
-    return before, Slots(people, rows)
+    return before, Slots(people.clip(0, most), rows)
 
 
 def shown(vector: Words, classes: int, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -108,17 +150,24 @@ def shown(vector: Words, classes: int, size: int) -> tuple[NDArray[np.bool_], ND
     )
 
 
-def again(vector: Words, slots: int, before: Levels, levels: Levels, examples: int) -> Words:
-    """Return a person's vector, so many of whose last numbers are slots, by other levels.
+def again(
+    vector: Words, parts: Sequence[Bounded], before: Levels, levels: Levels, examples: int
+) -> Words:
+    """Return a person's vector by other levels.
 
     Parameters
     ----------
+    parts : its slots, behind all else.
     before : by which it was rounded.
     levels : by which it shall be.
     examples : how many samples the person has.
     """
-    first, end = len(vector) - BESIDE - slots, vector[-BESIDE:]
-    numbers = levels.again(np.concatenate([vector[:first], end]), before, examples)
-    own = np.append(vector[first:-BESIDE], [1, end[1]]).astype(np.uint32)
-    own = levels_of(levels).again(own, levels_of(before), 1)
-    return np.concatenate([numbers[:-BESIDE], own[:-BESIDE], numbers[-BESIDE:]])
+    at, end = len(vector) - BESIDE - sum(part.numbers for part in parts), vector[-BESIDE:]
+    numbers = levels.again(np.concatenate([vector[:at], end]), before, examples)
+    slots = list[Words]()
+    for part in parts:
+        old = np.append(vector[at : at + part.numbers], [1, end[1]]).astype(np.uint32)
+        bounded = replace(levels_of(levels), longest=part.longest)
+        slots.append(bounded.again(old, levels_of(before), 1)[:-BESIDE])
+        at += part.numbers
+    return np.concatenate([numbers[:-BESIDE], *slots, numbers[-BESIDE:]])

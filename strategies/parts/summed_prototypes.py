@@ -2,13 +2,16 @@
 
 Each round counts how many people have each class, beside what it adds up. By that the next round
 asks for prototypes (:mod:`strategies.parts.sure_people`).
+
+With ``dp-noise``, counts and prototypes have noise, too: of a class that is asked for, so many
+people must have been counted that noise alone has not made them enough.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import prod, sqrt
 
 import numpy as np
 import torch
@@ -19,6 +22,8 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import slots
 from fedsub_core.secure import uploads as vectors
+from fedsub_core.secure.bounds import Bounded, beyond, deviations, of_parts
+from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from strategies.parts.sure_people import (
@@ -62,7 +67,7 @@ class SummedPrototypes(PersonalizedStrategy):
         The sum is opened only if enough people remain in each of these classes.
         """
         secure, people = self.settings.secure, len(clients)
-        sure = state[HOLDERS].numpy() - absent(state, clients)
+        sure = state[HOLDERS].numpy() - absent(state, clients) - self._slack
         least = needed(secure.secure_least, people)
         self._asked = asked = sure >= least
         left_out = int((~asked).sum()) if counted_in(state) else 0
@@ -76,7 +81,9 @@ class SummedPrototypes(PersonalizedStrategy):
         self._left_out = left_out
         fewest = opened_of(sure[asked], secure.secure_least, people)
         numbers = vectors.length(self._body_sent()) + slots.numbers(*self._slots())
-        return Addends(tuple(clients), numbers, secure.secure_range, fewest)
+        _, _, prototypes = self._bounded()
+        bounded = (prototypes,) if self.settings.noise.dp_noise else ()
+        return Addends(tuple(clients), numbers, secure.secure_range, fewest, bounded=bounded)
 
     def asking(self, clients: Sequence[str], sent: Sequence[Bundle]) -> list[Bundle]:
         """Return downloads that say to those in the round's sum what is asked for."""
@@ -99,14 +106,14 @@ class SummedPrototypes(PersonalizedStrategy):
             return state, []
         try:
             total, said = slots.in_sum(
-                opened.total, opened.levels, *self._slots(), len(opened.clients)
+                opened.total, opened.levels, *self._slots(), len(opened.clients), self._slack
             )
         except ValueError as error:
             log.warning("round %d: the secure sum is of no use: %s", turn.round, error)
             return state, []
         # Who lost a class since it was counted may leave fewer people in a sum than were sure.
         shown = self._asked & (said.people >= self.settings.secure.secure_least)
-        means = said.rows[shown] / said.people[shown, None]
+        means = said.rows[shown] / np.maximum(said.people[shown, None], 1)
         received = self.delivered[min(opened.clients)]  # the same to all
         one = vectors.mean_upload(total, received, self._body_sent())
         prototypes = {PROTOTYPES: Floats.rows(shown, means.astype(np.float32))}
@@ -118,6 +125,28 @@ class SummedPrototypes(PersonalizedStrategy):
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client."""
         return not_counted(state, client)
+
+    def deviations(self, levels: Levels) -> NDArray[np.float64]:
+        """Return them of bodies, of counts and of prototypes."""
+        body = vectors.length(self._body_sent()) - BESIDE
+        found = deviations(self._bounded())
+        found[body:] *= slots.unit(levels)
+        return found
+
+    def _bounded(self) -> tuple[Bounded, ...]:
+        """Return how long a person's parts are with noise: a body, counts, prototypes."""
+        noise, (classes, size) = self.settings.noise, self._slots()
+        return (
+            Bounded(vectors.length(self._body_sent()) - BESIDE, noise.dp_clip),
+            Bounded(classes, sqrt(classes)),
+            Bounded(classes * size, noise.dp_clip_prototypes, "dp-clip-prototypes"),
+        )
+
+    @property
+    def _slack(self) -> int:
+        """By how many people noise may move a count."""
+        _, counts, _ = of_parts(self._bounded())
+        return beyond(self.settings.noise.dp_noise * counts)
 
     def _body_sent(self) -> Declaration:
         return {name: one for name, one in self.transport.sends.items() if name != PROTOTYPES}

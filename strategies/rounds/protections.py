@@ -146,7 +146,7 @@ class Protections(ServerHalf):
             opened, rows = sums.close(self.link, turn.round, vectors, nodes, timeout, most)
             self._rows += rows
         if self.means is not None and opened is not None:
-            opened, rows = self.means.of_sum(opened, turn.round)
+            opened, rows = self.means.of_sum(opened, turn.round, self.deviations(opened.levels))
             self._rows += rows
         with self.own_time:
             self.state, rows = self.aggregate_sum(state, opened, uploads, turn)

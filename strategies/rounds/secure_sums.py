@@ -20,8 +20,9 @@ from fedsub_core.config.settings import SecureSettings
 from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure import exact
+from fedsub_core.secure import exact, slots
 from fedsub_core.secure import uploads as vectors
+from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import FEATURES, MOMENTS, Plan
 from fedsub_core.secure.quantise import Levels
@@ -109,16 +110,25 @@ class SecureSums:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
-        if (moved := self._levels.moved_by_rounding(addends.numbers)) > longest / LEAST_OF_CLIP:
-            raise RunError(
-                f"round {round}: dp-clip = {longest:g}: got {addends.numbers} numbers, moved by "
-                f"{moved:.2g} as they are rounded, expected a tenth of it; lower secure-range"
-            )
+        self._check_bounds(round, addends, longest)
         plans = self._plans(one, self._levels)
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         self.left = frozenset(addends.clients) - plans.keys()
         self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
         return sorted(plans)
+
+    def _check_bounds(self, round: int, addends: Addends, longest: float) -> None:
+        """Refuse bounds that rounding would fill."""
+        others = addends.numbers - sum(part.numbers for part in addends.bounded)
+        checked = [(Bounded(others, longest, "dp-clip"), self._levels)]
+        checked += [(part, slots.levels_of(self._levels)) for part in addends.bounded]
+        for part, levels in checked:
+            if (moved := levels.moved_by_rounding(part.numbers)) > part.longest / LEAST_OF_CLIP:
+                raise RunError(
+                    f"round {round}: {part.key} = {part.longest:g}: got {part.numbers} numbers, "
+                    f"moved by {moved:.2g} as they are rounded, expected a tenth of it; raise "
+                    f"{part.key}, or lower secure-range"
+                )
 
     def close(
         self,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.config.halves import ServerSettings
@@ -15,6 +17,8 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import uploads as vectors
+from fedsub_core.secure.bounds import Bounded, deviations
+from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.context import Addends, Opened, Sender, Start
@@ -109,6 +113,18 @@ class ServerHalf(ABC):
         received = self.delivered[min(opened.clients)]  # the same to all
         mean = vectors.mean_upload(opened.total, received, self.transport.sends)
         return self.aggregate(state, {"": mean}, turn)
+
+    def deviations(self, levels: Levels) -> NDArray[np.float64]:
+        """Return the noise's deviation of each number of a sum, at a multiplier of 1.
+
+        Here all that people add is bounded together.
+
+        Parameters
+        ----------
+        levels : by which the sum's numbers were rounded.
+        """
+        numbers = vectors.length(self.transport.sends) - BESIDE
+        return deviations([Bounded(numbers, self.settings.noise.dp_clip)])
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
         """Return what a client sent or was sent, saying where its numbers stand in the run's model.

@@ -25,6 +25,7 @@ from flwr.serverapp.strategy import Result
 from fedsub_core.capacity import WHOLE, Capacity, held_in
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError, cut
+from fedsub_core.methods.table import method
 from fedsub_core.metrics import CAPACITY, MetricRow
 from fedsub_core.models.held import Held, why_unfit
 from fedsub_core.models.model import Model
@@ -65,6 +66,13 @@ class PersonalizedStrategy(Verbs):
         self._told_whole: set[str] = set()
         #: What devices of each capacity below 1 hold.
         self._of_weak: dict[float, Model] = {}
+
+    @classmethod
+    def of(cls, settings: ServerSettings) -> PersonalizedStrategy:
+        """Return the server half that settings are for, by its card."""
+        half = method(settings.method).load_strategy(*settings.protections)
+        made: PersonalizedStrategy = half(settings)
+        return made
 
     def start(
         self,

@@ -184,7 +184,7 @@ UNKNOWN_AND_WRONG = [
     ),
     (
         'method = "fedsub"\ndp-noise = 1.0',
-        "dp-noise: got fedsub among the methods, whose devices are sent more than a mean, expected "
+        "dp-noise: got fedsub among the methods, whose devices are sent more than means, expected "
         "only methods among apfl, ditto, fedavg",
     ),
     (

@@ -1,0 +1,106 @@
+"""Noise on sums of prototypes: of prototypes no longer than said, on counts as on means."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub_core.errors import RunError
+
+from ..finished_run import FinishedRun, MakePeople, RunMethod
+
+SUMS: dict[str, Any] = dict(
+    robust="none",
+    lr=0.05,
+    batch_size=16,
+    hidden="16",
+    standardise="client",
+    rounds=2,
+    secure_aggregation=True,
+)
+#: So little that it changes no digit that is looked at; and more than any prototypes are long.
+LITTLE, LONG = 1e-9, 1e3
+#: So many that noise on counts leaves enough of them for sure.
+MANY = ((0, 1, 2),) * 30
+PROTOTYPES, HELD, HOLDERS = "prototypes", "held", "holders"
+
+
+def with_noise(
+    run_method: RunMethod, people: MakePeople, name: str, noise: float, clip: float, **keys: Any
+) -> FinishedRun:
+    hyper = {"lam": 0.0}
+    keys = SUMS | {"dp_noise": noise, "dp_clip_prototypes": clip} | keys
+    run = run_method(people(MANY, samples=3), name, hyper=hyper, **keys)
+    assert not run.refusals and not run.metric("secure_lost")
+    return run
+
+
+def test_hardly_any_noise_changes_nothing(people: MakePeople, run_method: RunMethod) -> None:
+    plain = run_method(people(), "fedproto", **SUMS)
+    run = run_method(people(), "fedproto", dp_noise=LITTLE, dp_clip_prototypes=LONG, **SUMS)
+    assert run.states[-1][HELD].all()
+    for ours, theirs in zip(run.states, plain.states, strict=True):
+        for key, tensor in theirs.items():
+            torch.testing.assert_close(ours[key], tensor, atol=1e-5, rtol=0)
+
+
+def test_prototypes_are_shortened_class_by_class_of_one_person_together(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    alone = {"lam": 0.0}  # for plain prototypes come a round earlier
+    clear = run_method(people(), "fedproto", hyper=alone, **SUMS | {"secure_aggregation": False})
+    sent = [
+        np.stack([clear.grid.uploads[2, f"p{i}"].rows(PROTOTYPES)[c] for c in range(3)])
+        for i in range(1, 5)
+    ]
+    clip = float(np.median([np.linalg.norm(one) for one in sent]))
+    expected = np.mean([v * min(1.0, clip / float(np.linalg.norm(v))) for v in sent], axis=0)
+    keys = SUMS | {"dp_noise": LITTLE, "dp_clip_prototypes": clip}
+    run = run_method(people(), "fedproto", hyper=alone, **keys)
+    np.testing.assert_allclose(run.states[-1][PROTOTYPES].numpy(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["protohar", "fedproto"])
+def test_noise_on_prototypes_and_counts_is_as_large_as_said(
+    name: str, people: MakePeople, run_method: RunMethod
+) -> None:
+    """Each part has the same share of epsilon: a body, counts, prototypes."""
+    clip, noise, parts = 2.0, 0.3, 3 if name == "protohar" else 2
+    little = with_noise(run_method, people, name, LITTLE, clip, hidden="256")
+    much = with_noise(run_method, people, name, noise, clip, hidden="256")
+    assert much.states[-1][HELD].all()
+    sums = [
+        (run.states[-1][PROTOTYPES] * run.states[-1][HOLDERS][:, None]).numpy()
+        for run in (little, much)
+    ]
+    found = (sums[1] - sums[0]).ravel()
+    assert found.size == 3 * 256
+    assert np.std(found) == pytest.approx(noise * clip * sqrt(parts), rel=0.1)
+    counts = [run.states[round][HOLDERS].double() for run in (little, much) for round in (0, 1)]
+    moved = torch.cat([counts[2] - counts[0], counts[3] - counts[1]])
+    assert 0 < moved.abs().max() <= 5 * noise * sqrt(3 * parts) + 0.5
+    assert much.metric("epsilon").keys() == {(1, ""), (2, "")}
+
+
+def test_noise_alone_asks_for_no_class(
+    people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of six people counts with this noise say nothing: no class is asked for."""
+    rounds = 6
+    keys = SUMS | {"rounds": rounds, "dp_noise": 1.0}
+    run = run_method(people(((0, 1, 2),) * 6, samples=4), "fedproto", **keys)
+    assert not run.states[-1][HELD].any()
+    assert all(0 <= n <= 6 for state in run.states for n in state[HOLDERS].tolist())
+    assert "no prototypes of 3 classes" in caplog.text
+
+
+def test_a_bound_that_rounding_would_fill_is_refused(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    said = r"dp-clip-prototypes = 1e-05: got 48 numbers, moved by .* expected a tenth"
+    with pytest.raises(RunError, match=said):
+        run_method(people(), "fedproto", dp_noise=1.0, dp_clip_prototypes=1e-5, **SUMS)
