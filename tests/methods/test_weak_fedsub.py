@@ -15,7 +15,7 @@ import torch
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import RunMethod, assert_equal, people, start_of
-from fedsub_client.methods.fedsub.subnetworks import first_units_of, unit_rows
+from fedsub_client.methods.fedsub.subnetworks import first_units_of
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.methods.fedsub import CLASSES, FUSIONS, MASKS, PROTOTYPES, SCORE
@@ -25,6 +25,7 @@ from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.model import Model
 from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.models.unit_rows import unit_rows
 from fedsub_core.models.units import first_units
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part

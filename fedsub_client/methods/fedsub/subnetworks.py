@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.model import Model, Params
+from fedsub_core.models.unit_rows import by_unit, unit_rows
 from fedsub_core.models.units import units_of
 from fedsub_core.wire.bundles import Bundle, Floats
 
@@ -44,18 +44,6 @@ def unit_masks(relevance: Mapping[str, Tensor], held: Tensor, depth: int) -> Mas
     """
     layers = list(relevance.items())[: depth or None]
     return {name: (r > 0) & held.unsqueeze(2) for name, r in layers}
-
-
-def unit_rows(params: Params, rows: UnitRows) -> Tensor:
-    """Return what every unit has of some tensors, side by side: ``[clients, units, width]``."""
-    parts = [_by_unit(params[name], rows.gates).flatten(2) for name in rows.tensors]
-    return torch.cat(parts, 2)
-
-
-def _by_unit(tensor: Tensor, gates: int) -> Tensor:
-    """View a tensor ``[clients, gates * units, ...]`` as ``[clients, units, gates, numbers]``."""
-    clients, entries = tensor.shape[:2]
-    return tensor.view(clients, gates, entries // gates, -1).transpose(1, 2)
 
 
 def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Floats]]:
@@ -94,7 +82,7 @@ def integrate(model: Model, params: Params, received: Sequence[Bundle]) -> Param
             new = torch.from_numpy(np.concatenate(sent)).to(like)
             for name in rows.tensors:
                 updated[name] = params[name].clone()
-                place = _by_unit(updated[name], rows.gates)
+                place = by_unit(updated[name], rows.gates)
                 mine, new = new.tensor_split([place[0, 0].numel()], 1)
                 place[where] = mine.view(-1, *place.shape[2:])
     return updated

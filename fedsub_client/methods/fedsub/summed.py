@@ -24,7 +24,6 @@ from fedsub_client.learner import Fitted, Received, State
 from fedsub_client.methods.fedsub.addends import add_prototypes, add_rows, nearest, within
 from fedsub_client.methods.fedsub.fusion_by_means import OfClusters, fuse, of_clusters, places
 from fedsub_client.methods.fedsub.learner import FedSubLearner
-from fedsub_client.methods.fedsub.subnetworks import unit_rows
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods import fedsub
 from fedsub_core.methods.fedsub_sums import (
@@ -34,6 +33,7 @@ from fedsub_core.methods.fedsub_sums import (
     OPEN,
 )
 from fedsub_core.models.model import Params
+from fedsub_core.models.unit_rows import unit_rows
 from fedsub_core.secure import slots
 from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.cluster_slots import (

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from fedsub_client.methods.fedsub.relevance import unit_relevance
-from fedsub_client.methods.fedsub.subnetworks import integrate, union_rows, unit_rows
+from fedsub_client.methods.fedsub.subnetworks import integrate, union_rows
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.published.images import mobilenet_v2, resnet18
 from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.models.unit_rows import unit_rows
 from fedsub_core.wire.bundles import Bundle
 
 from .modules import Recurrent, ResidualCNN, Shape, normalised
