@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 
 from fedsub_client.learner import Learner, make_learner
 from fedsub_client.predictor import Predictor
@@ -28,9 +29,9 @@ class CardTests:
         card = METHODS[name]
         assert card.name == name and card.paper and card.idea and card.up and card.down
         assert card.choose and card.privacy, "what a person needs who chooses a method"
-        for sums in (False, True):
-            assert issubclass(card.load_learner(sums), Learner)
-            assert issubclass(card.load_strategy(sums), PersonalizedStrategy)
+        for protections in product((False, True), repeat=2):
+            assert issubclass(card.load_learner(*protections), Learner)
+            assert issubclass(card.load_strategy(*protections), PersonalizedStrategy)
         assert issubclass(card.load_predictor(), Predictor)
         assert card.shares.keys() <= set(card.reports)
         hyper = card.hyperparameters()

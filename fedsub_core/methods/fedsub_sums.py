@@ -54,6 +54,22 @@ def not_in_sums(hyper: Any, method: str = "fedsub") -> str:
     )
 
 
+def not_with_noise(hyper: Any, method: str = "fedsub") -> str:
+    """Return what does not go with noise on sums (``dp-noise``); "": all goes."""
+    fusion = getattr(hyper, "fusion", "avg")
+    all_selected = "which goes by what all people of a cluster selected"
+    twice = "a noise of its own, whose epsilon is another"
+    checks = (
+        ("fusion", fusion, "avg", all_selected),
+        ("prototype-noise", hyper.prototype_noise, "none", twice),
+    )
+    return "; ".join(
+        f"{method}.{key} = {got}, {why}, expected {expected}"
+        for key, got, expected, why in checks
+        if got != expected
+    )
+
+
 def receives_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
     """Declare what a server of sums sends; nothing where it cannot sum.
 

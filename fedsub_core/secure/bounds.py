@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, sqrt
+from math import floor, inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,17 @@ class Bounded:
     ----------
     numbers : how many.
     longest : greatest L2 norm of one person's.
-    key : the option that says so.
+    key : the option that says so; "": they are so of themselves, as counts are.
     """
 
     numbers: int
     longest: float
     key: str = ""
+
+    @property
+    def shortened_to(self) -> float:
+        """To which norm a device shortens them."""
+        return self.longest if self.key else inf
 
 
 def of_parts(parts: Sequence[Bounded]) -> list[float]:

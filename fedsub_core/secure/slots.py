@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +68,10 @@ def values(total: Total, levels: Levels) -> NDArray[np.float64]:
     return sums
 
 
-def bounds(classes: int, size: int, levels: Levels) -> tuple[Bounded, Bounded]:
-    """Return how long slots may be: who has which class, and its rows."""
-    return Bounded(classes, inf), Bounded(classes * size, levels.longest_prototypes)
+def bounds(classes: int, size: int, longest: float) -> tuple[Bounded, Bounded]:
+    """Return how long slots may be: who has which class, and prototypes."""
+    prototypes = Bounded(classes * size, longest, "dp-clip-prototypes")
+    return Bounded(classes, sqrt(classes)), prototypes
 
 
 def rounded(values: NDArray[np.floating], parts: Sequence[Bounded], levels: Levels) -> Words:
@@ -82,7 +83,7 @@ def rounded(values: NDArray[np.floating], parts: Sequence[Bounded], levels: Leve
     """
     own, at, found = levels_of(levels), 0, []
     for part in parts:
-        bounded = replace(own, longest=part.longest)
+        bounded = replace(own, longest=part.shortened_to)
         found.append(bounded.vector(values[at : at + part.numbers], 1))
         at += part.numbers
     return _joined(found)
@@ -112,7 +113,7 @@ def with_slots(
     levels : of the numbers before.
     """
     shown = np.where((has & asked)[:, None], rows, 0.0)
-    parts = bounds(len(has), rows.shape[1], levels)
+    parts = bounds(len(has), rows.shape[1], levels.longest_prototypes)
     slots = rounded(np.concatenate([has, shown.ravel()]), parts, levels)
     shortened = vector[-1] | slots[-1]
     return np.concatenate([vector[:-BESIDE], slots[:-BESIDE], vector[-BESIDE:-1], [shortened]])
@@ -167,7 +168,7 @@ def again(
     slots = list[Words]()
     for part in parts:
         old = np.append(vector[at : at + part.numbers], [1, end[1]]).astype(np.uint32)
-        bounded = replace(levels_of(levels), longest=part.longest)
+        bounded = replace(levels_of(levels), longest=part.shortened_to)
         slots.append(bounded.again(old, levels_of(before), 1)[:-BESIDE])
         at += part.numbers
     return np.concatenate([numbers[:-BESIDE], *slots, numbers[-BESIDE:]])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from math import prod, sqrt
+from math import prod
 
 import numpy as np
 import torch
@@ -137,9 +137,8 @@ class SummedPrototypes(PersonalizedStrategy):
         """Return how long a person's parts are with noise: a body, counts, prototypes."""
         noise, (classes, size) = self.settings.noise, self._slots()
         return (
-            Bounded(vectors.length(self._body_sent()) - BESIDE, noise.dp_clip),
-            Bounded(classes, sqrt(classes)),
-            Bounded(classes * size, noise.dp_clip_prototypes, "dp-clip-prototypes"),
+            Bounded(vectors.length(self._body_sent()) - BESIDE, noise.dp_clip, "dp-clip"),
+            *slots.bounds(classes, size, noise.dp_clip_prototypes),
         )
 
     @property

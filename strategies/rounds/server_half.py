@@ -124,7 +124,7 @@ class ServerHalf(ABC):
         levels : by which the sum's numbers were rounded.
         """
         numbers = vectors.length(self.transport.sends) - BESIDE
-        return deviations([Bounded(numbers, self.settings.noise.dp_clip)])
+        return deviations([Bounded(numbers, self.settings.noise.dp_clip, "dp-clip")])
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
         """Return what a client sent or was sent, saying where its numbers stand in the run's model.

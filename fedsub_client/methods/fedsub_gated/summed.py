@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -97,6 +96,6 @@ class SummedFedSubGatedLearner(SummedSubnetworkLearner, FedSubGatedLearner):
             parts[CURVES][:] = upload.floats(CURVES) / judged
         return True
 
-    @cached_property
-    def _layout(self) -> Layout:
+    def layout(self) -> Layout:
+        """Return where each number of a vector stands."""
         return layout_with_gate(self.model, self.hyper)

@@ -25,7 +25,9 @@ from fedsub_core.methods.fedsub_sums import (
     SELECTED_BY_ALL,
 )
 from fedsub_core.metrics import MetricRow
+from fedsub_core.models.architecture import LayerWithUnits, UnitRows
 from fedsub_core.secure import slots
+from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.cluster_slots import (
     MEMBERS,
     PEOPLE,
@@ -71,10 +73,10 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Return one cluster of each class, of which nothing is known."""
         layout = self.layout
         state = nobody_counted() | one_of_each(layout.each, layout.size)
-        state[PEOPLE] = torch.zeros(layout.each, dtype=torch.int64)
+        for name in self.counts():
+            state[name] = torch.zeros(layout.shapes[name], dtype=torch.int64)
         for layer in layout.layers:
-            units = layout.shapes[SELECTED + layer.name]
-            state[SELECTED + layer.name] = torch.zeros(units, dtype=torch.int64)
+            units = *layout.each, layer.units
             state[layer.name + SELECTED_BY_ALL] = torch.zeros(units, dtype=torch.bool)
             for own in layer.rows:
                 state[own.name + MEANS] = torch.zeros(*units, own.width)
@@ -88,7 +90,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """
         whole = [client for client in clients if client not in self.narrow]
         secure, people, gone = self.settings.secure, len(whole), absent(state, whole)
-        least = needed(secure.secure_least, people)
+        least = needed(secure.secure_least, people) + self.slack
         counted = (state[OPEN] & (state[SINCE] <= counted_in(state))).numpy()
         sure = state[PEOPLE].numpy() - gone
         self._asked = {OPEN: state[OPEN].numpy(), ASKED: counted & (sure >= least)}
@@ -102,7 +104,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         self._alone = alone
         fewest = [sure[self._asked[ASKED]]]
         for layer in self.layout.layers:
-            of_units = state[SELECTED + layer.name].numpy() - gone
+            of_units = self.of_units(state, layer) - gone
             able = self._asked[ASKED][..., None] & (of_units >= least)
             asked = one_class_each(able, turn.round)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
@@ -110,9 +112,13 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         told, sure_beside = self.asked_beside(state, turn, least, gone)
         self._asked |= told
         fewest += sure_beside
-        fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
+        surest = np.concatenate(fewest) - self.slack
+        fewest_of = opened_of(surest, secure.secure_least, people)
         numbers = self.layout.length(self._asked) + BESIDE
-        return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
+        bounded = tuple(part for part in self.bounded() if part.key)
+        return Addends(
+            tuple(whole), numbers, secure.secure_range, fewest_of, others=True, bounded=bounded
+        )
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send all that is known of clusters, and to those in the sum what it asks for.
@@ -171,22 +177,25 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Take means of clusters and counts; move, close and split clusters."""
-        counts = [PEOPLE, *(SELECTED + layer.name for layer in self.layout.layers)]
+        counts = self.counts()
         if opened is None or opened.total is None:
-            return self._lost(state, counts), []
+            return self._lost(state), []
         found = self.layout.split(slots.values(opened.total, opened.levels), self._asked)
         most = max(float(found[name].max()) for name in counts)
         least = min(float(found[name].min()) for name in counts)
-        if round(most) > len(opened.clients) or round(least) < 0:
-            got = f"{least:g} to {most:g} people, expected 0 to {len(opened.clients)}"
+        people = len(opened.clients)
+        if round(most) > people + self.slack or round(least) < -self.slack:
+            got = f"{least:g} to {most:g} people, expected 0 to {people}"
             log.warning("round %d: the secure sum is of no use: %s", turn.round, got)
-            return self._lost(state, counts), []
+            return self._lost(state), []
         after = dict(state) | now_counted(state, opened.clients, turn.round)
         after |= self.means_of(state, found)
-        after |= {name: torch.from_numpy(np.rint(found[name]).astype(np.int64)) for name in counts}
+        for name in counts:
+            whole = np.rint(found[name]).astype(np.int64).clip(0, people)
+            after[name] = torch.from_numpy(whole)
         beside, rows = self.found_beside(after, found, opened, turn)
         after |= beside
-        after |= self._reshaped(after, turn, needed(self._least, len(opened.clients)))
+        after |= self._reshaped(after, turn, needed(self._least, people) + self.slack)
         opened_now = after[OPEN].sum(1).tolist()
         return after, rows + [
             MetricRow(turn.round, "", y, "clusters", n) for y, n in enumerate(opened_now)
@@ -218,10 +227,43 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Return the part of a state that is of no cluster, after a sum."""
         return {}, []
 
-    def _lost(self, state: State, counts: Sequence[str]) -> State:
+    def counts(self) -> list[str]:
+        """Return which parts of a sum say how many people something is of now."""
+        return [PEOPLE, *(SELECTED + layer.name for layer in self.layout.layers)]
+
+    def of_units(self, state: State, layer: LayerWithUnits) -> NDArray[np.int64]:
+        """Return of how many people each unit's rows are, by class and cluster."""
+        found: NDArray[np.int64] = state[SELECTED + layer.name].numpy()
+        return found
+
+    def prototypes_of(self, found: Mapping[str, Array]) -> tuple[NDArray[np.int64], Array]:
+        """Return of how many people a sum's prototypes are, [classes, K], and their sums."""
+        return ones_and_sums(found[PROTOTYPES])
+
+    def rows_of(self, found: Mapping[str, Array], own: UnitRows) -> tuple[NDArray[np.int64], Array]:
+        """Return of how many people a sum's rows are, [classes, K, units], and their sums."""
+        return ones_and_sums(found[own.name])
+
+    def selected_by(
+        self, found: Mapping[str, Array], layer: LayerWithUnits, people: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which units all `people` of a cluster selected, bool [classes, K, units]."""
+        select = np.rint(found[SELECTED + layer.name]).astype(np.int64)
+        by_all: NDArray[np.bool_] = select == people[..., None]
+        return by_all
+
+    def bounded(self) -> tuple[Bounded, ...]:
+        """Return how long parts of a vector are with noise; without, nothing is bounded."""
+        return ()
+
+    def _lost(self, state: State) -> State:
         """Return the state after a lost sum: of the last count nobody is sure."""
         # Devices go by what they said in the round that was lost.
-        gone = [*counts, *self.counts_beside, *(name for name in state if name.endswith(KNOWN))]
+        gone = [
+            *self.counts(),
+            *self.counts_beside,
+            *(name for name in state if name.endswith(KNOWN)),
+        ]
         return counted_anew(state) | {name: torch.zeros_like(state[name]) for name in gone}
 
     def without(self, state: State, client: str) -> State:
@@ -230,17 +272,16 @@ class SummedFedSubStrategy(PersonalizedStrategy):
 
     def means_of(self, state: State, found: Mapping[str, Array]) -> State:
         """Return the part of a state that is means of what was asked for."""
-        people, sums = ones_and_sums(found[PROTOTYPES])
+        people, sums = self.prototypes_of(found)
         members = np.rint(found[MEMBERS]).astype(np.int64)
         placed = self._asked[ASKED] & (people >= self._least)
         centroids = state[CENTROIDS].clone()
         centroids[placed] = torch.from_numpy(mean_of(sums, people)[placed])
         part: State = {CENTROIDS: centroids, PLACED: torch.from_numpy(placed) | state[PLACED]}
         for layer in self.layout.layers:
-            select = np.rint(found[SELECTED + layer.name]).astype(np.int64)
-            by_all = placed[..., None] & (select == people[..., None])
+            by_all = placed[..., None] & self.selected_by(found, layer, people)
             for own in layer.rows:
-                selected, sums = ones_and_sums(found[own.name])
+                selected, sums = self.rows_of(found, own)
                 asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
                 known = asked & (selected >= self._least)
                 # Of means, all people whose rows they are of.
@@ -264,6 +305,11 @@ class SummedFedSubStrategy(PersonalizedStrategy):
     def layout(self) -> Layout:
         """Return where each number of a vector stands."""
         return Layout.of(self.model, self.hyper)
+
+    @property
+    def slack(self) -> int:
+        """By how many people noise may move a count."""
+        return 0
 
     @property
     def _least(self) -> int:

@@ -17,7 +17,7 @@ from fedsub_core.secure.cluster_slots import Array, Layout
 from fedsub_core.secure.gate_slots import HOLDS_BACK, layout_with_gate
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Floats, Part
-from strategies.methods.fedsub.summed import KNOWN, SummedFedSubStrategy, mean_of, ones_and_sums
+from strategies.methods.fedsub.summed import KNOWN, SummedFedSubStrategy, mean_of
 from strategies.methods.fedsub_gated.fusion import annealed
 from strategies.methods.fedsub_gated.gate import Gate
 from strategies.parts.sure_people import ever_counted
@@ -83,7 +83,7 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         part = super().means_of(state, found)
         for layer in self.layout.layers:
             for own in layer.rows:
-                people, sums = ones_and_sums(found[own.name])
+                people, sums = self.rows_of(found, own)
                 known = part[own.name + KNOWN].numpy()
                 people = np.where(known, people, 0).sum((0, 1))
                 mean = mean_of(np.where(known[..., None], sums, 0).sum((0, 1)), people)
@@ -101,26 +101,31 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         gate, sums = Gate.of(state), found[GATE]
         curves = found[CURVES] if self.hyper.calibrate else None
         people, judged, holding = len(opened.clients), sums[-1], round(float(found[HOLDS_BACK][0]))
-        slack = ROUNDED * people
+        slack = ROUNDED * people + self.slack
         ever = max(int(state[EVER]), ever_counted(state))
         impossible = (
-            not 0 <= holding <= people
+            not -self.slack <= holding <= people + self.slack
             or judged > people + slack
             or (sums < -slack).any()
             or sums[:-1].sum() > judged + slack
-            or (curves is not None and (abs(curves) > MOST * judged + slack).any())
+            or (curves is not None and self._beyond(curves, judged, slack))
         )
         if impossible:
             got = f"shares of {sums.min():g} to {sums.max():g}, {holding} who hold samples back"
             said = f"got {got}, expected those of at most {people} people"
             log.warning("round %d: the gate's sums are of no use: %s", turn.round, said)
             holding = 0
-        elif round(judged):
+        elif round(judged) > 0:
             # Of who holds samples back only those add who were counted in the round before.
             part = min(1.0, judged / max(holding, 1))
             gate = gate.moved(sums[:-1], curves, part * people / max(ever, 1))
+        holding = min(max(holding, 0), people)
         gate, rows = gate.ended(self.hyper, turn)
         return gate.state() | {JUDGES: torch.tensor([holding]), EVER: torch.tensor([ever])}, rows
+
+    def _beyond(self, curves: Array, judged: float, slack: float) -> bool:
+        """Whether curves are larger than those of so many people who judge can be."""
+        return bool((abs(curves) > MOST * judged + slack).any())
 
     @property
     def layout(self) -> Layout:

@@ -183,9 +183,20 @@ UNKNOWN_AND_WRONG = [
         "got fedsub.k-selection = dbi, which needs single people's uploads, expected fixed:K",
     ),
     (
-        'method = "fedsub"\ndp-noise = 1.0',
-        "dp-noise: got fedsub among the methods, whose devices are sent more than means, expected "
+        'method = "fedamp"\ndp-noise = 1.0',
+        "dp-noise: got fedamp among the methods, whose devices are sent more than means, expected "
         "only methods among apfl, ditto, fedavg",
+    ),
+    (
+        'method = "fedsub"\ndp-noise = 1.0',
+        "dp-noise: got fedsub among the methods, in which noise is on secure sums, expected "
+        "secure-aggregation = true beside it",
+    ),
+    (
+        'dp-noise = 1.0\nsecure-aggregation = true\nrobust = "none"\nstandardise = "client"\n'
+        '[fedsub]\nk-selection = "fixed:1"\nprototype = "embedding"',
+        "dp-noise: got fedsub.fusion = overlapping, which goes by what all people of a cluster "
+        "selected, expected avg",
     ),
     (
         f"{AVERAGED}\ndp-noise = 1.0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_slots_are_rounded_again_by_person_and_numbers_by_sample() -> None:
     def vector(of: Levels) -> Words:
         return slots.with_slots(of.vector(move, 60), has, rows, ALL, of)
 
-    parts = slots.bounds(CLASSES, SIZE, levels)
+    parts = slots.bounds(CLASSES, SIZE, inf)
     found = slots.again(vector(before), parts, before, levels, 60).astype(np.int32)
     expected = vector(levels).astype(np.int32)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
@@ -91,7 +92,7 @@ def test_prototypes_are_no_longer_than_noise_covers_also_when_they_are_rounded_a
     has, rows = np.ones(CLASSES, np.bool_), stream.normal(size=(CLASSES, SIZE))
     none = np.zeros(0, np.float32)
     vector = slots.with_slots(fine.vector(none, 1), has, rows, ALL, fine)
-    parts = slots.bounds(CLASSES, SIZE, coarse)
+    parts = slots.bounds(CLASSES, SIZE, 0.5)
     for levels, own in ((fine, vector), (coarse, slots.again(vector, parts, fine, coarse, 1))):
         total, found = slots.in_sum(levels.total(own, 1), levels, CLASSES, SIZE, 1)
         assert found.people.tolist() == [1] * CLASSES and total.weight == 1

@@ -1,0 +1,17 @@
+"""FedSub with a federated gate where the server's sums get noise, the device half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedsub_client.methods.fedsub.noised import NoisedSubnetworkLearner
+from fedsub_client.methods.fedsub_gated.summed import SummedFedSubGatedLearner
+from fedsub_core.secure.gate_slots import gate_bounds
+
+
+class NoisedFedSubGatedLearner(NoisedSubnetworkLearner, SummedFedSubGatedLearner):
+    """Adds up what the gate learns from, too."""
+
+    def bounds_beside(self) -> Mapping[str, float]:
+        """Return how long what the gate learns from is, by name."""
+        return gate_bounds(self.hyper)
