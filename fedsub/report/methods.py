@@ -103,11 +103,12 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
     if card.fixes_rounds(hyper):
         said = "what a round does depends on their number, which is fixed for a run"
         found.append(("rounds", said))
-    if card.averages and card.sends(example(card), hyper):
-        found.append(("secure aggregation", "available: the server then sees only means"))
-        found.append(("noise on means", "available: dp-noise hides people from others"))
-    elif card.sums and card.sends(example(card), hyper):
-        found.append(("secure aggregation", "available: the server then sees only sums"))
+    if card.sums and card.sends(example(card), hyper):
+        seen = "means" if card.averages else "sums"
+        found.append(("secure aggregation", f"available: the server then sees only {seen}"))
+        within = "" if card.averages else ", in secure sums"
+        if card.hides:
+            found.append(("noise on means", f"available{within}: dp-noise hides people from others"))
     if card.needs:
         keys = " and ".join(f"{card.name}.{key.replace('_', '-')}=true" for key in card.needs)
         found.append(("needs consent", f"refused without {keys}, which states that people agreed"))
