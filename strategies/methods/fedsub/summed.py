@@ -25,22 +25,17 @@ from fedsub_core.methods.fedsub_sums import (
     SELECTED_BY_ALL,
 )
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.architecture import LayerWithUnits, UnitRows
 from fedsub_core.secure import slots
-from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.cluster_slots import (
-    MEMBERS,
     PEOPLE,
-    PROTOTYPES,
-    SELECTED,
     Array,
-    Layout,
     one_class_each,
 )
 from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
-from strategies.methods.fedsub.public_clusters import PLACED, SINCE, one_of_each, reshaped
+from strategies.methods.fedsub.cluster_means import KNOWN, ClusterMeans
+from strategies.methods.fedsub.public_clusters import SINCE, one_of_each, reshaped
 from strategies.parts.sure_people import (
     absent,
     counted_anew,
@@ -54,15 +49,11 @@ from strategies.parts.sure_people import (
 )
 from strategies.rounds.context import Addends, Opened, Sender, Start
 from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
 
 log = logging.getLogger("fedsub")
 
-#: By rows: of which units there are means.
-KNOWN = ".known"
 
-
-class SummedFedSubStrategy(PersonalizedStrategy):
+class SummedFedSubStrategy(ClusterMeans):
     """State: what this file's head names, by class and cluster; and who was counted when.
 
     ``<rows>.means`` float32 [classes, K, units, width]; ``<rows>.known`` bool [classes, K, units];
@@ -227,35 +218,6 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Return the part of a state that is of no cluster, after a sum."""
         return {}, []
 
-    def counts(self) -> list[str]:
-        """Return which parts of a sum say how many people something is of now."""
-        return [PEOPLE, *(SELECTED + layer.name for layer in self.layout.layers)]
-
-    def of_units(self, state: State, layer: LayerWithUnits) -> NDArray[np.int64]:
-        """Return of how many people each unit's rows are, by class and cluster."""
-        found: NDArray[np.int64] = state[SELECTED + layer.name].numpy()
-        return found
-
-    def prototypes_of(self, found: Mapping[str, Array]) -> tuple[NDArray[np.int64], Array]:
-        """Return of how many people a sum's prototypes are, [classes, K], and their sums."""
-        return ones_and_sums(found[PROTOTYPES])
-
-    def rows_of(self, found: Mapping[str, Array], own: UnitRows) -> tuple[NDArray[np.int64], Array]:
-        """Return of how many people a sum's rows are, [classes, K, units], and their sums."""
-        return ones_and_sums(found[own.name])
-
-    def selected_by(
-        self, found: Mapping[str, Array], layer: LayerWithUnits, people: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Return which units all `people` of a cluster selected, bool [classes, K, units]."""
-        select = np.rint(found[SELECTED + layer.name]).astype(np.int64)
-        by_all: NDArray[np.bool_] = select == people[..., None]
-        return by_all
-
-    def bounded(self) -> tuple[Bounded, ...]:
-        """Return how long parts of a vector are with noise; without, nothing is bounded."""
-        return ()
-
     def _lost(self, state: State) -> State:
         """Return the state after a lost sum: of the last count nobody is sure."""
         # Devices go by what they said in the round that was lost.
@@ -270,28 +232,6 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         """Return the state without what it keeps of one client."""
         return not_counted(state, client)
 
-    def means_of(self, state: State, found: Mapping[str, Array]) -> State:
-        """Return the part of a state that is means of what was asked for."""
-        people, sums = self.prototypes_of(found)
-        members = np.rint(found[MEMBERS]).astype(np.int64)
-        placed = self._asked[ASKED] & (people >= self._least)
-        centroids = state[CENTROIDS].clone()
-        centroids[placed] = torch.from_numpy(mean_of(sums, people)[placed])
-        part: State = {CENTROIDS: centroids, PLACED: torch.from_numpy(placed) | state[PLACED]}
-        for layer in self.layout.layers:
-            by_all = placed[..., None] & self.selected_by(found, layer, people)
-            for own in layer.rows:
-                selected, sums = self.rows_of(found, own)
-                asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
-                known = asked & (selected >= self._least)
-                # Of means, all people whose rows they are of.
-                by_all &= ~asked | (known & (selected == members[..., None]))
-                means = np.where(known[..., None], mean_of(sums, selected), np.float32(0))
-                part[own.name + MEANS] = torch.from_numpy(means)
-                part[own.name + KNOWN] = torch.from_numpy(known)
-            part[layer.name + SELECTED_BY_ALL] = torch.from_numpy(by_all)
-        return part
-
     def _reshaped(self, state: State, turn: Turn, least: int) -> State:
         """Return the part of a state that is clusters, after those too small and too large.
 
@@ -301,34 +241,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         part, changed = reshaped(state, state[PEOPLE], turn, least)
         return part | {name: state[name] & ~changed[..., None] for name in known}
 
-    @property
-    def layout(self) -> Layout:
-        """Return where each number of a vector stands."""
-        return Layout.of(self.model, self.hyper)
-
-    @property
-    def slack(self) -> int:
-        """By how many people noise may move a count."""
-        return 0
-
-    @property
-    def _least(self) -> int:
-        return self.settings.secure.secure_least
-
-    #: What the round asks for, as a download says it.
-    _asked: Mapping[str, NDArray[np.bool_]] = {}
     #: Of its state, counts of no cluster, of which nobody is sure after a lost sum.
     counts_beside: tuple[str, ...] = ()
     #: Whether it asks for nothing, which is said once.
     _alone = False
-
-
-def ones_and_sums(sums: Array) -> tuple[NDArray[np.int64], Array]:
-    """Return how many people are in each sum, and the sums themselves."""
-    return np.rint(sums[..., 0]).astype(np.int64), sums[..., 1:]
-
-
-def mean_of(sums: Array, people: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return means; 0 of nobody."""
-    mean: NDArray[np.float32] = (sums / np.maximum(people, 1)[..., None]).astype(np.float32)
-    return mean

@@ -17,7 +17,8 @@ from fedsub_core.secure.cluster_slots import Array, Layout
 from fedsub_core.secure.gate_slots import HOLDS_BACK, layout_with_gate
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Floats, Part
-from strategies.methods.fedsub.summed import KNOWN, SummedFedSubStrategy, mean_of
+from strategies.methods.fedsub.cluster_means import KNOWN, mean_of
+from strategies.methods.fedsub.summed import SummedFedSubStrategy
 from strategies.methods.fedsub_gated.fusion import annealed
 from strategies.methods.fedsub_gated.gate import Gate
 from strategies.parts.sure_people import ever_counted
