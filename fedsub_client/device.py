@@ -75,7 +75,8 @@ class Device:
             check_builder(self.node, self.client, self.config.model)
         self.states = KeptStates(self.client, self.config.methods, self.node, context.state)
         own = self.config
-        self.sums = DeviceSums(self.client, own, own, self.node, self.states.everywhere())
+        stores = self.states.everywhere()
+        self.sums = DeviceSums(self.client, own, own, self.node, own.methods, stores)
         self.card, self.data = read_data(source, self.client, self.simulated)
         self.capacity = capacity_of(self.node, self.client, self.people, self.card, self.config)
 

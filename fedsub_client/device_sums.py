@@ -13,6 +13,7 @@ from fedsub_client.store import Store
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import MessageRefused, RunError
+from fedsub_core.methods.table import method
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.wire import exchange
@@ -29,6 +30,7 @@ class DeviceSums:
     client : the person.
     settings, noise : whether the run is of sums, and of which; of what with noise on means.
     node : the node's config, in which the owner may want more than the run does.
+    methods : those of the run.
     stores : all in which the person may have kept something of sums: a run may go on with another
         main method, which is kept elsewhere then.
 
@@ -44,14 +46,19 @@ class DeviceSums:
         settings: SecureSettings,
         noise: NoiseSettings,
         node: Mapping[str, Any],
+        methods: Sequence[str],
         stores: Sequence[Store],
     ) -> None:
         self.client, self.settings, self._noise, self._node = client, settings, noise, node
         self._stores = stores
         self._least = least_of(node, client)
+        self._of_classes = [name for name in methods if method(name).summed_strategy]
 
     def check_run(self) -> None:
         """Refuse a run of single uploads where the device's owner shows sums alone.
+
+        And one of sums over a class or a cluster that are of fewer people than its owner wants:
+        these go by the run's number, and the device sees of nothing but the whole how many it has.
 
         Raises
         ------
@@ -62,6 +69,11 @@ class DeviceSums:
             got = "a run whose server sees single uploads"
             expected = "secure-aggregation = true, as in this device's node config"
             raise MessageRefused(self.client, 0, "secure aggregation", got, expected)
+        least = self.settings.secure_least
+        if self.settings.secure_aggregation and self._of_classes and least < self._least:
+            got = f"{least}, for sums over a class or cluster of {', '.join(self._of_classes)}"
+            expected = f"{self._least} at least, as in this device's node config"
+            raise MessageRefused(self.client, 0, "secure-least", got, expected)
 
     def answer(
         self, record: ConfigRecord, store: Store, moments: Callable[[str], Moments | None]
@@ -126,6 +138,7 @@ class DeviceSums:
 
     def _participant(self, store: Store, run: str) -> Participant:
         """Return the person as it takes part in a run's sums, with what it kept."""
+        self.check_run()
         if not self.settings.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
         return self._person(store, max(self.settings.secure_least, self._least), run)

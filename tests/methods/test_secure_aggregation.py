@@ -187,6 +187,11 @@ def test_a_device_whose_sums_are_damaged_takes_part_in_the_next(
             {"secure_aggregation": False},
             "got a run whose server sees single uploads, expected secure-aggregation = true",
         ),
+        (
+            {"secure-least": 4},
+            {"method": "protohar"},
+            "secure-least: got 3, for sums over a class or cluster of protohar, expected 4 at least",
+        ),
     ],
 )
 def test_an_owner_may_want_more_than_the_run_says(
