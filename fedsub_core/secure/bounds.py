@@ -12,9 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, inf, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
 
 @dataclass(frozen=True)
 class Bounded:
@@ -24,12 +21,14 @@ class Bounded:
     ----------
     numbers : how many.
     longest : greatest L2 norm of one person's.
-    key : the option that says so; "": they are so of themselves, as counts are.
+    key : the option that says so; "": they cannot be longer, and devices need not shorten them.
+    slots : whether they are rounded as slots are, whose range is fixed.
     """
 
     numbers: int
     longest: float
     key: str = ""
+    slots: bool = True
 
     @property
     def shortened_to(self) -> float:
@@ -43,11 +42,6 @@ def of_parts(parts: Sequence[Bounded]) -> list[float]:
     return [part.longest * sqrt(shares) for part in parts]
 
 
-def deviations(parts: Sequence[Bounded]) -> NDArray[np.float64]:
-    """Return the same of each number, float64 [numbers]."""
-    return np.repeat(of_parts(parts), [part.numbers for part in parts])
-
-
 def beyond(deviation: float) -> int:
-    """Return by how many people noise moves a count, rounded, in all but 3 of 10 million cases."""
+    """Return by how many people noise raises a count at most, but in 3 of 10 million cases."""
     return floor(5 * deviation + 0.5)

@@ -117,8 +117,13 @@ class Levels:
         whole = np.rint(moved).astype(np.int64)
         return np.append(whole, [weight, shortened]).astype(np.uint32)
 
-    def total(self, summed: Words, people: int) -> Total:
+    def total(self, summed: Words, people: int, noised: bool = False) -> Total:
         """Return what a sum over so many people says.
+
+        Parameters
+        ----------
+        noised : whether it gets noise. Then nobody may learn of it whether these numbers can be,
+            which have none.
 
         Raises
         ------
@@ -126,6 +131,8 @@ class Levels:
             If it weighs more than these people can, as where somebody sent another vector.
         """
         weight, shortened = (int(one) for one in summed[-BESIDE:])
+        if noised:
+            weight, shortened = min(weight, people * self.weight), min(shortened, people)
         if weight > people * self.weight or shortened > people:
             most = f"at most {people * self.weight} and {people}"
             raise ValueError(f"weight and shortened: got {weight} and {shortened}, expected {most}")

@@ -22,8 +22,8 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import slots
 from fedsub_core.secure import uploads as vectors
-from fedsub_core.secure.bounds import Bounded, beyond, deviations, of_parts
-from fedsub_core.secure.quantise import BESIDE, Levels
+from fedsub_core.secure.bounds import Bounded, beyond, of_parts
+from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from strategies.parts.sure_people import (
@@ -67,8 +67,8 @@ class SummedPrototypes(PersonalizedStrategy):
         The sum is opened only if enough people remain in each of these classes.
         """
         secure, people = self.settings.secure, len(clients)
-        sure = state[HOLDERS].numpy() - absent(state, clients) - self._slack
-        least = needed(secure.secure_least, people)
+        sure = state[HOLDERS].numpy() - absent(state, clients)
+        least = needed(secure.secure_least, people) + self._slack
         self._asked = asked = sure >= least
         left_out = int((~asked).sum()) if counted_in(state) else 0
         if left_out and left_out != self._left_out:
@@ -79,11 +79,9 @@ class SummedPrototypes(PersonalizedStrategy):
                 least,
             )
         self._left_out = left_out
-        fewest = opened_of(sure[asked], secure.secure_least, people)
+        fewest = opened_of(sure[asked] - self._slack, secure.secure_least, people)
         numbers = vectors.length(self._body_sent()) + slots.numbers(*self._slots())
-        _, _, prototypes = self._bounded()
-        bounded = (prototypes,) if self.settings.noise.dp_noise else ()
-        return Addends(tuple(clients), numbers, secure.secure_range, fewest, bounded=bounded)
+        return Addends(tuple(clients), numbers, secure.secure_range, fewest)
 
     def asking(self, clients: Sequence[str], sent: Sequence[Bundle]) -> list[Bundle]:
         """Return downloads that say to those in the round's sum what is asked for."""
@@ -126,25 +124,20 @@ class SummedPrototypes(PersonalizedStrategy):
         """Return the state without what it keeps of one client."""
         return not_counted(state, client)
 
-    def deviations(self, levels: Levels) -> NDArray[np.float64]:
-        """Return them of bodies, of counts and of prototypes."""
-        body = vectors.length(self._body_sent()) - BESIDE
-        found = deviations(self._bounded())
-        found[body:] *= slots.unit(levels)
-        return found
-
-    def _bounded(self) -> tuple[Bounded, ...]:
-        """Return how long a person's parts are with noise: a body, counts, prototypes."""
+    def bounded(self) -> tuple[Bounded, ...]:
+        """Return the parts of vectors: a body, counts, prototypes."""
         noise, (classes, size) = self.settings.noise, self._slots()
         return (
-            Bounded(vectors.length(self._body_sent()) - BESIDE, noise.dp_clip, "dp-clip"),
+            Bounded(
+                vectors.length(self._body_sent()) - BESIDE, noise.dp_clip, "dp-clip", slots=False
+            ),
             *slots.bounds(classes, size, noise.dp_clip_prototypes),
         )
 
     @property
     def _slack(self) -> int:
         """By how many people noise may move a count."""
-        _, counts, _ = of_parts(self._bounded())
+        _, counts, _ = of_parts(self.bounded())
         return beyond(self.settings.noise.dp_noise * counts)
 
     def _body_sent(self) -> Declaration:

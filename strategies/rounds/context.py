@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.models.model import Model
-from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.quantise import Levels, Total
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Declaration
@@ -41,7 +40,6 @@ class Addends:
     opened_of : of how many people at least it may be opened; 0: as many as any sum.
     others : whether all others of the round are sent their downloads, too, and answer with nothing.
     needed : whether the run ends where too few people take part.
-    bounded : with noise, of the vector's slots those that are as long as their bound at most.
     """
 
     clients: tuple[str, ...]
@@ -50,7 +48,6 @@ class Addends:
     opened_of: int = 0
     others: bool = False
     needed: bool = True
-    bounded: tuple[Bounded, ...] = ()
 
 
 @dataclass(frozen=True)

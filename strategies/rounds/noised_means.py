@@ -154,6 +154,10 @@ class NoisedMeans:
         own, ledger = self.settings, self.ledger
         assert ledger.secret is not None
         told = f"noise on means\x1f{ledger.secret}\x1f{round}\x1f".encode() + total.tobytes()
+        if (deviations != deviations[:1]).any():
+            # Of several parts they follow from more than options, which stay the same. The same
+            # noise of two sizes would tell the sum.
+            told += deviations.tobytes()
         stream = np.random.default_rng(int.from_bytes(hashlib.sha256(told).digest(), "little"))
         noised = total + stream.normal(0.0, own.dp_noise * deviations)
         if wraps < inf:

@@ -111,7 +111,7 @@ class Protections(ServerHalf):
                 turn.round,
                 addends,
                 self._most_weight(addends.clients),
-                self.settings.noise.longest,
+                self.bounded() if self.means is not None else (),
                 population.nodes,
                 rounds.round_timeout,
                 self._most_of(len(addends.clients)),

@@ -78,7 +78,7 @@ class SecureSums:
         round: int,
         addends: Addends,
         weight: int,
-        longest: float,
+        bounded: Sequence[Bounded],
         nodes: Mapping[str, int],
         timeout: float,
         most: int,
@@ -88,8 +88,8 @@ class SecureSums:
         Parameters
         ----------
         addends : whose vectors, and what these are.
-        weight, longest : as how many samples one person counts, and how long its change is, at
-            most.
+        weight : as how many samples one person counts at most.
+        bounded : with noise, the parts of a vector; (): there is none.
         timeout, most : :meth:`Delivery.exchange`'s.
 
         Raises
@@ -110,24 +110,25 @@ class SecureSums:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
-        self._check_bounds(round, addends, longest)
+        self._noised = bool(bounded)
+        self._check_bounds(round, bounded)
         plans = self._plans(one, self._levels)
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         self.left = frozenset(addends.clients) - plans.keys()
         self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
         return sorted(plans)
 
-    def _check_bounds(self, round: int, addends: Addends, longest: float) -> None:
+    def _check_bounds(self, round: int, bounded: Sequence[Bounded]) -> None:
         """Refuse bounds that rounding would fill."""
-        others = addends.numbers - sum(part.numbers for part in addends.bounded)
-        checked = [(Bounded(others, longest, "dp-clip"), self._levels)]
-        checked += [(part, slots.levels_of(self._levels)) for part in addends.bounded]
-        for part, levels in checked:
-            if (moved := levels.moved_by_rounding(part.numbers)) > part.longest / LEAST_OF_CLIP:
+        for part in bounded:
+            levels = slots.levels_of(self._levels) if part.slots else self._levels
+            moved = levels.moved_by_rounding(part.numbers)
+            if part.key and moved > part.longest / LEAST_OF_CLIP:
+                finer = "" if part.slots else ", or lower secure-range"
                 raise RunError(
                     f"round {round}: {part.key} = {part.longest:g}: got {part.numbers} numbers, "
                     f"moved by {moved:.2g} as they are rounded, expected a tenth of it; raise "
-                    f"{part.key}, or lower secure-range"
+                    f"{part.key}{finer}"
                 )
 
     def close(
@@ -148,7 +149,7 @@ class SecureSums:
             one.take_vector(client, vectors.vector_of(upload))
         try:
             summed = self._opened(partial(self._ask, link, nodes, round, timeout, most), one)
-            total = self._levels.total(summed, len(one.sent))
+            total = self._levels.total(summed, len(one.sent), self._noised)
         except (CannotOpen, ValueError) as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)
         opened = Opened(total, tuple(sorted(one.sent)), self._levels)

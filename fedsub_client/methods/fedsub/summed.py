@@ -108,17 +108,13 @@ class SummedSubnetworkLearner(FedSubLearner):
             chosen = upload.bits(layer.name + fedsub.MASKS)
             state[CHOSEN + layer.name][i] = torch.from_numpy(chosen)
 
-    def shared_rows(self, state: State, turn: Turn) -> dict[str, Array]:
-        """Return what of their rows all clients add up, by name float32 [clients, units, width]."""
-        return self._rows(self.get(state, "model"))
-
     def add_clusters(
         self,
         parts: dict[str, Array],
         rows: Mapping[str, Array],
         chosen: Mapping[str, Bools],
         upload: Bundle,
-        asks: Mapping[str, Bools],
+        bundle: Bundle,
         inside: NDArray[np.int64],
         of_units: NDArray[np.int64],
     ) -> None:
@@ -128,16 +124,17 @@ class SummedSubnetworkLearner(FedSubLearner):
         ----------
         rows : the person's, by name float32 [units, width].
         chosen : which units were counted last as its, by layer bool [classes, units].
-        asks : what is asked for.
+        upload, bundle : what it would send by itself, and its download.
         inside : its clusters of which prototypes are asked for, int64 [classes], -1: of none. In
             these, units are counted now, and rows will be asked for.
         of_units : those in which units were counted last.
         """
         add_prototypes(parts, inside, upload)
-        parts[MEMBERS][places(within(of_units, asks[ASKED]))] = 1
+        parts[MEMBERS][places(within(of_units, bundle.bits(ASKED)))] = 1
         for layer in self._layout.layers:
             own = {one.name: rows[one.name] for one in layer.rows}
-            add_rows(parts, own, asks[layer.name + ASKED_UNITS], of_units, chosen[layer.name])
+            asked = bundle.bits(layer.name + ASKED_UNITS)
+            add_rows(parts, own, asked, of_units, chosen[layer.name])
             selected = upload.bits(layer.name + fedsub.MASKS)
             parts[SELECTED + layer.name][places(inside)] = selected[inside >= 0]
 
@@ -160,7 +157,7 @@ class SummedSubnetworkLearner(FedSubLearner):
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train as the other half does; make ready what is counted, and what is asked for."""
         state, uploads, reports = super().fit(state, received, data, turn)
-        rows, new = self.shared_rows(state, turn), dict(state)
+        rows, new = self._rows(self.get(state, "model")), dict(state)
         chosen = {layer.name: state[CHOSEN + layer.name] for layer in self._layout.layers}
         new |= {name: one.clone() for name, one in state.items() if name.startswith("counted.")}
         sent = []
@@ -191,7 +188,7 @@ class SummedSubnetworkLearner(FedSubLearner):
             parts[PEOPLE][places(cluster)] = 1
             own = {name: of[i] for name, of in rows.items()}
             counted = {name: _of(of, i) for name, of in chosen.items()}
-            self.add_clusters(parts, own, counted, upload, asks, inside, of_units)
+            self.add_clusters(parts, own, counted, upload, bundle, inside, of_units)
             if not self.add_beside(parts, upload, asks, last):
                 sent.append(Bundle(upload.examples))
                 continue

@@ -13,5 +13,5 @@ class NoisedFedSubGatedLearner(NoisedSubnetworkLearner, SummedFedSubGatedLearner
     """Adds up what the gate learns from, too."""
 
     def bounds_beside(self) -> Mapping[str, float]:
-        """Return how long what the gate learns from is, by name."""
+        """Return the bound of each part that the gate learns from."""
         return gate_bounds(self.hyper)

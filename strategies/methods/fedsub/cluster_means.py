@@ -16,7 +16,6 @@ from fedsub_core.methods.fedsub_sums import (
     SELECTED_BY_ALL,
 )
 from fedsub_core.models.architecture import LayerWithUnits, UnitRows
-from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.cluster_slots import (
     MEMBERS,
     PEOPLE,
@@ -44,8 +43,7 @@ class ClusterMeans(PersonalizedStrategy):
 
     def means_of(self, state: State, found: Mapping[str, Array]) -> State:
         """Return the part of a state that is means of what was asked for."""
-        people, sums = self.prototypes_of(found)
-        members = np.rint(found[MEMBERS]).astype(np.int64)
+        (people, sums), members = self.prototypes_of(found), members_of(found)
         placed = self._asked[ASKED] & (people >= self._least)
         centroids = state[CENTROIDS].clone()
         centroids[placed] = torch.from_numpy(mean_of(sums, people)[placed])
@@ -53,7 +51,7 @@ class ClusterMeans(PersonalizedStrategy):
         for layer in self.layout.layers:
             by_all = placed[..., None] & self.selected_by(found, layer, people)
             for own in layer.rows:
-                selected, sums = self.rows_of(found, own)
+                selected, sums = self.rows_of(state, found, own)
                 asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
                 known = asked & (selected >= self._least)
                 # Of means, all people whose rows they are of.
@@ -77,8 +75,13 @@ class ClusterMeans(PersonalizedStrategy):
         """Return of how many people a sum's prototypes are, [classes, K], and their sums."""
         return ones_and_sums(found[PROTOTYPES])
 
-    def rows_of(self, found: Mapping[str, Array], own: UnitRows) -> tuple[NDArray[np.int64], Array]:
-        """Return of how many people a sum's rows are, [classes, K, units], and their sums."""
+    def rows_of(
+        self, state: State, found: Mapping[str, Array], own: UnitRows
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Return of how many people a sum's rows are, [classes, K, units], and their sums.
+
+        `state` is the one before the sum.
+        """
         return ones_and_sums(found[own.name])
 
     def selected_by(
@@ -88,10 +91,6 @@ class ClusterMeans(PersonalizedStrategy):
         select = np.rint(found[SELECTED + layer.name]).astype(np.int64)
         by_all: NDArray[np.bool_] = select == people[..., None]
         return by_all
-
-    def bounded(self) -> tuple[Bounded, ...]:
-        """Return how long parts of a vector are with noise; without, nothing is bounded."""
-        return ()
 
     @property
     def layout(self) -> Layout:
@@ -106,6 +105,11 @@ class ClusterMeans(PersonalizedStrategy):
     @property
     def _least(self) -> int:
         return self.settings.secure.secure_least
+
+
+def members_of(found: Mapping[str, Array]) -> NDArray[np.int64]:
+    """Return of how many people in each cluster rows are added up."""
+    return np.rint(found[MEMBERS]).astype(np.int64)
 
 
 def ones_and_sums(sums: Array) -> tuple[NDArray[np.int64], Array]:

@@ -106,10 +106,7 @@ class SummedFedSubStrategy(ClusterMeans):
         surest = np.concatenate(fewest) - self.slack
         fewest_of = opened_of(surest, secure.secure_least, people)
         numbers = self.layout.length(self._asked) + BESIDE
-        bounded = tuple(part for part in self.bounded() if part.key)
-        return Addends(
-            tuple(whole), numbers, secure.secure_range, fewest_of, others=True, bounded=bounded
-        )
+        return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
 
     def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
         """Send all that is known of clusters, and to those in the sum what it asks for.

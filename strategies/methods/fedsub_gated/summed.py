@@ -9,16 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, GATE_ASKED, MOST
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, GATE_ASKED, MOST, TEMPERATURES
 from fedsub_core.methods.fedsub_gated_experts import judges, names
-from fedsub_core.methods.fedsub_sums import EVERYBODY, FRESH, MIX
+from fedsub_core.methods.fedsub_sums import MIX
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.cluster_slots import Array, Layout
 from fedsub_core.secure.gate_slots import HOLDS_BACK, layout_with_gate
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bits, Floats, Part
-from strategies.methods.fedsub.cluster_means import KNOWN, mean_of
-from strategies.methods.fedsub.summed import SummedFedSubStrategy
+from fedsub_core.wire.bundles import Floats, Part
+from strategies.methods.fedsub.everybodys_means import EverybodysMeans
 from strategies.methods.fedsub_gated.fusion import annealed
 from strategies.methods.fedsub_gated.gate import Gate
 from strategies.parts.sure_people import ever_counted
@@ -27,20 +26,14 @@ from strategies.rounds.server_half import State
 
 log = logging.getLogger("fedsub")
 
-#: By rows: of which units there ever was a mean of everybody; and of which it is of the last sum.
-ANYBODY, OF_LAST = ".anybody", ".fresh" + KNOWN
 #: How many people held samples back in the last sum, int64 [1]; how many were ever in a sum.
 JUDGES, EVER = "gate.judges", "gate.people"
 #: How far rounding may move a sum, for each person.
 ROUNDED = 1e-3
 
 
-class SummedFedSubGatedStrategy(SummedFedSubStrategy):
-    """State: FedSub's of sums, the gate's, and everybody's means.
-
-    ``<rows>.everybody`` float32 [units, width], the last that there was; ``<rows>.anybody`` and
-    ``<rows>.fresh.known`` bool [units].
-    """
+class SummedFedSubGatedStrategy(EverybodysMeans):
+    """State: FedSub's of sums, the gate's, and everybody's means."""
 
     counts_beside = (JUDGES,)
 
@@ -48,24 +41,13 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         """Return clusters of which nothing is known, and a gate that knows nothing."""
         state = super().init(start) | Gate.even(len(names(self.hyper))).state()
         state |= {name: torch.zeros(1, dtype=torch.int64) for name in (JUDGES, EVER)}
-        for layer in self.layout.layers:
-            for own in layer.rows:
-                state[own.name + EVERYBODY] = torch.zeros(layer.units, own.width)
-                for name in (ANYBODY, OF_LAST):
-                    state[own.name + name] = torch.zeros(layer.units, dtype=torch.bool)
         return state
 
     def told_beside(self, state: State, turn: Turn) -> dict[str, Part]:
         """Send everybody's means, how much of them is mixed in, and the common weights."""
         mix = annealed(turn.round, turn.rounds, self.hyper.anneal)
-        told = self.told_alone(state)
-        told[MIX] = Floats(np.array([mix.alike, mix.all], np.float32))
-        for layer in self.layout.layers:
-            for own in layer.rows:
-                known, rows = state[own.name + ANYBODY], state[own.name + EVERYBODY]
-                told[own.name + EVERYBODY] = Floats.rows(known.numpy(), rows[known].numpy())
-                told[own.name + FRESH] = Bits(state[own.name + OF_LAST].numpy())
-        return told
+        told = self.told_alone(state) | super().told_beside(state, turn)
+        return told | {MIX: Floats(np.array([mix.alike, mix.all], np.float32))}
 
     def told_alone(self, state: State) -> dict[str, Part]:
         """Send the common weights and temperatures."""
@@ -79,22 +61,6 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         asked = (sure >= least) & judges(self.hyper, turn.round, turn.rounds)
         return {GATE_ASKED: asked}, [sure[asked]]
 
-    def means_of(self, state: State, found: Mapping[str, Array]) -> State:
-        """Return the means of clusters, and of all people in those of the class in turn."""
-        part = super().means_of(state, found)
-        for layer in self.layout.layers:
-            for own in layer.rows:
-                people, sums = self.rows_of(found, own)
-                known = part[own.name + KNOWN].numpy()
-                people = np.where(known, people, 0).sum((0, 1))
-                mean = mean_of(np.where(known[..., None], sums, 0).sum((0, 1)), people)
-                some, last = torch.from_numpy(people > 0), state[own.name + EVERYBODY]
-                # Whoever joins while nothing is known begins with the last that was.
-                every = torch.where(some[:, None], torch.from_numpy(mean), last)
-                part |= {own.name + EVERYBODY: every, own.name + OF_LAST: some}
-                part[own.name + ANYBODY] = some | state[own.name + ANYBODY]
-        return part
-
     def found_beside(
         self, state: State, found: Mapping[str, Array], opened: Opened, turn: Turn
     ) -> tuple[State, list[MetricRow]]:
@@ -102,14 +68,16 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         gate, sums = Gate.of(state), found[GATE]
         curves = found[CURVES] if self.hyper.calibrate else None
         people, judged, holding = len(opened.clients), sums[-1], round(float(found[HOLDS_BACK][0]))
-        slack = ROUNDED * people + self.slack
+        slack = ROUNDED * people + self.gate_slack
+        if curves is not None:
+            curves[:, TEMPERATURES.index(1.0)] = 0  # as it is for each person
         ever = max(int(state[EVER]), ever_counted(state))
         impossible = (
             not -self.slack <= holding <= people + self.slack
             or judged > people + slack
             or (sums < -slack).any()
             or sums[:-1].sum() > judged + slack
-            or (curves is not None and self._beyond(curves, judged, slack))
+            or (curves is not None and self.beyond(curves, judged, slack))
         )
         if impossible:
             got = f"shares of {sums.min():g} to {sums.max():g}, {holding} who hold samples back"
@@ -124,7 +92,12 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
         gate, rows = gate.ended(self.hyper, turn)
         return gate.state() | {JUDGES: torch.tensor([holding]), EVER: torch.tensor([ever])}, rows
 
-    def _beyond(self, curves: Array, judged: float, slack: float) -> bool:
+    @property
+    def gate_slack(self) -> float:
+        """By how much noise may move the gate's sums."""
+        return 0.0
+
+    def beyond(self, curves: Array, judged: float, slack: float) -> bool:
         """Whether curves are larger than those of so many people who judge can be."""
         return bool((abs(curves) > MOST * judged + slack).any())
 

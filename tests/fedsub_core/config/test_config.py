@@ -195,8 +195,8 @@ UNKNOWN_AND_WRONG = [
     (
         'dp-noise = 1.0\nsecure-aggregation = true\nrobust = "none"\nstandardise = "client"\n'
         '[fedsub]\nk-selection = "fixed:1"\nprototype = "embedding"',
-        "dp-noise: got fedsub.fusion = overlapping, which goes by what all people of a cluster "
-        "selected, expected avg",
+        "dp-noise: got fedsub.fusion = overlapping, which goes by who selected a unit: this is not "
+        "counted, expected avg",
     ),
     (
         f"{AVERAGED}\ndp-noise = 1.0",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import floor, sqrt
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from fedsub_core.errors import RunError
+from fedsub_core.turn import Turn
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
+from ..noise_of_sums import NoiseOfSums
 
 SUMS: dict[str, Any] = dict(
     robust="none",
@@ -48,7 +50,7 @@ def test_hardly_any_noise_changes_nothing(people: MakePeople, run_method: RunMet
             torch.testing.assert_close(ours[key], tensor, atol=1e-5, rtol=0)
 
 
-def test_prototypes_are_shortened_class_by_class_of_one_person_together(
+def test_all_prototypes_of_a_person_are_shortened_together(
     people: MakePeople, run_method: RunMethod
 ) -> None:
     alone = {"lam": 0.0}  # for plain prototypes come a round earlier
@@ -65,25 +67,36 @@ def test_prototypes_are_shortened_class_by_class_of_one_person_together(
 
 
 @pytest.mark.parametrize("name", ["protohar", "fedproto"])
-def test_noise_on_prototypes_and_counts_is_as_large_as_said(
-    name: str, people: MakePeople, run_method: RunMethod
+def test_noise_on_each_part_is_as_large_as_said(
+    name: str, people: MakePeople, run_method: RunMethod, noise_of_sums: NoiseOfSums
 ) -> None:
-    """Each part has the same share of epsilon: a body, counts, prototypes."""
-    clip, noise, parts = 2.0, 0.3, 3 if name == "protohar" else 2
-    little = with_noise(run_method, people, name, LITTLE, clip, hidden="256")
-    much = with_noise(run_method, people, name, noise, clip, hidden="256")
-    assert much.states[-1][HELD].all()
-    sums = [
-        (run.states[-1][PROTOTYPES] * run.states[-1][HOLDERS][:, None]).numpy()
-        for run in (little, much)
-    ]
-    found = (sums[1] - sums[0]).ravel()
-    assert found.size == 3 * 256
-    assert np.std(found) == pytest.approx(noise * clip * sqrt(parts), rel=0.1)
-    counts = [run.states[round][HOLDERS].double() for run in (little, much) for round in (0, 1)]
-    moved = torch.cat([counts[2] - counts[0], counts[3] - counts[1]])
-    assert 0 < moved.abs().max() <= 5 * noise * sqrt(3 * parts) + 0.5
-    assert much.metric("epsilon").keys() == {(1, ""), (2, "")}
+    """A body, counts and prototypes each have the same share of epsilon."""
+    noise, clip, hidden = 0.3, 2.0, 32
+    run = with_noise(run_method, people, name, noise, clip, hidden=str(hidden), dp_clip=0.5)
+    assert run.states[-1][HELD].all()
+    body, parts = (4 * hidden + hidden, 3) if name == "protohar" else (0, 2)
+    each = noise * sqrt(parts)
+    for round in (1, 2):
+        noise_of_sums.check(
+            round,
+            [(body, each * 0.5, False), (3, each * sqrt(3), True), (3 * hidden, each * clip, True)],
+        )
+    for (counts, prototypes), (_, bound) in zip(
+        noise_of_sums.lengths, noise_of_sums.parts, strict=True
+    ):
+        assert counts <= sqrt(3) and prototypes <= bound.longest == clip
+    assert run.metric("epsilon").keys() == {(1, ""), (2, "")}
+
+
+def test_a_sum_is_opened_of_people_enough_whatever_noise_did_to_counts(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    run = with_noise(run_method, people, "fedproto", 0.3, 2.0)
+    state, clients = run.states[-1], run.strategy.population.clients
+    addends = run.strategy.addends(state, clients, Turn(3, 3, 0))
+    slack = floor(5 * 0.3 * sqrt(2 * 3) + 0.5)
+    assert addends is not None
+    assert addends.opened_of == 30 - (int(state[HOLDERS].min()) - slack - 3)
 
 
 def test_noise_alone_asks_for_no_class(

@@ -13,6 +13,7 @@ from torch import Tensor
 from fedsub_core.secure.cluster_slots import one_class_each
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
+from ...noise_of_sums import NoiseOfSums
 
 SUMS: dict[str, Any] = dict(
     robust="none",
@@ -43,8 +44,9 @@ def watched(
         kept.append({c: {n: t.clone() for n, t in s.items()} for c, s in states.items()})
 
     keys = SUMS | {"hyper": ONE, "dp_noise": noise, "dp_clip": clip} | keys
+    keys = {"dp_clip_prototypes": clip} | keys
     name = keys.pop("name", "fedsub")
-    run = run_method(federation, name, after_round=note, dp_clip_prototypes=clip, **keys)
+    run = run_method(federation, name, after_round=note, **keys)
     assert not run.refusals and not run.metric("secure_lost")
     return run, kept
 
@@ -56,7 +58,7 @@ def rows(state: dict[str, Tensor], layer: str, model: str = "model.") -> Tensor:
 
 @pytest.mark.parametrize("clip", [LONG, 0.3])
 def test_means_are_of_all_peoples_rows_as_far_as_they_may_move(
-    clip: float, people: MakePeople, run_method: RunMethod
+    clip: float, people: MakePeople, run_method: RunMethod, noise_of_sums: NoiseOfSums
 ) -> None:
     """Rows are asked for with prototypes, a round after people were counted."""
     run, kept = watched(run_method, people(), LITTLE, clip, rounds=2)
@@ -79,28 +81,45 @@ def test_means_are_of_all_peoples_rows_as_far_as_they_may_move(
         found = run.states[1][f"{name}.means"][:, 0]
         expected = mean.expand(3, -1, -1)[asked[name]]
         torch.testing.assert_close(found[asked[name]], expected, atol=2e-4, rtol=0)
+    # Behind three counts of people, and three of members.
+    values = torch.tensor(np.stack(noise_of_sums.values[-4:])).float()
+    near = values[:, 6 : 6 + 3 * 8].view(4, 3, 8)
+    length = near.flatten(1).norm(dim=1).clamp(min=clip)[:, None, None]
+    centroids = (near * clip / length).mean(0)
+    torch.testing.assert_close(run.states[1]["centroids"][:, 0], centroids, atol=2e-4, rtol=0)
     assert run.states[1]["people"].tolist() == [[4]] * 3
 
 
 @pytest.mark.parametrize("name", ["fedsub", "fedsub-gated"])
-def test_noise_is_as_large_as_said(name: str, people: MakePeople, run_method: RunMethod) -> None:
-    """Each part has the same share of epsilon: counts, prototypes, rows, what the gate learns."""
-    noise, clip, keys = 0.1, 0.5, {"hidden": "256", "rounds": 2}
-    keys |= {"name": name, "hyper": ONE if name == "fedsub" else GATED}
-    federation = people(MANY, samples=4)
-    (little, _), (much, _) = (
-        watched(run_method, federation, n, clip, **keys) for n in (LITTLE, noise)
-    )
-    states = little.states[1], much.states[1]
-    asked = states[0]["linear1.known"] & states[1]["linear1.known"]
-    assert asked.sum() == 256
-    # What noise does to counts moves means of 30 people by a few percent.
-    found = (states[1]["linear1.means"] - states[0]["linear1.means"])[asked].numpy()
-    parts = 3 if name == "fedsub" else 4
-    assert np.std(found) == pytest.approx(noise * clip * sqrt(parts) / 30, rel=0.15)
-    moved = (states[1]["people"] - states[0]["people"]).abs().max()
-    assert moved <= 5 * noise * sqrt(2 * 3 * parts) + 0.5
-    assert much.metric("epsilon").keys() == {(1, ""), (2, "")}
+def test_noise_on_each_part_is_as_large_as_said(
+    name: str, people: MakePeople, run_method: RunMethod, noise_of_sums: NoiseOfSums
+) -> None:
+    """Counts, prototypes, rows and what the gate learns from have the same share of epsilon.
+
+    People are enough for two clusters of a class, and hold samples back for the gate.
+    """
+    noise, clip, near = 0.1, 0.5, 1.5
+    hyper = (ONE if name == "fedsub" else GATED) | {"k_selection": "fixed:2"}
+    keys = {"name": name, "hyper": hyper, "rounds": 7, "dp_clip_prototypes": near}
+    federation = people(((0, 1, 2),) * 40, samples=10)
+    run, _ = watched(run_method, federation, noise, clip, **keys)
+    bounds = sqrt(2 * 3), near, clip, 1.0, sqrt(2), 3 * sqrt(3 * 6)
+    made = list(zip(noise_of_sums.parts, noise_of_sums.lengths, strict=True))
+    assert len(made) == 40 * 7
+    most = [0.0] * len(made[0][0])
+    for round in range(1, 8):
+        sizes = [part.numbers for part in made[40 * round - 1][0]]
+        each = noise * sqrt(sum(size > 0 for size in sizes))
+        noise_of_sums.check(
+            round, [(size, each * bound, True) for size, bound in zip(sizes, bounds, strict=False)]
+        )
+        for _, lengths in made[40 * round - 40 : 40 * round]:
+            assert all(one <= c * (1 + 1e-9) for one, c in zip(lengths, bounds, strict=False))
+            most = [max(pair) for pair in zip(most, lengths, strict=True)]
+    # All parts were asked for, and prototypes and rows had to be shortened.
+    assert all(most) and min(most[1] / near, most[2] / clip) > 0.99
+    assert max(state["open"].sum(1).max() for state in run.states) == 2
+    assert run.metric("epsilon").keys() == {(round, "") for round in range(1, 8)}
 
 
 def test_noise_alone_asks_for_nothing(
