@@ -70,7 +70,7 @@ def watched_noise(monkeypatch: pytest.MonkeyPatch) -> NoiseOfSums:
 
     def made(values: NDArray[np.floating], parts: Sequence[Bounded], levels: Levels) -> Words:
         vector = make(values, parts, levels)
-        own = levels_of(levels, vector)
+        own = slots_of(levels, vector)
         ends = np.cumsum([part.numbers for part in parts])[:-1]
         found.lengths.append([float(np.linalg.norm(one)) for one in np.split(own, ends)])
         found.parts.append(parts)
@@ -82,7 +82,7 @@ def watched_noise(monkeypatch: pytest.MonkeyPatch) -> NoiseOfSums:
     return found
 
 
-def levels_of(levels: Levels, vector: Words) -> NDArray[np.float64]:
+def slots_of(levels: Levels, vector: Words) -> NDArray[np.float64]:
     """Return a vector's slots as numbers."""
     whole = vector[:-BESIDE].astype(np.int32).astype(np.float64)
     found: NDArray[np.float64] = whole * (slots.RANGE / slots.levels_of(levels).each)

@@ -150,6 +150,16 @@ def test_a_mean_is_over_all_who_are_in_the_sum_also_those_who_diverged() -> None
     assert means.ledger.rounds == dict.fromkeys(("p0", "p1", "p2", "p3"), 1)
 
 
+def test_no_number_without_noise_decides_whether_a_sum_is_taken() -> None:
+    """Who adds to how many people were shortened would see by it whether any others were."""
+    levels = Levels.among(3, 1, 8.0)
+    summed: Words = np.array([5, 4, 9], np.uint32)
+    with pytest.raises(ValueError, match="weight and shortened: got 4 and 9, expected"):
+        levels.total(summed, 3)
+    total = levels.total(summed, 3, noised=True)
+    assert (total.weight, total.shortened) == (3, 3)
+
+
 def test_a_bound_that_rounding_would_fill_is_refused(
     people: MakePeople, run_method: RunMethod
 ) -> None:

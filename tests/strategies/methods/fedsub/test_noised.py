@@ -10,10 +10,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedsub_core.secure.cluster_slots import one_class_each
+from fedsub_client.in_sums import Repeated
+from fedsub_client.learner import make_learner
+from fedsub_client.methods.fedsub.summed import ASKED_FOR, NUMBERS
+from fedsub_core.config.settings import TrainingSettings
+from fedsub_core.methods.fedsub_sums import ASKED, ASKED_UNITS, OPEN
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.kinds import mlp
+from fedsub_core.secure.cluster_slots import Layout, digest_of, one_class_each
+from fedsub_core.secure.noised_slots import bounded, without_units
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.slots import RANGE, levels_of
+from fedsub_core.wire.bundles import Bits, Bundle, Floats
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
-from ...noise_of_sums import NoiseOfSums
+from ...noise_of_sums import NoiseOfSums, slots_of
 
 SUMS: dict[str, Any] = dict(
     robust="none",
@@ -128,3 +139,29 @@ def test_noise_alone_asks_for_nothing(
     run, _ = watched(run_method, people(((0, 1, 2),) * 6, samples=4), 1.0, 1.0, rounds=4)
     assert not any(state[f"{n}.known"].any() for state in run.states for n in LAYERS)
     assert "nothing is fused" in caplog.text
+
+
+def test_a_repeated_round_adds_the_same_by_other_levels_and_no_more_than_may_be() -> None:
+    card, model = METHODS["fedsub"], mlp(3, 6, hidden=(4,))
+    hyper, settings = card.hyperparameters(**ONE), TrainingSettings(lr=0.1)
+    learner = make_learner(card, model, settings, hyper, sums=True, noised=True)
+    each, stream = np.ones((6, 1), np.bool_), np.random.default_rng(3)
+    asks = {OPEN: each, ASKED: each}
+    for layer in model.affine:
+        # Of each unit in one class.
+        asks[layer.name + ASKED_UNITS] = np.eye(6, layer.units, dtype=np.bool_)
+    parts = bounded(without_units(Layout.of(model, hyper)), asks, 0.5, 2.0, {})
+    numbers = np.concatenate([np.ones(12), stream.normal(size=sum(p.numbers for p in parts[1:]))])
+    upload = Bundle(9, tensors={NUMBERS: Floats(numbers.astype(np.float32))})
+    download = Bundle(tensors={name: Bits(mask) for name, mask in asks.items()})
+    fine, coarse = (
+        Levels(8.0, 1, Levels.among(people, 1, 8.0).each, 0.5, 2.0) for people in (4, 40_000)
+    )
+    state = {ASKED_FOR: torch.tensor([digest_of(asks)])}
+    again = Repeated(fine, coarse, 9, state, download)
+    found = learner.vector_again(learner.vector(upload, download, fine), again)
+    own, made = (slots_of(coarse, one) for one in (found, learner.vector(upload, download, coarse)))
+    np.testing.assert_allclose(own, made, atol=2 * RANGE / levels_of(coarse).each)
+    ends = np.cumsum([part.numbers for part in parts])[:-1]
+    counts, prototypes, rows = (float(np.linalg.norm(one)) for one in np.split(own, ends))
+    assert counts == sqrt(12) and 1.9 < prototypes <= 2.0 and 0.4 < rows <= 0.5
