@@ -239,8 +239,8 @@ class NoiseSettings:
     )
     dp_clip: float = option(
         1.0,
-        "largest L2 norm of a person's change of the model in a round with dp-noise; longer ones "
-        "are shortened",
+        "largest L2 norm of a person's change of the model in a round with dp-noise, of fedsub and "
+        "fedsub-gated of how far its rows are from everybody's mean; longer ones are shortened",
         above=0,
     )
     dp_clip_prototypes: float = option(

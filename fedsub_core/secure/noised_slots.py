@@ -2,8 +2,8 @@
 
 Slots are those of :mod:`fedsub_core.secure.cluster_slots`, but all people of a cluster add all
 rows. To count who selected which unit takes many numbers, and noise on these hides the rest. So
-selection stays on the device, which replaces selected units alone. Rows are how far they moved from
-the run's first model, so that they are short. Counts stand apart: they have bounds of their own.
+selection stays on the device. Of rows people add how far these are from everybody's last mean, so
+that they are short. Counts stand apart: they have bounds of their own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def bounded(
     layout : without units.
     asked : as in :meth:`Layout.length`.
     rows, prototypes : how long those are, all classes' together.
-    beside : how long what is of no cluster is, by name, of itself.
+    beside : the bound of each part that is of no cluster; devices need not shorten it.
     """
     sizes = layout.sizes(asked)
     of_rows = sum(sizes[own.name] for layer in layout.layers for own in layer.rows)

@@ -88,7 +88,7 @@ class NoisedFedSubStrategy(EverybodysMeans):
     def selected_by(
         self, found: Mapping[str, Array], layer: LayerWithUnits, people: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Return all False: nobody's selection is counted."""
+        """Return that nobody selected a unit, for it is not counted."""
         return np.zeros((*people.shape, layer.units), np.bool_)
 
     @property
