@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,13 @@ from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels
 from strategies.rounds.context import Opened
 from strategies.rounds.noised_means import NoisedMeans
+
+#: Of a run of sums that may have noise.
+SUMS: dict[str, Any] = dict(
+    robust="none", lr=0.05, batch_size=16, standardise="client", secure_aggregation=True
+)
+#: So little that it changes no digit that is looked at; and more than anything is long.
+LITTLE, LONG = 1e-9, 1e3
 
 
 @dataclass

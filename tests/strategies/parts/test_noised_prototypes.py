@@ -13,20 +13,10 @@ from fedsub_core.errors import RunError
 from fedsub_core.turn import Turn
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
-from ..noise_of_sums import NoiseOfSums
+from ..noise_of_sums import LITTLE, LONG, SUMS, NoiseOfSums
 
-SUMS: dict[str, Any] = dict(
-    robust="none",
-    lr=0.05,
-    batch_size=16,
-    hidden="16",
-    standardise="client",
-    rounds=2,
-    secure_aggregation=True,
-)
-#: So little that it changes no digit that is looked at; and more than any prototypes are long.
-LITTLE, LONG = 1e-9, 1e3
-#: So many that noise on counts leaves enough of them for sure.
+RUN = SUMS | {"hidden": "16", "rounds": 2}
+#: People's classes: so many people that noise on counts leaves enough of them for sure.
 MANY = ((0, 1, 2),) * 30
 PROTOTYPES, HELD, HOLDERS = "prototypes", "held", "holders"
 
@@ -35,15 +25,15 @@ def with_noise(
     run_method: RunMethod, people: MakePeople, name: str, noise: float, clip: float, **keys: Any
 ) -> FinishedRun:
     hyper = {"lam": 0.0}
-    keys = SUMS | {"dp_noise": noise, "dp_clip_prototypes": clip} | keys
+    keys = RUN | {"dp_noise": noise, "dp_clip_prototypes": clip} | keys
     run = run_method(people(MANY, samples=3), name, hyper=hyper, **keys)
     assert not run.refusals and not run.metric("secure_lost")
     return run
 
 
 def test_hardly_any_noise_changes_nothing(people: MakePeople, run_method: RunMethod) -> None:
-    plain = run_method(people(), "fedproto", **SUMS)
-    run = run_method(people(), "fedproto", dp_noise=LITTLE, dp_clip_prototypes=LONG, **SUMS)
+    plain = run_method(people(), "fedproto", **RUN)
+    run = run_method(people(), "fedproto", dp_noise=LITTLE, dp_clip_prototypes=LONG, **RUN)
     assert run.states[-1][HELD].all()
     for ours, theirs in zip(run.states, plain.states, strict=True):
         for key, tensor in theirs.items():
@@ -54,14 +44,14 @@ def test_all_prototypes_of_a_person_are_shortened_together(
     people: MakePeople, run_method: RunMethod
 ) -> None:
     alone = {"lam": 0.0}  # for plain prototypes come a round earlier
-    clear = run_method(people(), "fedproto", hyper=alone, **SUMS | {"secure_aggregation": False})
+    clear = run_method(people(), "fedproto", hyper=alone, **RUN | {"secure_aggregation": False})
     sent = [
         np.stack([clear.grid.uploads[2, f"p{i}"].rows(PROTOTYPES)[c] for c in range(3)])
         for i in range(1, 5)
     ]
     clip = float(np.median([np.linalg.norm(one) for one in sent]))
     expected = np.mean([v * min(1.0, clip / float(np.linalg.norm(v))) for v in sent], axis=0)
-    keys = SUMS | {"dp_noise": LITTLE, "dp_clip_prototypes": clip}
+    keys = RUN | {"dp_noise": LITTLE, "dp_clip_prototypes": clip}
     run = run_method(people(), "fedproto", hyper=alone, **keys)
     np.testing.assert_allclose(run.states[-1][PROTOTYPES].numpy(), expected, atol=1e-4)
 
@@ -104,7 +94,7 @@ def test_noise_alone_asks_for_no_class(
 ) -> None:
     """Of six people counts with this noise say nothing: no class is asked for."""
     rounds = 6
-    keys = SUMS | {"rounds": rounds, "dp_noise": 1.0}
+    keys = RUN | {"rounds": rounds, "dp_noise": 1.0}
     run = run_method(people(((0, 1, 2),) * 6, samples=4), "fedproto", **keys)
     assert not run.states[-1][HELD].any()
     assert all(0 <= n <= 6 for state in run.states for n in state[HOLDERS].tolist())
@@ -116,4 +106,4 @@ def test_a_bound_that_rounding_would_fill_is_refused(
 ) -> None:
     said = r"dp-clip-prototypes = 1e-05: got 48 numbers, moved by .* expected a tenth"
     with pytest.raises(RunError, match=said):
-        run_method(people(), "fedproto", dp_noise=1.0, dp_clip_prototypes=1e-5, **SUMS)
+        run_method(people(), "fedproto", dp_noise=1.0, dp_clip_prototypes=1e-5, **RUN)

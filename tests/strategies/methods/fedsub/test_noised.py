@@ -24,24 +24,12 @@ from fedsub_core.secure.slots import RANGE, levels_of
 from fedsub_core.wire.bundles import Bits, Bundle, Floats
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
-from ...noise_of_sums import NoiseOfSums, slots_of
+from ...noise_of_sums import LITTLE, LONG, SUMS, NoiseOfSums, slots_of
 
-SUMS: dict[str, Any] = dict(
-    robust="none",
-    lr=0.05,
-    batch_size=16,
-    hidden="8",
-    standardise="client",
-    secure_aggregation=True,
-    rounds=3,
-)
+RUN = SUMS | {"hidden": "8", "rounds": 3}
 ONE = {"k_selection": "fixed:1", "fusion": "avg", "prototype": "embedding"}
 GATED = {"k_selection": "fixed:1", "prototype": "embedding", "score": "one", "impute": False}
 LAYERS = ("linear1", "linear2")
-#: So little that it changes no digit that is looked at; and more than anything is long.
-LITTLE, LONG = 1e-9, 1e3
-#: So many that noise on counts leaves enough of them for sure.
-MANY = ((0, 1, 2),) * 30
 
 
 def watched(
@@ -54,7 +42,7 @@ def watched(
         states = run.client_states()
         kept.append({c: {n: t.clone() for n, t in s.items()} for c, s in states.items()})
 
-    keys = SUMS | {"hyper": ONE, "dp_noise": noise, "dp_clip": clip} | keys
+    keys = RUN | {"hyper": ONE, "dp_noise": noise, "dp_clip": clip} | keys
     keys = {"dp_clip_prototypes": clip} | keys
     name = keys.pop("name", "fedsub")
     run = run_method(federation, name, after_round=note, **keys)
