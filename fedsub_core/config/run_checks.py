@@ -116,9 +116,6 @@ def _check_noise(config: RunConfig, where: str) -> None:
     elif summed and not config.secure_aggregation:
         got = f"{', '.join(summed)} among the methods, in which noise is on secure sums"
         expected = "secure-aggregation = true beside it"
-    elif not summed and config.dp_clip_prototypes != NoiseSettings().dp_clip_prototypes:
-        got = f"dp-clip-prototypes = {config.dp_clip_prototypes:g} and no method that adds up any"
-        expected = f"one such as {', '.join(n for n, c in METHODS.items() if c.noised_strategy)}"
     elif config.robust_settings.filters:
         got = f"robust = {config.robust}, by which one person moves what others count for"
         expected = "robust = none: dp-clip bounds what each person adds"

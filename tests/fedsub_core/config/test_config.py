@@ -208,11 +208,6 @@ UNKNOWN_AND_WRONG = [
         "dp-noise: got standardise = federation, which all devices learn without noise",
     ),
     (
-        f"{AVERAGED}\ndp-noise = 1.0\ndp-clip-prototypes = 2.0",
-        "dp-noise: got dp-clip-prototypes = 2 and no method that adds up any, expected one such as "
-        "fedproto, fedsub, fedsub-gated, protohar",
-    ),
-    (
         f"{AVERAGED}\ndp-clip = 2.0",
         "dp-clip: got 2.0 without noise on means, where it does nothing",
     ),
