@@ -1,15 +1,17 @@
 """Delivery: messages go out, replies are awaited with a deadline, and who fails is counted.
 
 Flower's own wait looks every 3 s, has no idea of clients, and knows no second try. Here a reply is
-noticed within 0.2 s; a message whose node went away is sent again as soon as the node is back; a
-reply that comes after its round is counted as late and never used.
+noticed within 0.2 s. A message whose node is offline is sent again, and is there when the node is
+back. A client whose node is registered no more is not waited for. A reply that comes after its
+round is counted as late and never used.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Error, Message
@@ -45,6 +47,8 @@ CRASHES = 3
 #: How often a message is sent again of which it is said that it, its reply or its node was lost: a
 #: device can say so, too, as soon as it comes.
 LOSSES = 10
+#: Share of a client's slowness that is left after a quicker answer.
+REMEMBERED = 0.9
 
 
 class Delivery:
@@ -54,10 +58,12 @@ class Delivery:
     ----------
     poll : float
         Seconds between two looks for replies.
+    quorum : float
+        Share of the clients asked without whose usable answers a round is of no use.
     """
 
-    def __init__(self, poll: float = POLL_SECONDS) -> None:
-        self.poll = poll
+    def __init__(self, poll: float = POLL_SECONDS, quorum: float = 0.0) -> None:
+        self.poll, self.quorum = poll, quorum
         #: Of the current round, by client: replies after the deadline, messages sent again, and
         #: messages never answered.
         self.late: Counter[str] = Counter()
@@ -68,11 +74,19 @@ class Delivery:
         #: Of the last exchange: who has not answered, and how fast the others have.
         self.silent: frozenset[str] = frozenset()
         self.pace = Pace(0.0)
+        #: Of the last exchange: clients whose node is registered no more.
+        self.unregistered: frozenset[str] = frozenset()
+        #: By kind of message and client: the time that an answer took, over what most took.
+        self._slowness: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        #: Clients whose node is offline; the message sent again waits for it at the link.
+        self._offline: set[str] = set()
         self._waited = self._slowest = 0.0
         #: When each client answered, and for how long it had been waited for: the time in which
         #: others' answers were taken and read is not the client's.
         self._took: dict[str, tuple[float, float]] = {}
-        self._overdue: dict[str, str] = {}
+        #: By message without an answer in time: the message, its client, when it was sent, and the
+        #: pace then.
+        self._overdue: dict[str, tuple[str, str, float, Pace]] = {}
         self._clients: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
         self._lost: Counter[str] = Counter()
@@ -93,18 +107,20 @@ class Delivery:
         Ends when everybody has replied, after `timeout` seconds, or at the deadline that the first
         `most` usable answers set (:class:`Pace`, :meth:`note_usable`). An error reply is yielded
         like any other, but not one that says that the message or its node was lost: that message
-        is sent again while there is time, once the client's node (`nodes`) is connected, up to
-        :data:`LOSSES` times; to an app that crashes on it, :data:`CRASHES` times. So is one whose
-        node was let in anew meanwhile; then the first of both replies counts. A reply that cannot
-        be read is yielded as an error.
+        is sent again while there is time, up to :data:`LOSSES` times; to an app that crashes on
+        it, :data:`CRASHES` times. So is one whose node was let in anew meanwhile; then the first
+        of both replies counts. A client whose node (`nodes`) is offline is waited for no longer
+        than :meth:`Pace.limit_without` says, and one whose node is registered no more not at all.
+        A reply that cannot be read is yielded as an error.
 
         An engine of this process is given some messages after others (:meth:`Link.portions`).
         """
-        silent = frozenset[str]()
+        silent, unregistered = frozenset[str](), frozenset[str]()
         for some in link.portions(asked):
             yield from self._exchange(link, some, timeout, nodes, most)
             silent |= self.silent
-        self.silent = silent
+            unregistered |= self.unregistered
+        self.silent, self.unregistered = silent, unregistered
 
     def _exchange(
         self,
@@ -116,6 +132,7 @@ class Delivery:
     ) -> Iterator[Message]:
         self._clients, self._failed, self._lost = {}, Counter(), Counter()
         self._newest, self._activated, self._took = {}, {}, {}
+        self._offline, self.unregistered = set(), frozenset()
         awaited: dict[str, tuple[str, Message]] = {}
         stranded = dict(asked)
         yield from self._send(link, stranded, awaited, stranded, nodes)
@@ -123,7 +140,9 @@ class Delivery:
         since = time.monotonic()
         next_look = next_check = since + PRESENCE_SECONDS
         self._slowest = 0.0
-        self.pace, busy = Pace(timeout, most), 0.0
+        self.pace = Pace(timeout, len(asked), most, math.ceil(self.quorum * len(asked)))
+        kind = asked[0][1].metadata.message_type if asked else ""
+        slowness, busy = self._slowness[kind], 0.0
         while True:
             looked = time.monotonic()
             pulled = self._pull(link, awaited)
@@ -143,27 +162,36 @@ class Delivery:
                     self._took[client] = time.monotonic() - since, looked - since - busy
                     yield reply
             busy += time.monotonic() - looked if pulled else 0.0
-            deadline = since + self.pace.deadline
+            left = {client for client, _ in awaited.values()} | stranded.keys()
+            if looked - since - busy >= self.pace.limit_without(len(self._offline)):
+                left -= self._offline
+            deadline = since + min(timeout, self.pace.deadline(left, slowness) + busy)
             # To read many replies takes a while, too: what came meanwhile is looked at once more.
-            if not (awaited or stranded) or looked >= deadline:
+            if not left or looked >= deadline:
                 break
             time.sleep(max(min(pause, deadline - time.monotonic()), 0))
-            pause_over = next_look if stranded else next_check
+            pause_over = next_look if stranded or self._offline else next_check
             if pause_over <= time.monotonic() < deadline:
                 there = link.nodes()
-                back = {c: m for c, m in stranded.items() if nodes.get(c) in there}
-                yield from self._send(link, back, awaited, stranded, nodes)
+                back = {c for c in self._offline | stranded.keys() if nodes.get(c) in there}
                 self._activated |= {c: there[nodes[c]].activated for c in back}
+                self._offline -= back
+                lost = {c: m for c, m in stranded.items() if c in back}
+                yield from self._send(link, lost, awaited, stranded, nodes)
+                self._send_offline(link, awaited, stranded, nodes, there)
                 again = self._reactivated(there, awaited, nodes)
                 self._send(link, again, awaited, dict(again), nodes)
                 next_look = time.monotonic() + PRESENCE_SECONDS
                 next_check = time.monotonic() + REACTIVATED_SECONDS
         for identity, (client, _) in awaited.items():
-            self._overdue[identity] = client
+            self._overdue[identity] = kind, client, since, self.pace
         self._waited = time.monotonic() - since
-        self.silent = frozenset({client for client, _ in awaited.values()} | stranded.keys())
+        awaited_still = {client for client, _ in awaited.values()} | stranded.keys()
+        self.silent = self.unregistered | awaited_still
         self.missing.update(self.silent)
         self.slow.update(self.pace.slow)
+        for client, over in self.pace.slowness().items():
+            self._note_slowness(kind, client, over)
         for client in sorted(self.pace.slow):
             seconds, limit = self.pace.took[client], self.pace.limit
             log.warning("client %s: slow: took %.0f s, expected %.0f", client, seconds, limit)
@@ -192,6 +220,11 @@ class Delivery:
         By message, not by node: an error reply of Flower's own names no node of ours.
         """
         return self._clients.get(reply.metadata.reply_to_message_id, "?")
+
+    def _note_slowness(self, kind: str, client: str, slowness: float) -> None:
+        """Note how slow a client was; a slow answer is forgotten little by little."""
+        before = self._slowness[kind].get(client, 0.0)
+        self._slowness[kind][client] = max(slowness, REMEMBERED * before)
 
     def counts(self) -> dict[str, Counter[str]]:
         """Return the counts since the last call, by what they count, and start anew."""
@@ -237,6 +270,27 @@ class Delivery:
                     given_up.append(_error(message, fault))
         return given_up
 
+    def _send_offline(
+        self,
+        link: Link,
+        awaited: dict[str, tuple[str, Message]],
+        stranded: dict[str, Message],
+        nodes: Mapping[str, int],
+        there: Mapping[int, NodeKey],
+    ) -> None:
+        """Send again what nodes that are offline have lost; drop who is registered no more.
+
+        The link keeps a message to a node that is offline, and takes none to one that is not
+        registered. Nothing else tells the two apart.
+        """
+        offline = {c: m for c, m in stranded.items() if nodes.get(c) not in there}
+        self._send(link, offline, awaited, stranded, nodes)
+        self._offline |= offline.keys() - stranded.keys()
+        for client in offline.keys() & stranded.keys():
+            del stranded[client]
+            self.unregistered |= {client}
+            log.warning("client %s: its node is registered no more; it is not waited for", client)
+
     def _pull(
         self, link: Link, awaited: dict[str, tuple[str, Message]]
     ) -> list[tuple[str, Message, Message]]:
@@ -244,8 +298,10 @@ class Delivery:
 
         Replies to messages of earlier exchanges are counted.
         """
+        # Of a node that is offline the link knows only that; what it is asked for is then forgotten.
+        asked = [i for i, (client, _) in awaited.items() if client not in self._offline]
         found = []
-        for identity, came in link.pull([*awaited, *self._overdue]).items():
+        for identity, came in link.pull([*asked, *self._overdue]).items():
             if identity in awaited:
                 client, message = awaited.pop(identity)
                 reply = came if isinstance(came, Message) else _error(message, came)
@@ -262,8 +318,10 @@ class Delivery:
                 and isinstance(came, Message)
                 and not came.has_error()
             ):
-                self.late[late] += 1
-                log.warning("client %s: a reply came after its round had ended; not used", late)
+                kind, client, sent, pace = late
+                self.late[client] += 1
+                self._note_slowness(kind, client, pace.slowness_of(time.monotonic() - sent))
+                log.warning("client %s: a reply came after its round had ended; not used", client)
         return found
 
     def _reactivated(

@@ -1,4 +1,4 @@
-"""The pace of a round: who is slow in it, and when nobody is waited for any more.
+"""The pace of a round: who is slow in it, and how long clients are waited for.
 
 A round's own clients set it: the time within which more than half of those asked have answered
 usably. So fewer than half can neither hold it up nor hurry it; a server that was away, or a phase
@@ -8,6 +8,7 @@ in which all train longer, makes nobody slow; and nothing of it has to outlive t
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 #: Times as long as most took: who takes longer is slow. What people have and what their devices can
@@ -16,8 +17,10 @@ SLACK = 4.0
 #: Nobody is slow within these seconds: a SuperNode looks for messages every 3 s, and a device that
 #: rested has its programs to start.
 LEAST_SECONDS = 15.0
-#: Nobody is given up within these: so long takes a device, or its link, that died and comes back.
+#: Nobody whose own pace is unknown is given up within these.
 RECOVERY_SECONDS = 180.0
+#: Times as long as expected: so long is a client waited for whose own pace is known.
+LATE = 2.0
 
 
 def most_of(asked: int, quorum: float) -> int:
@@ -32,28 +35,63 @@ class Pace:
     Parameters
     ----------
     timeout : seconds that answers are waited for at most.
+    asked : number of clients asked.
     most : how many usable answers set the pace (:func:`most_of`); 0: nothing does.
+    quorum : how many usable answers the round cannot do without.
     took : for how many seconds each client had been waited for when it answered usably.
     """
 
     timeout: float
+    asked: int = 0
     most: int = 0
+    quorum: int = 0
     took: dict[str, float] = field(default_factory=dict)
 
     @property
     def limit(self) -> float:
         """Seconds after which an answer is slow; infinite until most have come."""
-        if not 0 < self.most <= len(self.took):
-            return math.inf
-        return max(LEAST_SECONDS, SLACK * sorted(self.took.values())[self.most - 1])
+        return self.limit_without(0)
 
-    @property
-    def deadline(self) -> float:
-        """Seconds after which nobody is waited for."""
-        return min(self.timeout, max(RECOVERY_SECONDS, self.limit))
+    def limit_without(self, offline: int) -> float:
+        """Return the seconds after which nobody offline is waited for; infinite if not yet known.
+
+        The clients that are not offline set the pace, if they are a quorum.
+        """
+        usual = self._usual(offline)
+        return math.inf if usual is None else max(LEAST_SECONDS, SLACK * usual)
+
+    def deadline(self, awaited: Collection[str], slowness: Mapping[str, float]) -> float:
+        """Return the seconds after which none of the `awaited` clients is waited for.
+
+        `slowness` has the time that a client took in earlier exchanges, over what most took. Who
+        is not in it has never answered, and gets the time that a device takes to come back.
+        """
+        if (usual := self._usual(0)) is None:
+            return self.timeout
+        longest = min(self.timeout, max(RECOVERY_SECONDS, SLACK * usual))
+        if not slowness.keys() >= set(awaited):
+            return longest
+        expected = usual * max([1.0, *(slowness[client] for client in awaited)])
+        return min(longest, max(LEAST_SECONDS, LATE * expected))
 
     @property
     def slow(self) -> frozenset[str]:
         """Who answered usably, and slowly."""
         limit = self.limit
         return frozenset(client for client, seconds in self.took.items() if seconds > limit)
+
+    def slowness(self) -> dict[str, float]:
+        """Return the time that each client took over what most took; empty until most answered."""
+        return {c: self.slowness_of(s) for c, s in self.took.items()} if self._usual(0) else {}
+
+    def slowness_of(self, seconds: float) -> float:
+        """Return some seconds over what most took; 0 where that is not known."""
+        usual = self._usual(0)
+        return seconds / usual if usual else 0.0
+
+    def _usual(self, offline: int) -> float | None:
+        """Return the seconds within which most of those who are not offline answered usably."""
+        if self.most == 0:
+            return None
+        needed = min(self.most, max((self.asked - offline) // 2 + 1, self.quorum))
+        return sorted(self.took.values())[needed - 1] if needed <= len(self.took) else None

@@ -63,7 +63,7 @@ class ServerHalf(ABC):
         self.in_sum: frozenset[str] = frozenset()
         #: What each of the round's clients was sent.
         self.delivered: Mapping[str, Bundle] = {}
-        self.transport = Transport(settings.wire)
+        self.transport = Transport(settings.wire, settings.rounds.quorum)
         self.memory = Memory(references=self.transport.references)
 
     # What a method defines.

@@ -43,9 +43,10 @@ class Transport:
     Parameters
     ----------
     wire : how messages are written.
+    quorum : share of a round's clients without whose usable answers it is of no use.
     """
 
-    def __init__(self, wire: WireSettings) -> None:
+    def __init__(self, wire: WireSettings, quorum: float = 0.0) -> None:
         self.wire = wire
         #: The tensors that devices send and receive, as the method's card says.
         self.sends: Declaration = {}
@@ -57,7 +58,7 @@ class Transport:
         self.vectors: Mapping[str, Declaration] | None = None
         #: What the server holds of each client's uploads, where those are differences.
         self.references: dict[str, Reference] = {}
-        self.delivery = Delivery()
+        self.delivery = Delivery(quorum=quorum)
         #: Messages refused so far, by client.
         self.refusals: Counter[str] = Counter()
         #: By client, the round of its last upload that was used, and of its last refusal and why.

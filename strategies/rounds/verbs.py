@@ -209,7 +209,8 @@ class Verbs(Protections, Strategy):
         return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
 
     def _demand_quorum(self, round: int, usable: int) -> None:
-        asked = len(self.transport.asked)
+        # Who left for good while it was asked is no part of the round.
+        asked = len(set(self.transport.asked) - self.transport.delivery.unregistered)
         needed = max(1, math.ceil(self.settings.rounds.quorum * asked))
         if usable < needed:
             raise RunError(

@@ -33,7 +33,8 @@ USUAL = 4.0
 
 
 def pace(*took: float, most: int = 3, timeout: float = 600.0) -> Pace:
-    return Pace(timeout, most, {f"p{i + 1}": seconds for i, seconds in enumerate(took)})
+    people = {f"p{i + 1}": seconds for i, seconds in enumerate(took)}
+    return Pace(timeout, 4, most, quorum=2, took=people)
 
 
 @pytest.mark.parametrize(
@@ -56,13 +57,41 @@ def test_slow_is_who_takes_several_times_as_long_as_most(
     assert pace(*took).limit == limit and pace(*took).slow == slow
 
 
-def test_a_deadline_is_never_below_what_recovering_takes_nor_above_the_timeout() -> None:
-    assert pace(4, 4).deadline == 600
-    assert pace(4, 4, 4).deadline == RECOVERY_SECONDS
-    assert pace(100, 100, 100).deadline == 400
-    assert pace(200, 200, 200).deadline == 600
-    assert pace(4, 4, 4, timeout=25).deadline == 25
-    assert pace(4, 4, 4, most=0).deadline == 600 and pace(4, 4, 400, most=0).slow == set()
+def test_who_never_answered_gets_the_time_that_recovering_takes() -> None:
+    unknown = {"p9"}
+    assert pace(4, 4).deadline(unknown, {}) == 600
+    assert pace(4, 4, 4).deadline(unknown, {}) == RECOVERY_SECONDS
+    assert pace(4, 4, 4).deadline(unknown | {"p4"}, {"p4": 1.0}) == RECOVERY_SECONDS
+    assert pace(100, 100, 100).deadline(unknown, {}) == 400
+    assert pace(200, 200, 200).deadline(unknown, {}) == 600
+    assert pace(4, 4, 4, timeout=25).deadline(unknown, {}) == 25
+    assert pace(4, 4, 4, most=0).deadline(unknown, {}) == 600
+    assert pace(4, 4, 400, most=0).slow == set()
+
+
+@pytest.mark.parametrize(
+    ("usual", "slowness", "deadline"),
+    [
+        (4, 1.0, LEAST_SECONDS),
+        (20, 1.0, 40),
+        (20, 0.5, 40),  # who is quick is given no less than others
+        (20, 3.0, 120),
+        (4, 1000.0, RECOVERY_SECONDS),  # however slow it was, no longer than who is unknown
+    ],
+)
+def test_whose_pace_is_known_gets_twice_the_time_that_it_needs(
+    usual: float, slowness: float, deadline: float
+) -> None:
+    assert pace(*3 * [usual]).deadline({"p4"}, {"p4": slowness}) == deadline
+
+
+def test_who_is_not_offline_sets_the_pace_if_that_is_a_quorum() -> None:
+    assert pace(10, 10).limit_without(0) == math.inf
+    assert pace(10, 10).limit_without(1) == 40
+    assert pace(10).limit_without(2) == math.inf
+    assert pace(2, 2).limit_without(2) == LEAST_SECONDS
+    assert pace(10).limit_without(3) == math.inf  # two are the quorum
+    assert pace(10, 10, most=0).limit_without(2) == math.inf
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,11 @@ class ScriptedLink(PartialGrid):
             else:
                 reply = Message(message.content, reply_to=message)
             if not fate.silent:
-                self._due.append((self.clock.now + fate.after, reply))
+                # A node that is offline gets it once it is back.
+                since, until = self.away.get(node, (0.0, 0.0))
+                offline = fate.error is None and since <= self.seconds < until
+                wait = until - self.seconds if offline else 0.0
+                self._due.append((self.clock.now + wait + fate.after, reply))
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
@@ -134,16 +138,26 @@ class Server:
     def __init__(self, link: ScriptedLink, poll: float = POLL) -> None:
         self.link, self.delivery = link, Delivery(poll)
 
-    def ask(self, *clients: str, timeout: float = 10.0, round: int = 1) -> list[tuple[str, str]]:
+    def ask(
+        self,
+        *clients: str,
+        timeout: float = 10.0,
+        round: int = 1,
+        most: int = 0,
+        quorum: float = 0.0,
+    ) -> list[tuple[str, str]]:
         """Return who answered, by the delivery, and what: client and round asked, or an error."""
         answers = []
+        self.delivery.quorum = quorum
         asked = [(client, message(client, round)) for client in (clients or NODES)]
-        for reply in self.delivery.exchange(Link(self.link), asked, timeout, NODES):
+        for reply in self.delivery.exchange(Link(self.link), asked, timeout, NODES, most):
             if reply.has_error():
                 said = f"error {reply.error.code}"
             else:
                 asked_of = reply.content.config_records["to"]
                 said = " ".join(str(asked_of[key]) for key in ("client", "round"))
+                if most:
+                    self.delivery.note_usable(self.delivery.client_of(reply))
             answers.append((self.delivery.client_of(reply), said))
         return answers
 

@@ -127,12 +127,12 @@ def test_a_second_exchange_waits_for_who_was_slow_only_if_the_reply_could_be_use
     assert server.delivery.time_left(90.0) == pytest.approx(80.0, abs=1.0)
 
 
-def test_nothing_is_sent_to_a_node_that_is_away_until_it_is_back(serve: Serve) -> None:
+def test_a_message_to_a_node_that_is_offline_is_there_when_the_node_is_back(serve: Serve) -> None:
     server = serve({12: [fate(2.0, 5), fate(1.0)]}, away={12: (1.0, 30.0)})
     assert ("ben", "ben 1") in server.ask(timeout=60.0)
     first, second = server.link.times("ben")
-    assert first == 0.0 and 30.0 <= second < 30.0 + PRESENCE_SECONDS + 0.25
-    assert server.link.seconds <= second + 1.0 + 0.25
+    assert first == 0.0 and 2.0 <= second < 2.0 + PRESENCE_SECONDS + 0.25
+    assert server.link.seconds <= 30.0 + 1.0 + PRESENCE_SECONDS + 0.25
     assert min(b - a for a, b in pairwise(server.link.looks)) >= PRESENCE_SECONDS
     assert server.counts() == {"messages_resent": {"ben": 1}}
 
@@ -184,21 +184,83 @@ def test_a_node_that_is_let_in_over_and_over_is_given_up(serve: Serve) -> None:
 def test_who_stays_away_is_missing_once(serve: Serve) -> None:
     server = serve({12: [fate(2.0, 5)]}, away={12: (1.0, 99.0)})
     assert len(server.ask(timeout=10.0)) == 2
-    assert server.link.times("ben") == [0.0] and server.link.seconds == 10.0
+    assert len(server.link.times("ben")) == 2 and server.link.seconds == 10.0
+    assert server.counts() == {"messages_resent": {"ben": 1}, "missing_replies": {"ben": 1}}
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_who_is_registered_no_more_is_not_waited_for(
+    serve: Serve, lost: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The link takes no message to it, before or after it has lost the first."""
+    server = serve({12: [fate(2.0, 5), REFUSED] if lost else [REFUSED]}, away={12: (0.0, 999.0)})
+    assert len(server.ask(timeout=600.0)) == 2
+    assert server.link.seconds < 2.0 + PRESENCE_SECONDS + 0.5
+    assert server.delivery.unregistered == server.delivery.silent == {"ben"}
     assert server.counts() == {"missing_replies": {"ben": 1}}
+    assert caplog.text.count("client ben: its node is registered no more") == 1
+    assert len(server.ask("anna", "cleo")) == 2 and server.delivery.unregistered == set()
+
+
+@pytest.mark.parametrize(
+    ("silent", "most", "waited"),
+    [
+        ([12], 2, 20.0),  # so long as Flower takes to see that it is offline
+        ([12, 13], 2, 600.0),  # without a quorum they are waited for
+        ([12], 0, 600.0),  # as are all where nobody sets a pace
+    ],
+)
+def test_who_is_offline_is_waited_for_no_longer_than_the_others_take(
+    serve: Serve, silent: list[int], most: int, waited: float
+) -> None:
+    script = {node: [fate(20.0, 5), SILENT] for node in silent}
+    server = serve(script, away=dict.fromkeys(silent, (19.0, 999.0)))
+    server.ask(timeout=600.0, most=most, quorum=0.6)
+    assert waited <= server.link.seconds <= waited + PRESENCE_SECONDS + 0.5
+    assert server.counts()["missing_replies"] == {CLIENTS[node]: 1 for node in silent}
+
+
+def test_of_two_the_one_that_is_there_sets_the_pace_for_the_one_that_is_offline(
+    serve: Serve,
+) -> None:
+    server = serve({11: [fate(10.0)], 12: [fate(20.0, 5), fate(1.0)]}, away={12: (19.0, 38.0)})
+    assert server.ask("anna", "ben", timeout=600.0, most=2, quorum=0.5)[-1] == ("ben", "ben 1")
+    server = serve({11: [fate(10.0)], 12: [fate(20.0, 5), fate(1.0)]}, away={12: (19.0, 99.0)})
+    assert server.ask("anna", "ben", timeout=600.0, most=2, quorum=0.5) == [("anna", "anna 1")]
+    assert 40.0 <= server.link.seconds <= 40.5
+
+
+def test_whose_own_pace_is_known_is_not_waited_for_much_longer(serve: Serve) -> None:
+    """Cleo takes three times as long as most, then says nothing, then is late, then slower."""
+    server = serve({13: [fate(30.0), SILENT, fate(70.0), fate(90.0)], 11: [fate(10.0)]})
+    server.link.script[12] = server.link.script[11]
+    seconds = []
+    for round in (1, 2, 3, 4):
+        since = server.link.seconds
+        answers = server.ask(timeout=600.0, most=2, round=round)
+        seconds.append((server.link.seconds - since, ("cleo", f"cleo {round}") in answers))
+        if round == 3:
+            server.link.clock.sleep(30.0)
+    assert seconds == [
+        (30.0, True),
+        (pytest.approx(60.0, abs=0.5), False),
+        (pytest.approx(60.0, abs=0.5), False),
+        (pytest.approx(90.0, abs=0.5), True),
+    ]
+    assert server.counts()["late_replies"] == {"cleo": 1}
 
 
 @pytest.mark.parametrize(("no_id", "shorter"), [(None, False), ("", False), ("", True)])
-def test_a_message_that_the_link_did_not_take_is_sent_once_the_node_is_there(
+def test_a_message_that_the_link_did_not_take_is_sent_again_while_the_node_is_there(
     serve: Serve, no_id: str | None, shorter: bool
 ) -> None:
-    script = {11: [REFUSED, fate(1.0)], 12: [fate(5.0)]}
-    server = serve(script, away={11: (0.0, 3.0)}, no_id=no_id, shorter=shorter)
+    script = {11: [REFUSED, REFUSED, fate(1.0)], 12: [fate(5.0)]}
+    server = serve(script, no_id=no_id, shorter=shorter)
     answers = server.ask(timeout=60.0)
     # Each under its own name, though Flower's simulation leaves out what it did not take.
     assert sorted(answers) == [("anna", "anna 1"), ("ben", "ben 1"), ("cleo", "cleo 1")]
-    first, second = server.link.times("anna")
-    assert first == 0.0 and 3.0 <= second < 3.0 + PRESENCE_SECONDS + 0.25
+    first, _, third = server.link.times("anna")
+    assert first == 0.0 and 2 * PRESENCE_SECONDS <= third < 2 * (PRESENCE_SECONDS + 0.25)
     # It was never on its way before, so nothing was sent again.
     assert server.counts() == {}
 
@@ -260,4 +322,5 @@ def test_whatever_happens_everybody_is_heard_or_missing(
             assert len(times) <= 1 + wait / PRESENCE_SECONDS and max(times) < start + wait
             assert counted.get("messages_resent", {}).get(client, 0) <= len(times) - 1
             gone = away.get(node, (0, 0))
-            assert not any(gone[0] <= seconds < gone[1] for seconds in times[1:])
+            # The link keeps one message to a node that is offline.
+            assert sum(gone[0] <= seconds < gone[1] for seconds in times[1:]) <= 1
