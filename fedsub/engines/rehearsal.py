@@ -77,7 +77,11 @@ class Rehearsal:
         run = str(self.place.run)
         data = absolute_source(config.data)
         least = max(clients, config.min_clients)
-        self.config = replace(config, data=data, out=run, folder=run, min_clients=least)
+        # Nobody comes later: without a bound, who does not come would be waited for for ever.
+        joining = config.join_timeout or START_SECONDS
+        self.config = replace(
+            config, data=data, out=run, folder=run, min_clients=least, join_timeout=joining
+        )
         self.say, self.progress = say, progress
         self.patience = START_SECONDS + START_SECONDS_EACH * clients
         self.cli = flower_environment(self.place.home("cli"))

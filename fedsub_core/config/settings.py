@@ -206,7 +206,12 @@ class RoundSettings(TestedSettings):
     min_clients: int = option(
         1, "number of clients that must be connected before a round begins", minimum=1
     )
-    join_timeout: float = option(120.0, "how many seconds to wait for min-clients", above=0)
+    join_timeout: float = option(
+        0.0,
+        "how many seconds without a sign of life to wait for min-clients; 0: for ever, with a line "
+        "in the log each minute",
+        minimum=0,
+    )
     identity: str = choice(
         "keys",
         "open",

@@ -298,7 +298,7 @@ class Delivery:
 
         Replies to messages of earlier exchanges are counted.
         """
-        # Of a node that is offline the link knows only that; what it is asked for is then forgotten.
+        # Asked for the answer of a node that is offline, the link says so and forgets the message.
         asked = [i for i, (client, _) in awaited.items() if client not in self._offline]
         found = []
         for identity, came in link.pull([*asked, *self._overdue]).items():

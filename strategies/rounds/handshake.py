@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,10 @@ log = logging.getLogger("fedsub")
 
 #: What clients must agree on: names of the classes, shape of a sample.
 Kind = tuple[tuple[str, ...], tuple[int, ...]]
+#: Seconds in which a device that is there may say who it is, once there are enough others.
+ANSWER_SECONDS = 120.0
+#: Seconds from one line of the log to the next that say who is waited for.
+LINE_SECONDS = 60.0
 #: Clients that are named at most for each kind, where they disagree.
 NAMED = 5
 
@@ -45,9 +50,9 @@ def agree(
     Raises
     ------
     RunError
-        If fewer than ``min-clients`` could be admitted within ``join-timeout`` seconds, if no more
-        than half of them say the same, or if simulated nodes are fewer than the people in their
-        data.
+        If fewer than ``min-clients`` could be admitted and there was no sign of life for
+        ``join-timeout`` seconds, if no more than half of them say the same, or if simulated nodes
+        are fewer than the people in their data.
     """
     _await_answers(registry, link, settings, all_answers=True, card=card)
     if not registry.online:
@@ -83,7 +88,7 @@ def gather(
     Raises
     ------
     RunError
-        If after ``join-timeout`` seconds there are fewer than ``min-clients``.
+        If there are fewer than ``min-clients``, and no sign of life for ``join-timeout`` seconds.
     """
     kind = agreed.classes, agreed.shape
     _await_answers(registry, link, settings, all_answers, kind)
@@ -103,17 +108,33 @@ def _await_answers(
     """Look who is there until enough fit together, and all have answered, or time is up.
 
     They fit if they are of `kind`; before it is agreed on, if they are of that of most who fit
-    `card`. Who does not fit that is turned away.
+    `card`. Who does not fit that is turned away. Once there are enough, no sign of life of others
+    makes the wait any longer.
     """
-    deadline = time.monotonic() + settings.join_timeout
+    begun = time.monotonic()
+    patience = settings.join_timeout or (ANSWER_SECONDS if link.simulates else math.inf)
+    next_line = begun + LINE_SECONDS
     while True:
         registry.refresh(link)
         if card is not None:
             _turn_away_strangers(registry, card)
         wanted = kind or _majority(registry)
         enough = wanted is not None and _votes(registry)[wanted] >= settings.min_clients
-        if (enough and not (all_answers and registry.waiting)) or time.monotonic() >= deadline:
+        now = time.monotonic()
+        if enough and not (all_answers and registry.waiting and now < begun + ANSWER_SECONDS):
             return
+        if now >= max(begun, -math.inf if enough else registry.heard) + patience:
+            return
+        if now >= next_line:
+            next_line = now + LINE_SECONDS
+            log.info(
+                "waiting for devices: %d of at least %d can take part; %d connected and starting, "
+                "%d turned away",
+                0 if wanted is None else _votes(registry)[wanted],
+                settings.min_clients,
+                registry.waiting,
+                len(registry.turned_away),
+            )
         if link.closed and not registry.waiting:
             return  # nobody else will come
         if link.simulates and registry.all_refused:

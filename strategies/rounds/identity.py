@@ -29,11 +29,13 @@ class NodeKey:
     digest : its public key's SHA-256; "" in a simulation, which has none.
     name : by which the operator registered the key; may be "".
     activated : when the node was let in last; "" in a simulation.
+    alive : a number that grows with each of the node's heartbeats; 0 in a simulation.
     """
 
     digest: str = ""
     name: str = ""
     activated: str = ""
+    alive: float = 0.0
 
     def names(self) -> str:
         """Return the client that it was registered for, "" where its name is none's."""

@@ -77,7 +77,9 @@ class Link:
     def nodes(self) -> dict[int, NodeKey]:
         """Return the connected nodes: what is known of each one's key, by node id."""
         return {
-            node.node_id: NodeKey(key_digest(node.public_key), node.name, node.last_activated_at)
+            node.node_id: NodeKey(
+                key_digest(node.public_key), node.name, node.last_activated_at, node.online_until
+            )
             for node in self.grid.get_nodes()
         }
 

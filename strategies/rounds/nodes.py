@@ -29,8 +29,9 @@ log = logging.getLogger("fedsub")
 AGAIN_SECONDS = 30.0
 #: One that does not fit: it may be repaired or upgraded under the same node id.
 MISFIT_SECONDS = 600.0
-#: And one that did not answer: a question to a device that crashed on it stays open for ever.
-UNANSWERED_SECONDS = 120.0
+#: And one that did not answer: a question to a device that crashed on it stays open for ever. Until
+#: then a device may take to start its programs.
+UNANSWERED_SECONDS = 900.0
 #: How often an app that crashed on the question is asked again at once.
 CRASHES = 3
 
@@ -49,6 +50,8 @@ class NodeRegistry:
     bound : whether that counts; else anybody may be anybody.
     version : this side's, by which a device is behind, or its packages are others.
     given : keys of the run's configuration that a device must know.
+    heard : when there was a sign of life last, on :func:`time.monotonic`'s clock: a node came or
+        was let in anew, an answer came, or a heartbeat of a node that still starts.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
@@ -59,8 +62,10 @@ class NodeRegistry:
     bound: bool = True
     version: str = VERSION
     given: tuple[str, ...] = ()
+    heard: float = -math.inf
     _keys: dict[int, NodeKey] = field(default_factory=dict)
-    _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
+    #: By question: the node, when it was asked, and when it had been let in.
+    _questions: dict[str, tuple[int, float, str]] = field(default_factory=dict)
     _claims: dict[int, str] = field(default_factory=dict)
     _again: dict[int, float] = field(default_factory=dict)
     _crashes: Counter[int] = field(default_factory=Counter)
@@ -68,7 +73,7 @@ class NodeRegistry:
     @property
     def waiting(self) -> int:
         """How many connected nodes have not answered yet."""
-        return len({node for node, _ in self._questions.values()})
+        return len({node for node, _, _ in self._questions.values()})
 
     @property
     def all_refused(self) -> bool:
@@ -91,7 +96,7 @@ class NodeRegistry:
 
     def refresh(self, link: Link) -> None:
         """Note who is connected, ask those who are new, and take the answers that have come."""
-        self._keys, now = link.nodes(), time.monotonic()
+        before, self._keys, now = self._keys, link.nodes(), time.monotonic()
         connected = set(self._keys)
         # Once the client's first node is gone, the second of that id may be the one.
         for node in [
@@ -100,12 +105,19 @@ class NodeRegistry:
             del self.turned_away[node], self._claims[node], self._again[node]
         for node in [n for n, due in self._again.items() if now >= due]:
             del self.turned_away[node], self._again[node]
-        asked = {n for n, since in self._questions.values() if now - since < UNANSWERED_SECONDS}
+        # Who was let in anew may have lost the question.
+        asked = {
+            node
+            for node, since, activated in self._questions.values()
+            if now - since < UNANSWERED_SECONDS and self._key(node).activated == activated
+        }
         strangers = sorted(connected - asked - set(self.nodes.values()) - self.turned_away.keys())
         self._ask(link, strangers)
         self._questions = {m: q for m, q in self._questions.items() if q[0] in connected}
         found = link.pull(self._questions)
         answers = {self._questions[i][0]: came for i, came in found.items()}
+        if answers or any(self._lives(node, before.get(node), now) for node in connected):
+            self.heard = now
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
         for node in sorted(answers):
             self._take_answer(node, answers[node], connected)
@@ -137,7 +149,8 @@ class NodeRegistry:
         faults, now = link.push(questions), time.monotonic()
         for question, node, fault in zip(questions, nodes, faults, strict=True):
             if fault is None:
-                self._questions[question.metadata.message_id] = node, now
+                activated = self._key(node).activated
+                self._questions[question.metadata.message_id] = node, now, activated
             elif not fault.away:
                 self._refuse(node, f"the question to it: {fault.reason}", AGAIN_SECONDS)
 
@@ -189,6 +202,14 @@ class NodeRegistry:
             )
         elif said.version != self.version:
             log.info("client %s: runs fedsub %s, this server %s", *told)
+
+    def _lives(self, node: int, before: NodeKey | None, now: float) -> bool:
+        """Return whether a node has come, was let in anew, or still starts and had a heartbeat."""
+        key = self._key(node)
+        if before is None or key.activated != before.activated:
+            return True
+        asked = [since for one, since, _ in self._questions.values() if one == node]
+        return key.alive > before.alive and bool(asked) and now - min(asked) < UNANSWERED_SECONDS
 
     def _key(self, node: int) -> NodeKey:
         return self._keys.get(node, NodeKey())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from flwr.app import Error, Message, MessageType, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 
 from fedsub_core.data.standardise import Moments
 from fedsub_core.version import VERSION
@@ -34,7 +35,8 @@ class ScriptedGrid(PartialGrid):
 
     Nodes in `errors` answer with that code, those in `silent` not at all, those in `odd` have
     other classes than the rest; the link takes no message for nodes in `unknown`. Nodes in
-    `arrivals` connect at that second, those in `departures` leave.
+    `arrivals` connect at that second, those in `departures` leave. All have a heartbeat every
+    `beat` seconds; those in `answers` answer their first question at that second.
     """
 
     clock: Clock
@@ -45,6 +47,8 @@ class ScriptedGrid(PartialGrid):
     unknown: set[int] = field(default_factory=set)
     arrivals: dict[int, float] = field(default_factory=dict)
     departures: dict[int, float] = field(default_factory=dict)
+    beat: float = 1e9
+    answers: dict[int, float] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
     _replies: list[Message] = field(default_factory=list)
     _open: dict[int, Message] = field(default_factory=dict)
@@ -55,6 +59,10 @@ class ScriptedGrid(PartialGrid):
             for node in self.clients
             if self.arrivals.get(node, 0) <= self.seconds < self.departures.get(node, 1e9)
         ]
+
+    def get_nodes(self) -> list[NodeInfo]:
+        beats = self.seconds // self.beat
+        return [NodeInfo(node_id=node, online_until=beats) for node in self.get_node_ids()]
 
     @property
     def seconds(self) -> float:
@@ -71,13 +79,16 @@ class ScriptedGrid(PartialGrid):
             if node in self.unknown:
                 continue
             ids.append(message.metadata.message_id)
-            if node in self.silent:
+            if node in self.silent or node in self.answers:
                 self._open[node] = message
             else:
                 self._replies.append(self._answer(node, message))
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        for node in [n for n, due in self.answers.items() if due <= self.seconds]:
+            del self.answers[node]
+            self.answer(node)
         ids = list(message_ids)
         found = [r for r in self._replies if r.metadata.reply_to_message_id in ids]
         self._replies = [r for r in self._replies if r not in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import flwr.superlink.grid
@@ -13,7 +14,7 @@ from fedsub_core.errors import RunError
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.handshake import agree, gather
 from strategies.rounds.link import Link
-from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.nodes import UNANSWERED_SECONDS, NodeRegistry
 
 from .scripted_grid import ScriptedGrid
 
@@ -81,6 +82,54 @@ def test_the_handshake_waits_for_answers_but_not_for_ever(grid: ScriptedGrid) ->
     grid.answer(2)
     wait(grid, registry, agreed)
     assert registry.online == {"anna", "ben"}
+
+
+def test_a_run_waits_from_the_last_sign_of_life_on(grid: ScriptedGrid) -> None:
+    grid.arrivals = {2: 15.0}
+    with pytest.raises(RunError, match="2 of at least 3 clients after 20 s"):
+        agreed_on(grid, min_clients=3)
+    assert 35.0 <= grid.seconds < 35.5
+
+
+def test_a_device_that_starts_slowly_is_waited_for_as_long_as_it_lives(grid: ScriptedGrid) -> None:
+    grid.answers, grid.beat = {2: 150.0}, 15.0
+    registry, _ = agreed_on(grid, min_clients=2)
+    assert registry.online == {"anna", "ben"} and 150.0 <= grid.seconds < 150.5
+    assert grid.asked == [1, 2]  # one question: each starts the device's programs
+
+
+def test_a_device_that_lives_and_says_nothing_is_not_waited_for_for_ever(
+    grid: ScriptedGrid,
+) -> None:
+    grid.silent, grid.beat = {2}, 15.0
+    with pytest.raises(RunError, match="1 of at least 2 clients"):
+        agreed_on(grid, min_clients=2)
+    assert UNANSWERED_SECONDS <= grid.seconds < UNANSWERED_SECONDS + 40
+
+
+def test_signs_of_life_hold_up_nobody_once_there_are_enough(grid: ScriptedGrid) -> None:
+    grid.silent, grid.beat = {2}, 15.0
+    registry, _ = agreed_on(grid)
+    assert registry.online == {"anna"} and 20.0 <= grid.seconds < 20.5
+
+
+def test_without_a_bound_a_run_waits_and_says_so_each_minute(
+    grid: ScriptedGrid, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid.clients[3], grid.arrivals, grid.silent = "cleo", {2: 500.0}, {3}
+    with caplog.at_level(logging.INFO, "fedsub"):
+        registry, _ = agreed_on(grid, min_clients=2, join_timeout=0.0)
+    assert registry.online == {"anna", "ben"} and 500.0 <= grid.seconds < 500.5
+    said = "waiting for devices: 1 of at least 2 can take part; 1 connected and starting"
+    assert caplog.text.count(said) == 8
+
+
+def test_without_a_bound_who_does_not_say_who_it_is_holds_up_the_start_for_two_minutes(
+    grid: ScriptedGrid,
+) -> None:
+    grid.silent, grid.beat = {2}, 15.0
+    registry, _ = agreed_on(grid, join_timeout=0.0)
+    assert registry.online == {"anna"} and 120.0 <= grid.seconds < 120.5
 
 
 def test_who_does_not_fit_is_none_of_enough(grid: ScriptedGrid) -> None:
