@@ -1,0 +1,175 @@
+"""Devices that leave in the middle of a round: how long the others wait.
+
+    python benchmarks/absent.py [--people 6] [--timeout 600] [--out benchmarks/results/absent.csv]
+        [--only now] [--quiet-rounds 3]
+
+Real deployments on loopback (`fedsub deploy local`), FedAvg. As a round begins, one device's key is
+unregistered. In later rounds another device is killed for good, and one more is stopped (SIGSTOP:
+it stays connected until its heartbeats are missed). Last, one of two devices is killed. "Before" is
+the same without a device's own pace, and with everybody waited for who is offline or registered no
+more (`strategies/rounds/pace.py`, `delivery.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deployment import look_as_apart, small_federation  # a script beside this one
+
+from fedsub.deploy.components import CONNECTION
+from fedsub.engines.rehearsal import Rehearsal
+from fedsub_core.config.run_config import RunConfig, read_config
+
+TINY = ["--people", "3", "--timeout", "60", "--quiet-rounds", "1", "--only", "now", "--few"]
+#: A deployment comes up.
+SLOW = True
+#: What the lines of results begin with.
+LINES = ("all there", "one unregistered")
+#: Python runs a module of this name at its start, the ServerApp's too.
+PATIENT = """
+import math
+from strategies.rounds import delivery, pace
+
+def deadline(self, awaited, slowness):
+    return min(self.timeout, max(pace.RECOVERY_SECONDS, self.limit))
+
+pace.Pace.deadline = deadline
+pace.Pace.limit_without = lambda self, offline, known=pace.Pace.limit_without: (
+    math.inf if offline else known(self, 0)
+)
+delivery.Delivery._send_offline = lambda *arguments: None
+"""
+#: What happens to a device.
+Fault = Callable[[Rehearsal, str], None]
+
+
+def unregister(rehearsal: Rehearsal, client: str) -> None:
+    """Unregister a device's key, as an operator does."""
+    log = rehearsal.place.log(f"supernode-{client}").read_text(errors="replace")
+    node = re.findall(r"SuperNode ID: (\d+)", log)[-1]
+    task = rehearsal._flwr("unregister", "supernode", "unregister", node, CONNECTION)
+    rehearsal.supervisor.finish([task], 60.0)
+    _leave(rehearsal, client)
+
+
+def kill(rehearsal: Rehearsal, client: str) -> None:
+    """Kill a device's processes; nobody starts them again."""
+    _signal(rehearsal, client, signal.SIGKILL)
+
+
+def stop(rehearsal: Rehearsal, client: str) -> None:
+    """Stop a device's processes; its connections stay open."""
+    _signal(rehearsal, client, signal.SIGSTOP)
+
+
+def _leave(rehearsal: Rehearsal, client: str) -> None:
+    """Let a device's processes end without being started again."""
+    for child in rehearsal.supervisor.children:
+        if child.name in (f"supernode-{client}", f"supernode-{client}-superexec"):
+            child.task = True
+
+
+def _signal(rehearsal: Rehearsal, client: str, number: signal.Signals) -> None:
+    _leave(rehearsal, client)
+    for child in rehearsal.supervisor.children:
+        if child.name.startswith(f"supernode-{client}"):
+            os.killpg(child.process.pid, number)
+
+
+def seconds_of_rounds(config: RunConfig, people: int, faults: dict[int, Fault]) -> dict[int, float]:
+    """Return the seconds of each round; as round r begins, device c<r> has `faults[r]`."""
+    victims = {round: f"c{i}" for i, round in enumerate(faults)}
+    rehearsal = Rehearsal(config, people, lambda text: None, lambda round: None)
+    ends: dict[int, float] = {}
+    with rehearsal.up():
+        for finished in rehearsal.follow(rehearsal.submit()):
+            if finished in ends:
+                continue
+            ends[finished] = time.monotonic()
+            if (fault := faults.get(finished + 1)) is not None:
+                fault(rehearsal, victims[finished + 1])
+        for child in rehearsal.supervisor.children:
+            if child.task and child.process.poll() is None:
+                os.killpg(child.process.pid, signal.SIGCONT)
+    return {r: ends[r] - ends[r - 1] for r in ends if r - 1 in ends and r > 1}
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, default=6)
+    parser.add_argument("--timeout", type=float, default=600.0, help="of a round")
+    parser.add_argument("--quiet-rounds", type=int, default=3, help="before each fault")
+    parser.add_argument("--few", action="store_true", help="one fault alone")
+    parser.add_argument("--only", choices=("before", "now"), help="one of the two")
+    parser.add_argument("--out", type=Path, help="the file of results")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+
+
+def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """Return seconds of a round, by what happens in it."""
+    quiet = arguments.quiet_rounds + 1
+    named: dict[str, Fault] = {"one unregistered": unregister}
+    if not arguments.few:
+        named |= {"one killed": kill, "one stopped": stop}
+
+    def run(people: int, faults: list[Fault]) -> dict[int, float]:
+        folder.mkdir(exist_ok=True)
+        given = {
+            "data": small_federation(folder / f"data-{people}", people, 60),
+            "out": str(folder),
+            "method": "fedavg",
+            "beside": "",
+            "evaluate-every": 1000,
+            "rounds": (len(faults) + 1) * quiet,
+            "round-timeout": arguments.timeout,
+        }
+        rounds = {1 + quiet * (i + 1): fault for i, fault in enumerate(faults)}
+        return seconds_of_rounds(read_config(None, given), people, rounds)
+
+    found = run(arguments.people, list(named.values()))
+    seconds = {"all there": max(found[r] for r in range(2, quiet + 1))}
+    seconds |= {what: found[1 + quiet * (i + 1)] for i, what in enumerate(named)}
+    if not arguments.few:
+        seconds["one of two killed"] = run(2, [kill])[1 + quiet]
+    return seconds
+
+
+def main() -> None:
+    arguments = read_arguments()
+    look_as_apart()
+    found: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        patient = Path(temporary, "patient")
+        patient.mkdir()
+        (patient / "sitecustomize.py").write_text(PATIENT)
+        for name, path in (("before", str(patient)), ("now", "")):
+            if arguments.only in (None, name):
+                os.environ["PYTHONPATH"] = path
+                found[name] = measured(arguments, Path(temporary, name))
+    rows = list(next(iter(found.values())))
+    for what in rows:
+        print(f"{what:18}", *(f"{name} {found[name][what]:6.1f} s" for name in found), flush=True)
+    if arguments.out is not None:
+        today = datetime.now(UTC).date().isoformat()
+        with arguments.out.open("w", newline="") as file:
+            sheet = csv.writer(file, lineterminator="\n")
+            sheet.writerow(["seconds of a round", *found, "written"])
+            sheet.writerows(
+                [what, *(f"{found[name][what]:.0f}" for name in found), today] for what in rows
+            )
+
+
+if __name__ == "__main__":
+    main()
