@@ -16,6 +16,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -36,14 +37,17 @@ from fedsub_core.flower.superexec import (
     executors,
     flower_superexec,
     log,
+    send_heartbeat,
 )
 from fedsub_core.logs import set_up_logs
 from fedsub_core.version import installed_version
 
 _DEFAULT_SECONDS = 600.0
-#: Flower gives an app 30 s to say that it lives, which its own says before it imports PyTorch. Who
-#: waits for longer than READY_SECONDS for a warm process that still imports starts as Flower's do.
-READY_SECONDS = 20.0
+#: Flower gives an app 30 s for its first heartbeat, and 60 s from one to the next. While the warm
+#: process imports, which takes slow boards minutes, this process sends them for the app.
+HEARTBEAT_SECONDS = 15.0
+#: Who waits for longer than this for a warm process that still imports starts as Flower's do.
+READY_SECONDS = 300.0
 #: A warm process that has not forked for so long hangs.
 ANSWER_SECONDS = 60.0
 #: When it was asked for, and what.
@@ -122,6 +126,10 @@ class WarmExecutor(SubprocessExecutor):
             self.close()
         elif warm.waits(warm.unsent) > READY_SECONDS:
             self._launch_as_flower(warm.unsent)
+        elif warm.unsent and self._clock() >= warm.next_heartbeat:
+            warm.next_heartbeat = self._clock() + HEARTBEAT_SECONDS
+            for _, spec in warm.unsent:
+                _send_heartbeat(spec)
         elif warm.waits(warm.sent) > ANSWER_SECONDS:
             warm.process.kill()
         elif warm.idle and self._clock() - self._last > self._seconds:
@@ -136,7 +144,21 @@ class WarmExecutor(SubprocessExecutor):
 
     def _launch_as_flower(self, tasks: deque[_Task]) -> None:
         while tasks:
-            super().launch(tasks.popleft()[1])
+            _, spec = tasks.popleft()
+            _send_heartbeat(spec)
+            super().launch(spec)
+
+
+def _send_heartbeat(spec: ExecutionSpec) -> None:
+    """Send a task's heartbeat from a thread: a SuperNode that hangs must not hold up the others."""
+
+    def send() -> None:
+        try:
+            send_heartbeat(spec)
+        except Exception as error:
+            log(WARNING, "The heartbeat of a task that is to start was not sent: %s", error)
+
+    threading.Thread(target=send, daemon=True).start()
 
 
 class _WarmProcess:
@@ -145,7 +167,7 @@ class _WarmProcess:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.version = installed_version()
-        self.ready = False
+        self.ready, self.next_heartbeat = False, clock()
         self.unsent: deque[_Task] = deque()
         self.sent: deque[_Task] = deque()
         self.channel, its = socket.socketpair()

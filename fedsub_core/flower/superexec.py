@@ -5,11 +5,15 @@ The same in 1.39 and in 1.42, but for the module that asks for the executor.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
 from flwr.supercore import log
 from flwr.supercore.cli.flower_superexec import flower_superexec
 from flwr.supercore.constant import TASK_TYPE_TO_APPIO_API_ADDRESS_ARG, ExecutorType, TaskType
+from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
+from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
 
 from fedsub_core.flower.modules import flower_module
@@ -24,9 +28,34 @@ __all__ = [
     "executors",
     "flower_superexec",
     "log",
+    "send_heartbeat",
 ]
 
 
 def executors() -> Any:
     """Return the module that asks for an executor; raises as :func:`flower_module`."""
     return flower_module("flwr.supercore.superexec.run_superexec", "get_executor")
+
+
+def send_heartbeat(spec: ExecutionSpec) -> None:
+    """Send the heartbeat of a task, whose app does not run yet, to the SuperNode.
+
+    Raises
+    ------
+    Exception
+        Whatever Flower's or httpx's raise where the SuperNode cannot be reached.
+    """
+    certificates = spec.root_certificates_path
+    client = RuntimeHttpClient.from_server_address(
+        server_address=spec.runtime_api_address,
+        insecure=spec.insecure,
+        root_certificates=None if certificates is None else Path(certificates).read_bytes(),
+        interceptors=[
+            RuntimeVersionHttpInterceptor(component_name="SuperExec"),
+            RuntimeTokenHttpInterceptor(spec.token),
+        ],
+    )
+    try:
+        client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+    finally:
+        client.close()

@@ -27,6 +27,7 @@ from fedsub.deploy.seconds import WARM_SECONDS
 from fedsub.deploy.warm_clientapp import status_of
 from fedsub.deploy.warm_superexec import (
     ANSWER_SECONDS,
+    HEARTBEAT_SECONDS,
     READY_SECONDS,
     WarmExecutor,
     arguments_of,
@@ -36,12 +37,13 @@ PATIENCE = 120.0
 
 
 class SuperNode(ThreadingHTTPServer):
-    """What ClientApps ask for their tasks: it notes who comes, and sends all away."""
+    """What ClientApps ask for their tasks: it notes who comes or lives, and sends all away."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
+        self.heartbeats: list[str] = []
         self.open = threading.Event()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -54,7 +56,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: SuperNode
 
     def do_POST(self) -> None:
-        self.server.seen.add(self.headers[TASK_TOKEN_HEADER])
+        token = self.headers[TASK_TOKEN_HEADER]
+        if self.path.endswith("/send-task-heartbeat"):
+            self.server.heartbeats.append(token)
+        else:
+            self.server.seen.add(token)
         self.server.open.wait(PATIENCE)
         self.send_error(400)
 
@@ -242,6 +248,25 @@ def test_tasks_of_a_killed_warm_process_start_as_flowers_do_and_the_next_gets_an
     assert flowers == [second]
     executor.launch(spec)
     assert executor.pid not in (None, first)
+
+
+@pytest.mark.slow
+def test_a_task_that_waits_for_a_warm_process_has_heartbeats(
+    executor: WarmExecutor, spec: ExecutionSpec, supernode: SuperNode, clock: Clock
+) -> None:
+    supernode.open.set()
+    executor.launch(spec)
+    slow = executor.pid
+    assert slow is not None
+    os.kill(slow, signal.SIGSTOP)
+    for beats in (1, 2, 3):
+        executor.reconcile()
+        executor.reconcile()  # one is enough for a while
+        until(lambda: len(supernode.heartbeats) == beats)  # noqa: B023
+        clock.now += HEARTBEAT_SECONDS
+    assert set(supernode.heartbeats) == {spec.token}
+    os.kill(slow, signal.SIGCONT)
+    assert ready(executor) == slow
 
 
 @pytest.mark.slow
