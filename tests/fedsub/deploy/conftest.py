@@ -39,8 +39,10 @@ FUSING: dict[str, str | int | float | bool] = {
     "fedsub.relevance": "naive",
     "fedsub.k-selection": "fixed:1",
     "fedsub.fusion": "avg",
-    # A node that was killed is refused for a minute, and is to be waited for.
+    # A node that was killed is refused for a minute, and is to be waited for: as long as the quorum
+    # lacks it.
     "round-timeout": 300,
+    "quorum": 1.0,
     # In one process: as many stacks as clients, which compute what one device does, to the bit.
     "threads": CLIENTS,
 }
