@@ -41,6 +41,7 @@ SETTINGS: dict[str, str | int | float | bool] = {
     "fedsub.k-selection": "fixed:1",
     "fedsub.fusion": "avg",
     "round-timeout": 240.0,
+    "quorum": 1.0,  # the others wait for who is cut off
 }
 #: What the server counts of messages that got lost; all else must not differ.
 LOST = ("messages_resent", "late_replies", "slow_replies")
