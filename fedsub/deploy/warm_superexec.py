@@ -50,7 +50,7 @@ HEARTBEAT_SECONDS = 15.0
 READY_SECONDS = 300.0
 #: A warm process that has not forked for so long hangs.
 ANSWER_SECONDS = 60.0
-#: When it was asked for, and what.
+#: Since when it waits, and what it is.
 _Task = tuple[float, ExecutionSpec]
 
 
@@ -209,8 +209,10 @@ class _WarmProcess:
 
     def _send(self) -> None:
         while self.unsent:
-            self.sent.append(self.unsent.popleft())
-            line = json.dumps(arguments_of(self.sent[-1][1])).encode() + b"\n"
+            _, spec = self.unsent.popleft()
+            # From now on: it may have waited for long.
+            self.sent.append((self._clock(), spec))
+            line = json.dumps(arguments_of(spec)).encode() + b"\n"
             # If it has ended, hear() tells.
             with suppress(OSError):
                 self.channel.sendall(line)

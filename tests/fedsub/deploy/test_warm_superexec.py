@@ -265,6 +265,8 @@ def test_a_task_that_waits_for_a_warm_process_has_heartbeats(
         until(lambda: len(supernode.heartbeats) == beats)  # noqa: B023
         clock.now += HEARTBEAT_SECONDS
     assert set(supernode.heartbeats) == {spec.token}
+    # It is not taken for one that hangs, however long the task had waited.
+    clock.now = READY_SECONDS - 1
     os.kill(slow, signal.SIGCONT)
     assert ready(executor) == slow
 
