@@ -23,7 +23,6 @@ from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, new_folder, train_methods
 from fedsub.studies.run_data import data_notes
 from fedsub_client.loaded_model import load_model
-from fedsub_client.model_file import model_of
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
@@ -147,8 +146,8 @@ class Run:
         return self.folder / name / MODELS
 
     def _metrics(self, method: str) -> Iterable[dict[str, Any]]:
-        classes = self._classes
         with RunDatabase(self.folder / method / DATABASE_FILE) as database:
+            classes = dict(enumerate(database.classes()))
             for row in database.metrics():
                 label = "" if row.label is None else classes.get(row.label, str(row.label))
                 yield {
@@ -158,12 +157,6 @@ class Run:
                     "metric": row.metric,
                     "value": row.value,
                 }
-
-    @cached_property
-    def _classes(self) -> dict[int, str]:
-        first = next(iter(sorted(self._models(None).glob("*.safetensors"))), None)
-        # Names stand in the file: a model from another process's memory is not built for them.
-        return {} if first is None else dict(enumerate(model_of(first.read_bytes()).card.classes))
 
     def _repr_html_(self) -> str:
         shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",
