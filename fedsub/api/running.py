@@ -27,6 +27,7 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import RunError
+from fedsub_core.models.known_code import check_code
 from fedsub_data.importing.roles import nearest_person
 from fedsub_server.results import method_summaries
 from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
@@ -111,6 +112,9 @@ class Run:
         RunError
             Where the run left no such model, or a model from another process's memory has to be
             given: ``fedsub.load(folder, model=module)``.
+        ConfigError
+            Where the folder names code that this user does not know:
+            ``fedsub.load(folder, model="file.py:builder")`` names it.
         """
         path = self._models(method) / f"{person}.safetensors"
         if not path.is_file():
@@ -120,6 +124,9 @@ class Run:
                 f"{', '.join(there) or 'nobody'}.{nearest_person(str(person), there)}"
             )
         named = self.config.model
+        if not is_given(named):
+            again = f"fedsub.load({str(self.folder)!r}, model={named!r})"
+            check_code(named, self.folder / RUN_FILE, give=again)
         try:
             return PersonModel(load_model(path, named if ":" in named else ""))
         except RunError as error:

@@ -42,7 +42,8 @@ def test_no_page_table_or_status_names_the_servers_classes(run: Path) -> None:
 
 def test_names_that_are_not_as_they_were_written_are_refused(run: Path) -> None:
     path = run / "fedsub" / "state.db"
-    damaged = path.read_bytes().replace(b'"classes": ["a", "b", "c"]', b'"classes": ["a", "b", "d"]')
+    names, others = b'"classes": ["a", "b", "c"]', b'"classes": ["a", "b", "d"]'
+    damaged = path.read_bytes().replace(names, others)
     assert damaged != path.read_bytes()
     path.write_bytes(damaged)
     with pytest.raises(RunError, match="checksum of state 'server' is wrong"):
