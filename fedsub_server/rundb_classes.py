@@ -33,5 +33,5 @@ def agreed_classes(connection: sqlite3.Connection) -> tuple[str, ...]:
         return ()
     if zlib.crc32(blob) != crc:
         raise sqlite3.DatabaseError(f"the checksum of state {SERVER!r} is wrong")
-    facts = dict(deserialize(blob)).get(_FACTS)
+    facts = dict(deserialize(blob)).get(_FACTS)  # type: ignore[no-untyped-call]
     return () if facts is None else tuple(json.loads(bytes(facts["data"]))["classes"])

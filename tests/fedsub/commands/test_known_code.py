@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedsub import load
+from fedsub.api.running import Run
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.known_code import check_code, note_code
 
@@ -111,7 +112,7 @@ def test_no_other_command_runs_what_a_folder_names(
     code, _, err = fedsub("export", *person, *quarter)
     assert code == 2 and f"name it: --model {PLACE}" in err
     with pytest.raises(ConfigError, match=r"fedsub\.load\(.*, model='net\.py:net'\)"):
-        load(run).model("p1")
+        Run(run).model("p1")
     whole = ("--format", "safetensors", "--output", "whole.safetensors")
     for call in (
         ("status", run),
@@ -127,9 +128,10 @@ def test_no_other_command_runs_what_a_folder_names(
 def test_python_names_code_of_a_folder(run: Path, somebody_else: Callable[[], None]) -> None:
     somebody_else()
     with pytest.raises(ConfigError, match="not named before"):
-        load(run).model("p1")
+        Run(run).model("p1")
     assert not Path("ran").exists()
-    assert load(run, model=PLACE).model("p1").classes == ("sit", "walk", "run")
+    load(run, model=PLACE)
+    assert Run(run).model("p1").classes == ("sit", "walk", "run")
 
 
 def test_files_of_settings_name_code_that_the_command_line_must_name(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import fedsub
+from fedsub.api.running import Run
 from fedsub.report.report import write_report
 from fedsub.status.likeness import who_is_with_whom
 from fedsub_core.data.watch import CARD
@@ -37,7 +37,7 @@ def test_no_page_table_or_status_names_the_servers_classes(run: Path) -> None:
     assert "classes: a, b, c" in text
     alike = who_is_with_whom(glance(run / "fedsub" / "state.db"))
     assert {one.of for one in alike} <= {"a", "b", "c"}
-    assert set(fedsub.load(run).metrics["class"]) == {"", "a", "b", "c"}
+    assert set(Run(run).metrics["class"]) == {"", "a", "b", "c"}
 
 
 def test_names_that_are_not_as_they_were_written_are_refused(run: Path) -> None:
