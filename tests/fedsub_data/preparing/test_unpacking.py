@@ -122,7 +122,7 @@ def zips() -> Iterator[tuple[str, str, bytes]]:
     nested = io.BytesIO()
     with zipfile.ZipFile(nested, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("inner.zip", zipped(CSV, 3))
-    yield "in a zip", "inner.zip" if not nested else "got 3,221,225,472", nested.getvalue()
+    yield "in a zip", "got 3,221,225,472, expected at most", nested.getvalue()
 
 
 @pytest.mark.parametrize(("name", "archives"), [("wisdm", tars), ("hhar", zips)])
@@ -156,8 +156,8 @@ def test_a_packed_table_that_would_fill_the_disk(
 
 
 def test_what_holds_much_and_is_honest_is_read_to_its_end(tmp_path: Path) -> None:
-    # As a graph's zeros and ones, which shrink by a factor of 85; and names beyond 100 letters.
-    text = b"0\t" * 2**24
+    # A small file may hold 64 MiB whatever its size; and names are longer than 100 letters.
+    text = b"0\t" * 2**23
     path = tmp_path / "graph.tar.gz"
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
         with tarfile.open(path, "w:gz", format=form) as archive:
