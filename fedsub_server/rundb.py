@@ -16,6 +16,7 @@ from torch import Tensor
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
+from fedsub_server.rundb_classes import agreed_classes
 from fedsub_server.rundb_file import database_errors
 from fedsub_server.rundb_log import write_back
 from fedsub_server.rundb_metrics import columns
@@ -107,6 +108,19 @@ class RunDatabase(RunNotes):
         """Return the clients that have metrics, ascending."""
         with self._reading(metrics=True):
             return self._metrics.clients()
+
+    def classes(self) -> tuple[str, ...]:
+        """Return the names of the classes that were agreed on in the handshake, by label.
+
+        None before the first round's end.
+
+        Raises
+        ------
+        RunError
+            If they are damaged.
+        """
+        with self._reading():
+            return agreed_classes(self._connection)
 
     def forget(
         self, client: str, alias: str, round: int, state: Mapping[str, Mapping[str, Tensor]]

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedsub_core.errors import RunError
+from fedsub_server.rundb_classes import agreed_classes
 from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSION, database_errors
 
 #: Rounds that are looked back: as many as a client rests at most.
@@ -40,6 +41,7 @@ class Glance:
     total : seconds of all rounds.
     rounds : of each round looked back at, a metric's values by client.
     clusters : of the last committed round, by class, each client's cluster of the class.
+    classes : names of the classes, by label, where there are clusters.
     """
 
     config: Mapping[str, object]
@@ -49,6 +51,7 @@ class Glance:
     total: float
     rounds: Mapping[int, Mapping[str, ByClient]] = field(default_factory=dict)
     clusters: Mapping[int, ByClient] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
 
     def last(self, metric: str) -> dict[str, int]:
         """Return by client the last round, of those looked back at, that has this metric of it."""
@@ -107,6 +110,7 @@ def glance(path: Path) -> Glance:
             (last,),
         ):
             clusters.setdefault(label, {})[client] = value
+        classes = agreed_classes(connection) if clusters else ()
     # A commit can hold several rounds, the first none.
     paces, before = [], 0
     for round, seconds in commits:
@@ -116,7 +120,7 @@ def glance(path: Path) -> Glance:
     total = sum(seconds for _, seconds in commits)
     config = json.loads(meta.get("config", "{}"))
     version, recent = meta.get("version", ""), tuple(paces[-10:])
-    return Glance(config, version, last, recent, total, rounds, clusters)
+    return Glance(config, version, last, recent, total, rounds, clusters, classes)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -77,6 +77,14 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     seed_streams(item.nodeid)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let tests note in a folder of their own which code they named, not in their user's."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Folder of real federations: FEDSUB_DATA, or ../shared/data beside the project."""

@@ -33,6 +33,7 @@ from fedsub_core.cores import usable_cores
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.files import make_folder, stamped_folder
+from fedsub_core.models.known_code import note_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,6 +150,8 @@ def compare(
         file.write_text(tomli_w.dumps(told), "utf-8")
         study = read_study(file)
         keep_study(to, file, None, {"seeds": None, "rounds": None, "only": [], "row": []})
+        for one in study.models:
+            note_code(one)
         engine = _here if is_given(place) else local_engine(jobs or usable_cores())
         values = run_study(study, to, engine, _silent) if not progress else _told(study, to, engine)
         runs = finished(study, to, values)

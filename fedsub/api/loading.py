@@ -13,6 +13,7 @@ from fedsub.api.wording import in_python
 from fedsub.studies.study import STUDY_FILE
 from fedsub_client.loaded_model import load_model
 from fedsub_core.errors import RunError
+from fedsub_core.models.known_code import note_code
 from fedsub_server.run_folder import RUN_FILE
 
 
@@ -26,7 +27,8 @@ def load(folder: Path | str, model: Any = None) -> Run | Comparison | PersonMode
         A run's folder, also of the command line or a deployment's server; a study's; a model's
         file ``.safetensors``, or a device's state.
     model
-        The module or builder, where one made the models: files name code and do not hold it.
+        The module, builder or builder's place, where one made the models: files name code and do
+        not hold it.
 
     Raises
     ------
@@ -38,6 +40,8 @@ def load(folder: Path | str, model: Any = None) -> Run | Comparison | PersonMode
         run = Run(where)
         if model is not None and is_given(run.config.model):
             given(model, run.config.model)
+        elif model is not None:
+            note_code(place_of(model))
         return run
     if (where / STUDY_FILE).is_file():
         return kept(where)

@@ -23,11 +23,11 @@ from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, new_folder, train_methods
 from fedsub.studies.run_data import data_notes
 from fedsub_client.loaded_model import load_model
-from fedsub_client.model_file import model_of
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import RunError
+from fedsub_core.models.known_code import check_code
 from fedsub_data.importing.roles import nearest_person
 from fedsub_server.results import method_summaries
 from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
@@ -112,6 +112,9 @@ class Run:
         RunError
             Where the run left no such model, or a model from another process's memory has to be
             given: ``fedsub.load(folder, model=module)``.
+        ConfigError
+            Where the folder names code that this user does not know:
+            ``fedsub.load(folder, model="file.py:builder")`` names it.
         """
         path = self._models(method) / f"{person}.safetensors"
         if not path.is_file():
@@ -121,6 +124,9 @@ class Run:
                 f"{', '.join(there) or 'nobody'}.{nearest_person(str(person), there)}"
             )
         named = self.config.model
+        if not is_given(named):
+            again = f"fedsub.load({str(self.folder)!r}, model={named!r})"
+            check_code(named, self.folder / RUN_FILE, give=again)
         try:
             return PersonModel(load_model(path, named if ":" in named else ""))
         except RunError as error:
@@ -147,8 +153,8 @@ class Run:
         return self.folder / name / MODELS
 
     def _metrics(self, method: str) -> Iterable[dict[str, Any]]:
-        classes = self._classes
         with RunDatabase(self.folder / method / DATABASE_FILE) as database:
+            classes = dict(enumerate(database.classes()))
             for row in database.metrics():
                 label = "" if row.label is None else classes.get(row.label, str(row.label))
                 yield {
@@ -158,12 +164,6 @@ class Run:
                     "metric": row.metric,
                     "value": row.value,
                 }
-
-    @cached_property
-    def _classes(self) -> dict[int, str]:
-        first = next(iter(sorted(self._models(None).glob("*.safetensors"))), None)
-        # Names stand in the file: a model from another process's memory is not built for them.
-        return {} if first is None else dict(enumerate(model_of(first.read_bytes()).card.classes))
 
     def _repr_html_(self) -> str:
         shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",

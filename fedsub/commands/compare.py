@@ -35,6 +35,14 @@ from fedsub.commands.going_on import told_how_to_go_on
 @click.option("--rounds", type=click.IntRange(min=1), help="rounds instead of the file's")
 @click.option("--only", multiple=True, metavar="KEY=VALUE", help="make only tables with this value")
 @click.option("--row", multiple=True, metavar="NAME", help="make only this row of the tables")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="PLACE",
+    help="package.module:builder or file.py:builder, if the file names one: it names code that you "
+    "have not run before, or that was changed",
+)
 @AS_JSON
 def compare(
     study: Path,
@@ -47,6 +55,7 @@ def compare(
     rounds: int | None,
     only: tuple[str, ...],
     row: tuple[str, ...],
+    models: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Train all runs of the file STUDY and print how the methods compare.
@@ -66,10 +75,14 @@ def compare(
     from fedsub.studies.study_tables import TABLES_FILE, plain_tables, write_tables
     from fedsub_core.cores import usable_cores
     from fedsub_core.files import make_folder
+    from fedsub_core.models.known_code import check_code, note_code
 
     check_engine(engine, ray_address)
     console = beside(as_json)
     wanted = shortened(read_study(study, data), seeds, rounds, only, row)
+    for place in wanted.models:
+        check_code(place, study, models)
+        note_code(place)
     folder = (out or Path("runs") / study.stem).resolve()
     if not folder.exists():
         check_some_data(wanted)

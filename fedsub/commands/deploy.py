@@ -64,6 +64,7 @@ def local(
     from fedsub.engines.rehearsal import Rehearsal
     from fedsub.report.report import REPORT_FILE
     from fedsub.report.tables import print_results
+    from fedsub_core.models.known_code import check_code, note_code
     from fedsub_server.results import method_summaries
 
     console = Console()
@@ -71,6 +72,10 @@ def local(
     own = {"data": data, "out": out, "capacities": capacities}
     overrides |= {key: value for key, value in own.items() if value is not None}
     resolved = read_config(config, {"beside": "", **overrides})
+    if config is not None:
+        named, give = [str(overrides.get("model", ""))], f"--set model={resolved.model}"
+        check_code(resolved.model, config, named, give)
+    note_code(resolved.model)
     rounds = resolved.rounds * len(resolved.methods)
     with progress(console, "rounds", [resolved.method]) as tell:
 

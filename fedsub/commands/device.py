@@ -172,7 +172,7 @@ def export(
         raise ConfigError(f"--capacity: got {capacity!r}, expected {EXPECTED}")
     own = load_model(where, model)
     if share is not None:
-        own = weak_model(own, share, None if state is not None else run_of(where))
+        own = weak_model(own, share, None if state is not None else run_of(where), model)
     difference = write_model(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"

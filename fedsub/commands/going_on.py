@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,17 +25,36 @@ def told_how_to_go_on(arguments: Callable[[], Sequence[str]]) -> Iterator[None]:
     ----------
     arguments : returns the arguments of ``fedsub`` that go on, asked for once it is interrupted.
     """
-
-    def interrupt(number: int, frame: object) -> None:
-        raise Interrupted(number)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield
+        with interruptible():
+            yield
     except KeyboardInterrupt as interrupted:
         say_interrupted(interrupted, "This goes on:", arguments())
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise Interrupted in the ``with`` block where SIGTERM or SIGHUP come, not only SIGINT.
+
+    A process that ends at once leaves what it was writing, such as people's rows.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would stop the tidying up
+        raise Interrupted(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # What nohup ignores stays ignored; what is not Python's cannot be set again.
+    ours = {n: handler for n, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    if threading.current_thread() is not threading.main_thread():
+        ours = {}
+    try:
+        for number in ours:
+            signal.signal(number, interrupt)
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in ours.items():
+            signal.signal(number, handler)
 
 
 def say_interrupted(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fedsub.commands.going_on import say_interrupted
+from fedsub.commands.going_on import interruptible, say_interrupted
 
 
 class Group(click.Group):
@@ -17,9 +17,10 @@ class Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; interrupted, it ends with the line that begins it again."""
         try:
-            return super().invoke(ctx)
+            with interruptible():
+                return super().invoke(ctx)
         except KeyboardInterrupt as interrupted:
-            say_interrupted(interrupted, "Unfinished files were not written. To start again:")
+            say_interrupted(interrupted, "Nothing unfinished is left on the disk. To start again:")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -112,6 +112,7 @@ def run(
     from fedsub.studies.run_data import data_notes
     from fedsub_core.data.findings import split_warning
     from fedsub_core.data.sources import WATCH, absolute_source
+    from fedsub_core.models.known_code import check_code
     from fedsub_server.results import method_summaries, summarise_run
 
     if with_report:
@@ -135,6 +136,8 @@ def run(
             )
     else:
         resolved = read_config(config, overrides)
+        if config is not None:
+            check_code(resolved.model, config, [str(overrides.get("model", ""))])
     resolved = replace(resolved, data=absolute_source(resolved.data))
     federation = load_data(resolved)
     notes = data_notes(resolved, federation)

@@ -17,6 +17,7 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import method
 from fedsub_core.models.exits import Exits, path_of
 from fedsub_core.models.held import Held
+from fedsub_core.models.known_code import check_code
 from fedsub_core.models.model import Model
 from fedsub_core.models.slicing import units_in
 from fedsub_core.models.unbuilt import Unbuilt
@@ -28,7 +29,9 @@ from fedsub_server.rundb import RunDatabase
 from strategies.rounds.next_download import next_download
 
 
-def weak_model(own: PersonalModel, capacity: float, run: Path | None = None) -> PersonalModel:
+def weak_model(
+    own: PersonalModel, capacity: float, run: Path | None = None, named: str = ""
+) -> PersonalModel:
     """Return the model of a device that holds a share of what `own` is or was trained as a part of.
 
     By the method's own rule, as the run would send it next, where devices hold what they are sent,
@@ -41,12 +44,14 @@ def weak_model(own: PersonalModel, capacity: float, run: Path | None = None) -> 
     capacity : in (0, 1].
     run : the folder that holds the method's folder; None: nothing but the person's model is there,
         and the share is one of that.
+    named : the place of the model's builder, where the user names it.
 
     Raises
     ------
     ConfigError
-        If the method's models have no part that predicts alone, devices choose theirs by their own
-        samples, or `own` is smaller than the part.
+        If the run names code that is not known (:mod:`fedsub_core.models.known_code`), the method's
+        models have no part that predicts alone, devices choose theirs by their own samples, or
+        `own` is smaller than the part.
     RunError
         If the run's state cannot be read.
     """
@@ -68,13 +73,20 @@ def weak_model(own: PersonalModel, capacity: float, run: Path | None = None) -> 
             "whose server says which units are sent: a device chooses these by its own samples"
         )
     if run is not None and card.sends_all:
-        return _sent(own, capacity, run)
-    return _first_units(own, capacity, run)
+        return _sent(own, capacity, run, named)
+    return _first_units(own, capacity, run, named)
 
 
-def _sent(own: PersonalModel, capacity: float, run: Path) -> PersonalModel:
-    """Return what the run would send; what does not travel is of the person's own model."""
+def _config(run: Path, named: str) -> RunConfig:
+    """Return a run's configuration; raises ConfigError if it names code that is not known."""
     config = read_config(run / RUN_FILE)
+    check_code(config.model, run / RUN_FILE, [named])
+    return config
+
+
+def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> PersonalModel:
+    """Return what the run would send; what does not travel is of the person's own model."""
+    config = _config(run, named)
     with RunDatabase(run / own.method / DATABASE_FILE) as database:
         round, state = database.load()
     if not round or SERVER not in state:
@@ -101,11 +113,13 @@ def _sent(own: PersonalModel, capacity: float, run: Path) -> PersonalModel:
     return replace(own, round=round, params=params, architecture=model)
 
 
-def _first_units(own: PersonalModel, capacity: float, run: Path | None) -> PersonalModel:
+def _first_units(
+    own: PersonalModel, capacity: float, run: Path | None, named: str
+) -> PersonalModel:
     """Return the person's model with the first units of each hidden layer alone."""
     model = own.architecture
     assert not isinstance(model, Unbuilt)  # it was built when it was loaded
-    whole = model if run is None else _whole(own, read_config(run / RUN_FILE))
+    whole = model if run is None else _whole(own, _config(run, named))
     units = first_units(whole, capacity)
     sizes = {group.name: group.size for group in model.unit_groups}
     lacking = {name: size for name, size in sizes.items() if size < len(units[name])}

@@ -142,7 +142,7 @@ class Frame:
     Parameters
     ----------
     traces : at least one; a method and seed at most once.
-    classes : names, where the data's card could be read; else empty.
+    classes : names that were agreed on in the handshake; empty before its first round ended.
     missing : methods of the configuration that have not begun.
     key : what its figures' names begin with, where a page has several frames.
     notes : what the run found in its data; empty where it has kept none.
@@ -206,5 +206,5 @@ class Frame:
         )
 
     def class_name(self, label: int) -> str:
-        """Return a class's name, or its number where the data's card could not be read."""
+        """Return a class's name, or its number where none was agreed on."""
         return self.classes[label] if label < len(self.classes) else f"class {label}"

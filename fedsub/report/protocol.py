@@ -68,9 +68,12 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
 
 def _data(frame: Frame, flat: dict[str, Any]) -> str:
     digest, people = data_hash(frame.traces[0].config)
-    name = str(flat.get("data", "unknown"))
     if not digest:
-        return f"{name}; they stayed on the devices, so there is no hash of them"
+        return (
+            "each device's own, which stayed there, so there is no hash of them; classes: "
+            f"{', '.join(frame.classes) or 'not known'}"
+        )
+    name = str(flat.get("data", "unknown"))
     return f"{name}, {people} people, hash {digest} (BLAKE2b of the card and of everybody's arrays)"
 
 

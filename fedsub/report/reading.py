@@ -53,10 +53,13 @@ def read_run(folder: Path) -> Frame:
             for name in summaries
         }
         traces = [_trace(folder, dbs[name], one, config) for name, one in summaries.items()]
+        agreed = {db.classes() for db in dbs.values()} - {()}
+    # Methods of other devices, in a folder that was used again: no name is right for all.
+    classes = agreed.pop() if len(agreed) == 1 else ()
     missing = tuple(name for name in wanted if name not in summaries)
     kept = {trace.config.get(CARD_KEY) for trace in traces}
-    card = None if config is None else run_card(config, kept)
-    classes, explained = (card.classes, card.explained) if card else ((), "")
+    card = None if config is None else run_card(config, kept, classes)
+    explained = card.explained if card else ""
     return Frame(traces, classes, missing, notes=read_notes(folder), explained=explained)
 
 

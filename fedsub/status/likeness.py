@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fedsub.report.run_card import run_card
 from fedsub.status.facts import Together
-from fedsub_core.config.run_config import RunConfig
-from fedsub_core.data.fingerprint import CARD_KEY
 from fedsub_server.rundb_glance import Glance
 
 
-def who_is_with_whom(config: RunConfig, look: Glance | None) -> list[Together]:
+def who_is_with_whom(look: Glance | None) -> list[Together]:
     """Return it as it stands after the last committed round; [] of a method that divides nobody."""
     if look is None:
         return []
     found = [Together("", _groups(look.rounds.get(look.round, {}).get("group", {})))]
-    card = run_card(config, {look.config.get(CARD_KEY)}) if look.clusters else None
-    names = card.classes if card else ()
     for label, clusters in sorted(look.clusters.items()):
-        name = names[label] if label < len(names) else f"class {label}"
+        name = look.classes[label] if label < len(look.classes) else f"class {label}"
         found.append(Together(name, _groups(clusters)))
     return [one for one in found if one.groups]
 

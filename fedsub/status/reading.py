@@ -186,7 +186,7 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
         memory=None if process is None else memory_of(process),
         certificate_days=None if certificate is None else certificate_days(certificate),
         people=people,
-        together=who_is_with_whom(config, look),
+        together=who_is_with_whom(look),
         turned_away=_turned_away(live) if current or live.get("ended") else (),
     )
     return replace(status, troubles=tuple(troubles(status, config, look, live)))

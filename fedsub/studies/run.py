@@ -26,6 +26,7 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.models.held import why_unfit
+from fedsub_core.models.known_code import check_code, note_code
 from fedsub_server.data_notes import write_notes
 from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import may_change, why_rounds_stay
@@ -86,6 +87,7 @@ def new_folder(config: RunConfig) -> Path:
     RunError
         If the folder cannot be made.
     """
+    note_code(config.model)
     data = Path(config.data).resolve().name if config.data != "watch" else "watch"
     folder = stamped_folder(Path(config.out), f"{data}-{config.method}")
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
@@ -95,10 +97,13 @@ def new_folder(config: RunConfig) -> Path:
 def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
     """Return the configuration of a run to be resumed, which may be given more rounds.
 
-    Nothing is written before :func:`go_on`.
+    Nothing is written into `folder` before :func:`go_on`.
 
     Raises
     ------
+    ConfigError
+        If the folder names code of a model that is not in `overrides`, and that the user does not
+        know (:mod:`fedsub_core.models.known_code`).
     RunError
         If `folder` is no run, or `overrides` ask for what does not continue the run: another
         configuration, or fewer rounds than it was given.
@@ -126,6 +131,8 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
             f"{folder}: rounds: got {wanted.rounds}, expected {config.rounds} or more: a "
             "run can get more rounds, not fewer. Leave rounds out, or start a new run."
         )
+    check_code(wanted.model, folder / RUN_FILE, [str(overrides.get("model", ""))])
+    note_code(wanted.model)
     return wanted
 
 

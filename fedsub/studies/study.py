@@ -92,6 +92,12 @@ class Study:
         """The seeds whose validation parts choose values."""
         return self.seeds[: self.tune_seeds]
 
+    @property
+    def models(self) -> list[str]:
+        """What the study says that a model is, each text once, ascending."""
+        said = [self.run.get("model"), *(dict(cell).get("model") for cell in self.cells)]
+        return sorted({str(one) for one in (*said, *self.tune.get("model", ())) if one})
+
     def rows(self) -> Iterator[tuple[Cell, Entry]]:
         """Yield every table's rows, without what is missing."""
         for cell, entry in product(self.cells, self.entries):

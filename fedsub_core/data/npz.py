@@ -43,8 +43,12 @@ def _shrinks(array: NDArray[Any]) -> bool:
     return len(zlib.compress(begin, _LEVEL)) <= _SHRUNK * len(begin)
 
 
-def read_npz(path: Path, wanted: Collection[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
+def read_npz(
+    path: Path, wanted: Collection[str] | None = None
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return the arrays of an npz file that are wanted, and the names of all that it holds.
+
+    None wants all.
 
     Raises
     ------
@@ -69,7 +73,8 @@ def read_npz(path: Path, wanted: Collection[str]) -> tuple[dict[str, NDArray[Any
         opened.seek(0)
         # A pickle inside could run code, so it is never allowed.
         with np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files if name in wanted}, list(file.files)
+            names = list(file.files)
+            return {name: file[name] for name in names if wanted is None or name in wanted}, names
 
 
 def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.data.npz import read_npz
 from fedsub_core.errors import DataError, cut
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
 from fedsub_data.importing.files import TS, Unchanged, people_of
@@ -198,10 +200,9 @@ def _array(
 def _read_numpy(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file, or the fields of one structured array, by name."""
     try:
+        if zipfile.is_zipfile(path):
+            return read_npz(path)[0]
         loaded: Any = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.lib.npyio.NpzFile):
-            with loaded:
-                return {name: loaded[name] for name in loaded.files}
     except Exception as error:  # a damaged zip makes numpy raise nearly anything
         raise DataError(
             f"{path}: cannot be read as arrays ({type(error).__name__}: {cut(error)}). Write it "

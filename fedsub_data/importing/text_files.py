@@ -8,11 +8,13 @@ import io
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from fedsub_core.errors import DataError, cut
 from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.preparing.unpacking import check_unpacked
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -26,6 +28,8 @@ _MARKS = (
 EMPTY = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?")
 #: Rows by which a file's form is found.
 _SAMPLED = 2048
+#: Characters of a record at most; DuckDB's own bound is below.
+_LONGEST = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
         Where it is empty, or has one column.
     """
     try:
+        if _is_packed(path):
+            check_unpacked(path)  # what parses it next has no bound
         with _opened(path) as file:
             start = file.read(4)
     except (OSError, EOFError, zlib.error) as error:
@@ -152,16 +158,26 @@ def _records(path: Path, form: Dialect) -> Iterator[tuple[int, str]]:
     begun, held = 0, ""
     encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
     with io.TextIOWrapper(_opened(path), encoding, errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
+        read = iter(partial(lines.readline, _LONGEST + 1), "")
+        for number, line in enumerate(read, start=1):
             begun, held = (number, line) if not held else (begun, held + line)
+            if len(held) > _LONGEST:
+                raise DataError(
+                    f"{path}, line {begun}: got a longer line, expected at most {_LONGEST} "
+                    "characters. Does a quote lack its end?"
+                )
             if held.count(form.quote) % 2 == 0:
                 yield begun, held
                 held = ""
 
 
+def _is_packed(path: Path) -> bool:
+    return path.name.lower().endswith(".gz")
+
+
 def _opened(path: Path) -> IO[bytes]:
     try:
-        packed = path.name.lower().endswith(".gz")
+        packed = _is_packed(path)
         return cast(IO[bytes], gzip.open(path) if packed else open(path, "rb"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}). Check the path") from error

@@ -17,6 +17,7 @@ from typing import IO
 
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.preparation import refused
+from fedsub_data.preparing.unpacking import opened_zip
 
 #: How deep below the folder that a user names the files may lie.
 _DEPTHS = ("*", "*/*", "*/*/*")
@@ -63,7 +64,7 @@ class Member:
             try:
                 file: IO[bytes] = stack.enter_context(open(self.source, "rb"))
                 for name in self.inside:
-                    archive = stack.enter_context(zipfile.ZipFile(file))
+                    archive = stack.enter_context(opened_zip(file, *self._outer))
                     file = stack.enter_context(archive.open(name))
             except _UNREADABLE as error:
                 raise _refused(self, error) from error
@@ -72,12 +73,20 @@ class Member:
             except _DAMAGED as error:
                 raise _refused(self, error) from error
 
+    @property
+    def _outer(self) -> tuple[Path, int]:
+        """The file on the disk, and its bytes: what is in it may be so much larger and no more."""
+        return self.source, self.source.stat().st_size
+
     def size(self) -> int:
         """Return the file's length in bytes, unpacked."""
         if not self.inside:
             return self.source.stat().st_size
         *outer, name = self.inside
-        with Member(self.source, tuple(outer)).open() as file, zipfile.ZipFile(file) as archive:
+        with (
+            Member(self.source, tuple(outer)).open() as file,
+            opened_zip(file, *self._outer) as archive,
+        ):
             return archive.getinfo(name).file_size
 
 
@@ -129,7 +138,7 @@ def _files(source: Path) -> dict[str, Member]:
 
 
 def _zipped(outer: Member) -> dict[str, Member]:
-    with outer.open() as file, zipfile.ZipFile(file) as archive:
+    with outer.open() as file, opened_zip(file, *outer._outer) as archive:
         names = archive.namelist()
     return {name: Member(outer.source, (*outer.inside, name)) for name in names}
 

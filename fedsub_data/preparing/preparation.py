@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +23,8 @@ from fedsub_core.errors import DataError
 
 #: Written beside a federation: what it was made from, how, and what was dropped.
 REPORT_FILE = "preparation.json"
+#: Bytes of a line of text at most.
+LONGEST_LINE = 1 << 20
 
 Progress = Callable[[int, int], None]
 T = TypeVar("T")
@@ -67,9 +70,13 @@ def text_lines(lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[int, 
     Raises
     ------
     DataError
-        At a line that is not UTF-8.
+        At a line that is not UTF-8, or longer than :data:`LONGEST_LINE`.
     """
+    if (read := getattr(lines, "readline", None)) is not None:
+        lines = iter(partial(read, LONGEST_LINE + 1), b"")  # a file may be one line of gigabytes
     for number, raw in enumerate(lines, start=1):
+        if len(raw) > LONGEST_LINE:
+            raise refused(path, "a longer line", f"at most {LONGEST_LINE} bytes", number)
         try:
             yield number, raw.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:

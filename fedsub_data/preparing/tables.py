@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.members import Member
-from fedsub_data.preparing.preparation import refused
+from fedsub_data.preparing.preparation import LONGEST_LINE, refused
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_LONGEST_LINE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,8 @@ def _blocks(file: IO[bytes], path: Member | str, block_bytes: int) -> Iterator[b
             rest = data[end:]
         else:
             rest += data
-        if len(rest) > _LONGEST_LINE:
-            raise refused(str(path), f"a line of over {_LONGEST_LINE} bytes", "lines of text")
+        if len(rest) > LONGEST_LINE:
+            raise refused(str(path), f"a line of over {LONGEST_LINE} bytes", "lines of text")
     if rest:
         yield rest
 

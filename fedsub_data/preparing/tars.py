@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import tarfile
-import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fedsub_core.errors import DataError
+from fedsub_data.preparing.unpacking import DAMAGED, tar_files
 
-_CHUNK = 1 << 20
-#: What reading a damaged file of an archive raises.
-DAMAGED = (EOFError, OSError, tarfile.TarError, zlib.error)
+__all__ = ["DAMAGED", "damaged", "each_file"]
 
 
-def each_file(path: Path, names: Collection[str]) -> Iterator[tuple[str, str, IO[bytes], int]]:
+def each_file(path: Path, names: Collection[str]) -> Generator[tuple[str, str, IO[bytes], int]]:
     """Yield name, place, opened file and size in bytes of each file of these names.
 
     What is raised while such a file is read, one of :data:`DAMAGED`, its reader meets.
@@ -27,7 +24,8 @@ def each_file(path: Path, names: Collection[str]) -> Iterator[tuple[str, str, IO
     Raises
     ------
     DataError
-        Where it is damaged or was truncated, at its end too.
+        Where it is damaged or was truncated, at its end too, or holds more than it may
+        (:mod:`fedsub_data.preparing.unpacking`).
     """
     try:
         if path.is_dir():
@@ -36,16 +34,9 @@ def each_file(path: Path, names: Collection[str]) -> Iterator[tuple[str, str, IO
                     with open(path / name, "rb") as plain:
                         yield name, str(path / name), plain, (path / name).stat().st_size
             return
-        with tarfile.open(path, "r:*") as archive:
-            for member in archive:
-                name = PurePosixPath(member.name).name
-                if member.isfile() and name in names:
-                    file = archive.extractfile(member)
-                    assert file is not None  # only links and folders have none
-                    yield name, f"{path}/{member.name}", file, member.size
-            # To the end of the packed file, where gzip's checksum stands.
-            while archive.fileobj is not None and archive.fileobj.read(_CHUNK):
-                pass
+        for member, file in tar_files(path):
+            if (name := PurePosixPath(member.name).name) in names:
+                yield name, f"{path}/{member.name}", file, member.size
     except DAMAGED as error:
         raise damaged(path, error) from error
 

@@ -8,9 +8,11 @@ The categories' names stand in the zip, too.
 from __future__ import annotations
 
 import csv
-import gzip
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from fedsub_data.preparing.graphs.linqs import CLIENT
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
+from fedsub_data.preparing.unpacking import unpacked_member
 
 FEATURES = 128
 CLASSES = 40
@@ -75,7 +78,7 @@ def prepare(source: Path, options: NothingToChoose, workers: int, progress: Prog
 
 def _table(member: Member, columns: int, kind: type) -> NDArray[Any]:
     try:
-        with member.open() as packed, gzip.open(packed, "rt", encoding="ascii") as text:
+        with _text(member) as text:
             table: NDArray[Any] = np.loadtxt(text, kind, delimiter=",", ndmin=2, comments=None)
     except ValueError as error:
         raise refused(str(member), f"{error}", f"rows of {columns} numbers") from error
@@ -84,10 +87,21 @@ def _table(member: Member, columns: int, kind: type) -> NDArray[Any]:
     return table
 
 
+@contextmanager
+def _text(member: Member) -> Iterator[IO[str]]:
+    """Open a table, which is packed by gzip inside the zip."""
+    with (
+        member.open() as raw,
+        unpacked_member(raw, member.size(), str(member)) as file,
+        io.TextIOWrapper(file, "ascii", newline="") as text,
+    ):
+        yield text
+
+
 def _names(member: Member) -> tuple[str, ...]:
     """Return the categories' names, of rows such as ``0,arxiv cs na``."""
     try:
-        with member.open() as packed, gzip.open(packed, "rt", encoding="ascii", newline="") as text:
+        with _text(member) as text:
             rows = list(csv.reader(text))[1:]  # after a header
     except csv.Error as error:
         raise refused(str(member), f"{error}", "rows of a label and its name") from error

@@ -17,6 +17,7 @@ from PIL import Image
 from fedsub_core.errors import DataError, cut
 from fedsub_data.preparing.pictures.parts import Pictures
 from fedsub_data.preparing.preparation import refused
+from fedsub_data.preparing.unpacking import opened_zip
 
 #: Names of the files, with ``/``, and what returns one's bytes.
 Files = tuple[list[str], Callable[[str], bytes]]
@@ -53,7 +54,7 @@ def picture_files(source: Path, wanted: str, expected: str) -> Iterator[Files]:
             paths = {p.relative_to(source).as_posix(): p for p in sorted(source.rglob("*"))}
             yield _matching(paths, pattern, source, expected), lambda name: _read(paths[name])
             return
-        with zipfile.ZipFile(source) as archive:
+        with opened_zip(source, source, source.stat().st_size) as archive:
             names = _matching(archive.namelist(), pattern, source, expected)
             yield names, lambda name: _unzipped(archive, name)
     except _DAMAGED as error:

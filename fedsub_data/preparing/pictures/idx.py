@@ -6,18 +6,16 @@ four bytes, the highest first (LeCun, Cortes and Burges, The MNIST database of h
 
 from __future__ import annotations
 
-import gzip
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.pictures.parts import Part, Pictures, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
+from fedsub_data.preparing.unpacking import unpacked_member
 
 #: How the files of each part begin.
 _PARTS = {"train": "train", "test": "t10k"}
@@ -59,7 +57,7 @@ def read_idx(member: Member, axes: int) -> Pictures:
     DataError
         Where it is no IDX of bytes with that many axes, or is shorter or longer than it says.
     """
-    with member.open() as raw, _unpacked(raw, member.name) as file:
+    with member.open() as raw, unpacked_member(raw, member.size(), str(member)) as file:
         header = file.read(4 + 4 * axes)
         if header[:4] != bytes([0, 0, 8, axes]) or len(header) < 4 + 4 * axes:
             got = f"a file that begins with {header[:4].hex(' ') or 'nothing'}"
@@ -80,12 +78,3 @@ def _found(source: Path, begin: str, what: str, axes: int) -> Member:
     name = rf"{begin}-{what}[.-]idx{axes}-ubyte(\.gz)?"
     expected = f"a folder with {begin}-{what}-idx{axes}-ubyte.gz"
     return find_members(source, rf"(?:.*/)?{name}", expected)[0]
-
-
-@contextmanager
-def _unpacked(raw: IO[bytes], name: str) -> Iterator[IO[bytes]]:
-    if not name.endswith(".gz"):
-        yield raw
-        return
-    with gzip.GzipFile(fileobj=raw) as file:
-        yield file  # type: ignore[misc]  # it reads, which is all that is wanted of it

@@ -6,11 +6,7 @@ values from -1 (paper) to 1 (ink).
 
 from __future__ import annotations
 
-import bz2
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -18,6 +14,7 @@ from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.pictures.parts import Part, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused, text_lines
+from fedsub_data.preparing.unpacking import unpacked_member
 
 CLASSES = tuple("0123456789")
 _PARTS = {"train": "usps", "test": "usps.t"}
@@ -46,7 +43,7 @@ def prepare(source: Path, options: NothingToChoose, workers: int, progress: Prog
 
 def _read(part: str, member: Member) -> Part:
     pictures, labels, where = [], [], str(member)
-    with member.open() as raw, _unpacked(raw, member.name) as file:
+    with member.open() as raw, unpacked_member(raw, member.size(), where) as file:
         for number, line in text_lines(file, where):
             label, *fields = line.split()
             if label not in _LABELS:
@@ -66,12 +63,3 @@ def _read(part: str, member: Member) -> Part:
         raise refused(where, "no line", "a digit on each")
     x = np.stack(pictures).reshape(-1, 1, _SIDE, _SIDE)
     return Part(part, where, x, np.array(labels, np.int64))
-
-
-@contextmanager
-def _unpacked(raw: IO[bytes], name: str) -> Iterator[IO[bytes]]:
-    if not name.endswith(".bz2"):
-        yield raw
-        return
-    with bz2.BZ2File(raw) as file:
-        yield file

@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.preparation import refused, text_lines
+from fedsub_data.preparing.unpacking import opened_zip
 
 FOLDER = "UCI HAR Dataset"
 ARCHIVE = f"{FOLDER}.zip"
 
 #: The archive inside the archive is read into memory; the official one has 60 MB.
 _LARGEST_INNER = 500_000_000
+
+#: Lines of a file at most; of the official ones the longest has 7,352.
+_MOST_LINES = 100_000
 
 Folder = Path | zipfile.Path
 
@@ -49,7 +53,8 @@ def opened(source: Path) -> Iterator[Folder]:
     if not source.is_file():
         raise refused(source, "no such file or folder", expected)
     try:
-        with zipfile.ZipFile(source) as archive:
+        size = source.stat().st_size
+        with opened_zip(source, source, size) as archive:
             inner = _named(archive, ARCHIVE)
             if inner is None:
                 yield _inside(archive, source, expected)
@@ -57,9 +62,8 @@ def opened(source: Path) -> Iterator[Folder]:
             if inner.file_size > _LARGEST_INNER:
                 got = f"{inner.file_size} bytes unpacked"
                 raise refused(f"{source}/{inner.filename}", got, f"at most {_LARGEST_INNER}")
-            with zipfile.ZipFile(BytesIO(archive.read(inner))) as nested:
-                # Only names the members in messages: it was opened from memory.
-                nested.filename = f"{source}/{inner.filename}"
+            read = BytesIO(archive.read(inner))
+            with opened_zip(read, f"{source}/{inner.filename}", size) as nested:
                 yield _inside(nested, source, expected)
     except (
         zipfile.BadZipFile, EOFError, OSError, RuntimeError, UnicodeDecodeError, zlib.error,
@@ -82,7 +86,12 @@ def read_lines(folder: Folder, member: str) -> list[str]:
     if not path.is_file():
         raise refused(str(path), "no such file", f"it in {FOLDER}; is the folder whole?")
     with path.open("rb") as file:
-        return [line for _, line in text_lines(file, str(path))]
+        lines = []
+        for number, line in text_lines(file, str(path)):
+            if number > _MOST_LINES:
+                raise refused(str(path), "more lines", f"at most {_MOST_LINES}")
+            lines.append(line)
+    return lines
 
 
 def read_table(folder: Folder, member: str, columns: int) -> NDArray[np.float32]:

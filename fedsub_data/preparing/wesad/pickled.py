@@ -11,6 +11,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,8 +19,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedsub_core.data.unpickling import ArraysOnly
-from fedsub_core.errors import cut
+from fedsub_core.errors import DataError, cut
 from fedsub_data.preparing.preparation import refused
+from fedsub_data.preparing.unpacking import opened_zip
 from fedsub_data.preparing.wesad.recording import Recording, Signal
 from fedsub_data.preparing.windows import Array
 
@@ -65,8 +67,10 @@ def find_people(source: Path) -> list[Person]:
         found = _matching(source, ((p.relative_to(source).as_posix(), p, None) for p in paths))
     elif source.is_file():
         try:
-            with zipfile.ZipFile(source) as archive:
+            with _zip(source) as archive:
                 names = archive.namelist()
+        except DataError:
+            raise
         except Exception as error:  # a damaged zip raises nearly anything
             raise refused(source, cut(error), "WESAD.zip, or its unpacked folder") from error
         found = _matching(source, ((name, source, name) for name in names))
@@ -131,11 +135,13 @@ def _content(person: Person) -> dict[str, Any]:
             # Buffered: a protocol 0 pickle has lines of 100 MB, which a zip's own reader crawls
             # through.
             with (
-                zipfile.ZipFile(person.path) as archive,
+                _zip(person.path) as archive,
                 archive.open(person.member) as member,
                 io.BufferedReader(member, _BUFFER) as file,  # type: ignore[type-var]
             ):
                 content = _unpickled(file, archive.getinfo(person.member).file_size)
+    except DataError:
+        raise
     except Exception as error:  # a damaged zip or pickle raises nearly anything
         got = f"{type(error).__name__}: {cut(error)}"
         expected = "WESAD's pickle of numpy arrays; fetch the file again"
@@ -143,6 +149,10 @@ def _content(person: Person) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise refused(person.where, type(content).__name__, "a dict with 'signal' and 'label'")
     return content
+
+
+def _zip(path: Path) -> AbstractContextManager[zipfile.ZipFile]:
+    return opened_zip(path, path, path.stat().st_size)
 
 
 def _unpickled(file: BinaryIO, size: int) -> Any:

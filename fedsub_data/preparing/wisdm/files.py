@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import lzma
-import tarfile
-import zlib
+import io
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO
 
-from fedsub_core.errors import DataError
 from fedsub_data.preparing.preparation import refused
+from fedsub_data.preparing.tars import damaged, each_file
+from fedsub_data.preparing.unpacking import DAMAGED, unpacked
 
 ARCHIVE = "WISDM_ar_latest.tar.gz"
 FOLDER = "WISDM_ar_v1.1"
@@ -42,20 +40,17 @@ def opened(source: Path, official: str) -> Iterator[tuple[str, Iterable[bytes]]]
     path = _located(source, official)
     try:
         if path.name.lower().endswith(_TAR):
-            with tarfile.open(path, "r:*") as archive:
-                name, file = _member(archive, path, official)
-                yield f"{path}/{name}", file
-        elif path.suffix.lower() == ".xz":
-            with lzma.open(path, "rb") as unpacked:
-                yield str(path), unpacked
+            with closing(each_file(path, [official])) as files:
+                if (found := next(files, None)) is None:
+                    expected = f"{ARCHIVE}, which has it"
+                    raise refused(path, f"an archive without {official}", expected)
+                _, where, member, _ = found
+                yield where, member
         else:
-            with open(path, "rb") as plain:
-                yield str(path), plain
-    except (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error) as error:
-        raise DataError(
-            f"{path}: cannot be read to its end ({type(error).__name__}: {error}); it is damaged "
-            "or was truncated. Fetch it again."
-        ) from error
+            with unpacked(path) as file:
+                yield str(path), io.BufferedReader(file)
+    except DAMAGED as error:
+        raise damaged(path, error) from error
 
 
 def _located(source: Path, official: str) -> Path:
@@ -72,12 +67,3 @@ def _located(source: Path, official: str) -> Path:
     if name.endswith(_TAR) or name.removesuffix(".xz").endswith(Path(official).suffix):
         return source
     raise refused(source, f"a file that ends in {source.suffix!r}", expected)
-
-
-def _member(archive: tarfile.TarFile, path: Path, official: str) -> tuple[str, IO[bytes]]:
-    for member in archive:
-        if member.isfile() and member.name.rsplit("/", 1)[-1] == official:
-            file = archive.extractfile(member)
-            assert file is not None  # only links and folders have none
-            return member.name, file
-    raise refused(path, f"an archive without {official}", f"{ARCHIVE}, which has it")

@@ -173,7 +173,7 @@ def test_any_other_command_ends_with_the_line_that_begins_it_again(
     code, out, err = fedsub("data", "show", "two words")
     assert (code, out) == (128 + number, "")
     assert err.splitlines() == [
-        f"Interrupted by {signal.Signals(number).name}. Unfinished files were not written. To "
-        "start again:",
+        f"Interrupted by {signal.Signals(number).name}. Nothing unfinished is left on the "
+        "disk. To start again:",
         "fedsub data show 'two words'",
     ]

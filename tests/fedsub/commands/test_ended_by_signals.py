@@ -1,0 +1,44 @@
+"""A command that a signal ends leaves nothing of people's data, here or in a temporary folder."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FEDSUB = str(Path(sys.executable).parent / "fedsub")
+#: Seconds until an import has rows on the disk, at most: of a machine that does much else.
+PATIENCE = 120.0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_import_leaves_no_rows(tmp_path: Path, number: signal.Signals) -> None:
+    draw, passing = np.random.default_rng(number), tmp_path / "passing"
+    passing.mkdir()
+    rows = "\n".join(f"p{i % 9},walk,{value:.6f}" for i, value in enumerate(draw.random(200_000)))
+    for part in range(8):
+        (tmp_path / f"rows{part}.csv").write_text(f"subject,label,x\n{rows}\n")
+    command = [FEDSUB, "data", "import", *map(str, tmp_path.glob("rows*.csv"))]
+    command += ["--out", str(tmp_path / "out"), "--window", "none"]
+    before = sorted(tmp_path.iterdir())
+    with subprocess.Popen(
+        command, env={"TMPDIR": str(passing), "PATH": "/bin"}, text=True, stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not list(passing.glob("fedsub-import-*/rows.db")):
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.01)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + number, said
+    assert f"Interrupted by {number.name}. Nothing unfinished is left" in said
+    assert list(passing.iterdir()) == [] and sorted(tmp_path.iterdir()) == before
