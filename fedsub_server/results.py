@@ -24,7 +24,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_server.data_notes import read_notes, said_of
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import MethodSummary, own_heads_of, summarise_method
+from fedsub_server.twins import IN_WORDS, LOCAL, OWN
 
 
 def method_summaries(folder: Path) -> list[MethodSummary]:
@@ -133,7 +134,6 @@ REACHED = (
     Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
     Column("weighted\nF1", _number("weighted_f1", ".3f")),
     Column("\nloss", _number("loss", ".3f")),
-    Column("worse\nthan local", _number("worse_than_local", ".0%")),
 )
 #: How evenly clients are served, and how many of their model's numbers are zero.
 FAIRNESS = (
@@ -180,17 +180,34 @@ def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
     return (METHOD, *columns) if columns else ()
 
 
-#: All that every run has, in its order.
-TABLES = (REACHED, FAIRNESS, BYTES)
+def reached(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
+    """Return :data:`REACHED`, and how many people are worse off than with the run's twin."""
+    twin = next((one.twin for one in summaries if one.twin), None)
+    worse = Column(f"worse than\n{twin}", _number("worse_than_twin", ".0%"))
+    return REACHED if twin is None else (*REACHED, worse)
 
 
-def tables_of(summaries: Sequence[MethodSummary]) -> list[tuple[Column, ...]]:
+def with_own_heads(summaries: Sequence[MethodSummary]) -> list[MethodSummary]:
+    """Return methods, and last what people's own heads reached, in the numbers of a method."""
+    found = [one for one in summaries if one.own_heads_macro_f1 is not None]
+    # All say the same of the same people. Beside `local` own heads are held against it.
+    of = next((one for one in found if one.method == LOCAL), found[0] if found else None)
+    return [*summaries, own_heads_of(of)] if of else list(summaries)
+
+
+#: A table of a run: its columns, and who has a row.
+Table = tuple[tuple[Column, ...], Sequence[MethodSummary]]
+
+
+def tables_of(summaries: Sequence[MethodSummary]) -> list[Table]:
     """Return what is printed of a run, in its order, without columns that hold dashes alone."""
-    filled = (
-        tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in summaries))
-        for columns in (*TABLES, by_capacity(summaries))
-    )
-    return [columns for columns in filled if columns]
+    tables: list[Table] = [(reached(summaries), with_own_heads(summaries))]
+    tables += [(each, summaries) for each in (FAIRNESS, BYTES, by_capacity(summaries))]
+    filled = [
+        (tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in rows)), rows)
+        for columns, rows in tables
+    ]
+    return [(columns, rows) for columns, rows in filled if columns]
 
 
 def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:
@@ -224,6 +241,7 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             " In parentheses, never sent: each selected row once; each class's subnetwork on its "
             "own, as the papers write it."
         )
+    lines += [said for said in (said_of_twin(summaries),) if said]
     lines += spent_by_noise(summaries)
     if any(one.best_round is not None for one in summaries):
         lines.append(
@@ -231,6 +249,20 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             "training samples, never by tested ones; the round is the median over people."
         )
     return lines
+
+
+def said_of_twin(summaries: Sequence[MethodSummary]) -> str:
+    """Return in words what the methods of a run are held against; "" where there is no twin."""
+    twin = next((one.twin for one in summaries if one.twin), None)
+    if twin is None:
+        return ""
+    said = f"Held against {twin}: {IN_WORDS[twin]}."
+    alone = next((one.macro_f1 for one in summaries if one.method == LOCAL), None)
+    solved = next((one.macro_f1 for one in with_own_heads(summaries)[len(summaries) :]), None)
+    if alone is not None and solved is not None:
+        other, less = (LOCAL, alone) if twin == OWN else (OWN, solved)
+        said += f" {other[0].upper()}{other[1:]}, {IN_WORDS[other]}, reached less: {less:.3f}."
+    return said
 
 
 def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
