@@ -24,8 +24,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_server.data_notes import read_notes, said_of
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, own_heads_of, summarise_method
-from fedsub_server.twins import IN_WORDS, LOCAL, OWN
+from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.twin_rows import said_of_twin, twin_of, with_own_heads
 
 
 def method_summaries(folder: Path) -> list[MethodSummary]:
@@ -182,17 +182,9 @@ def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
 
 def reached(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
     """Return :data:`REACHED`, and how many people are worse off than with the run's twin."""
-    twin = next((one.twin for one in summaries if one.twin), None)
+    twin = twin_of(summaries)
     worse = Column(f"worse than\n{twin}", _number("worse_than_twin", ".0%"))
     return REACHED if twin is None else (*REACHED, worse)
-
-
-def with_own_heads(summaries: Sequence[MethodSummary]) -> list[MethodSummary]:
-    """Return methods, and last what people's own heads reached, in the numbers of a method."""
-    found = [one for one in summaries if one.own_heads_macro_f1 is not None]
-    # All say the same of the same people. Beside `local` own heads are held against it.
-    of = next((one for one in found if one.method == LOCAL), found[0] if found else None)
-    return [*summaries, own_heads_of(of)] if of else list(summaries)
 
 
 #: A table of a run: its columns, and who has a row.
@@ -249,20 +241,6 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             "training samples, never by tested ones; the round is the median over people."
         )
     return lines
-
-
-def said_of_twin(summaries: Sequence[MethodSummary]) -> str:
-    """Return in words what the methods of a run are held against; "" where there is no twin."""
-    twin = next((one.twin for one in summaries if one.twin), None)
-    if twin is None:
-        return ""
-    said = f"Held against {twin}: {IN_WORDS[twin]}."
-    alone = next((one.macro_f1 for one in summaries if one.method == LOCAL), None)
-    solved = next((one.macro_f1 for one in with_own_heads(summaries)[len(summaries) :]), None)
-    if alone is not None and solved is not None:
-        other, less = (LOCAL, alone) if twin == OWN else (OWN, solved)
-        said += f" {other[0].upper()}{other[1:]}, {IN_WORDS[other]}, reached less: {less:.3f}."
-    return said
 
 
 def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:

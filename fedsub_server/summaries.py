@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from fedsub_server.convergence import FALLS, last_fall
 from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.reported_epsilon import reported_epsilon
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.twins import OWN, Scores, held_against
+from fedsub_server.twins import Scores, held_against
 
 #: People of whom an interval is given at least: Student's t of two is twelve times as wide as the
 #: spread of many, and says nothing ("0.881 ± 1.310").
@@ -269,19 +269,6 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         memory=db.memory(),
         backend=db.backend(),
     )
-
-
-def own_heads_of(summary: MethodSummary) -> MethodSummary:
-    """Return what a summary says of people's own heads, as that of a method which sends nothing."""
-    nothing = {f.name: None for f in fields(MethodSummary)}
-    kept = {name: getattr(summary, name) for name in ("rounds", "evaluated_round", "people")}
-    own = {
-        name: getattr(summary, f"own_heads_{name}")
-        for name in ("macro_f1", "macro_f1_ci95", "macro_f1_p10", "weighted_f1", "loss")
-    }
-    words = {"method": OWN, "tested": "alone", "left_out": "", "diverged": "", "by_capacity": {}}
-    clients = {"clients": summary.own_heads_clients}
-    return MethodSummary(**(nothing | kept | own | words | clients | {"seconds": 0.0}))
 
 
 def _by_capacity(
