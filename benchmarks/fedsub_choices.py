@@ -104,7 +104,7 @@ def print_results(people: Federation, root: Path, shared: Mapping[str, Value], r
         folder = root / f"results{i}"
         s = run(people, folder, local, {**shared, **keys, "rounds": rounds})
         local = local or folder / "local"  # the first of them
-        worse = "-" if s.worse_than_local is None else f"{s.worse_than_local:.0%}"
+        worse = "-" if s.worse_than_twin is None else f"{s.worse_than_twin:.0%}"
         interval = "" if s.macro_f1_ci95 is None else f"± {s.macro_f1_ci95:.3f}"
         print(
             f"{label(keys):66} {s.macro_f1:.3f} {interval:7} "

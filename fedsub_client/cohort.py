@@ -18,6 +18,7 @@ from fedsub_client.best_so_far import (
 )
 from fedsub_client.evaluation import on_test_parts, on_validation_parts
 from fedsub_client.learner import Learner, Report, State
+from fedsub_client.own_heads import own_heads
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
@@ -59,6 +60,7 @@ class Cohort:
     class_counts : whether test samples are counted by true and predicted class.
     secure : whether the server is to learn sums of uploads alone.
     noise : whether there is noise on means, and how long what a person adds to one may be.
+    own_encoder : what makes the features of people's own heads; None: they have none.
     """
 
     learner: Learner
@@ -77,6 +79,7 @@ class Cohort:
     class_counts: bool = True
     secure: SecureSettings = field(default_factory=SecureSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)
+    own_encoder: Encoder | None = None
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
     data: ScaledData = field(init=False)
@@ -259,4 +262,6 @@ class Cohort:
         """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
         best = select_params(best_tensors(self.state), index)
         found = on_test_parts(self.learner, self.data, turn, scaling, index, state, best)
+        how = self.own_encoder, len(self.card.classes), turn.round, scaling, index
+        found = replace(found, own_heads=own_heads(self.data, *how))
         return found if self.class_counts else replace(found, confusion=None)

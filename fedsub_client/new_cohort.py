@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fedsub_client.cohort import Cohort
 from fedsub_client.learner import Learner, make_learner
+from fedsub_client.own_heads import own_encoder
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.federation import Card
@@ -49,6 +50,7 @@ def make_cohort(
         settings.class_counts,
         settings.secure,
         settings.noise,
+        own_encoder(settings.encoder, settings.seed, clients[0].shape),
     )
 
 

@@ -19,6 +19,8 @@ from fedsub_core.paired import Gain
 
 #: The numbers of a gain, as metrics.
 GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
+#: What a person's head reaches that is solved of its own samples alone, whatever the method.
+OWN_HEADS = ("own_heads_macro_f1", "own_heads_weighted_f1", "own_heads_loss")
 #: Mean F1 of tested classes that a person has not labelled, of those that this person has, and of
 #: those that came with the newest data. With macro_ before it: macro F1 of people who have such.
 UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_new")
@@ -65,6 +67,7 @@ class ClientMetrics:
     best_round : of the model, the client's best so far; None where the newest is tested.
     validation_macro_f1 : by which it is the best; None for a client without a validation part.
     confusion : test samples by true and predicted class; empty where they are not counted.
+    own_heads : by the names of :data:`OWN_HEADS`; empty where the person has no such head.
     """
 
     macro_f1: float
@@ -78,6 +81,7 @@ class ClientMetrics:
     best_round: int | None = None
     validation_macro_f1: float | None = None
     confusion: Confusion = field(default_factory=dict)
+    own_heads: Mapping[str, float] = field(default_factory=dict)
 
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows; a class that has no F1 has no row."""
@@ -85,6 +89,7 @@ class ClientMetrics:
         rows = [MetricRow(round, client, None, name, float(getattr(self, name))) for name in names]
         gain = self.gain or ()
         rows += [MetricRow(round, client, None, *one) for one in zip(GAIN, gain, strict=False)]
+        rows += [MetricRow(round, client, None, *one) for one in self.own_heads.items()]
         chosen = {name: getattr(self, name) for name in CHOSEN}
         rows += [
             MetricRow(round, client, None, name, float(value))
@@ -113,6 +118,7 @@ class Evaluation:
     validation : float64 [clients], macro F1 by which it was chosen, nan without a validation part
     confusion : int64 [clients, true class, predicted class], test samples; None where they are not
         counted
+    own_heads : each client's, by the names of :data:`OWN_HEADS`; or ()
     """
 
     macro_f1: Tensor
@@ -126,6 +132,7 @@ class Evaluation:
     best_round: Tensor | None = None
     validation: Tensor | None = None
     confusion: Tensor | None = None
+    own_heads: Sequence[Mapping[str, float]] = ()
 
     def with_class_mean(self, name: str, classes: Tensor) -> Evaluation:
         """Return it with the mean F1 of `classes`, bool [clients, classes], of each client."""
@@ -149,6 +156,7 @@ class Evaluation:
         rounds = None if self.best_round is None else self.best_round.tolist()
         scores = [] if self.validation is None else self.validation.tolist()
         confused = self._confusions()
+        own = self.own_heads or [{}] * len(self.examples)
         return [
             ClientMetrics(
                 macro,
@@ -162,6 +170,7 @@ class Evaluation:
                 None if rounds is None else rounds[i],
                 _defined(dict(enumerate(scores))).get(i),
                 confused[i],
+                own[i],
             )
             for i, (macro, weighted, accuracy, loss, f1, examples, gain) in enumerate(columns)
         ]

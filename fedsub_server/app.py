@@ -66,8 +66,8 @@ def main(grid: Grid, context: Context) -> None:
         known = merged(known, scaling) if config.secure_aggregation else None
     summarise_run(folder)
     summaries = method_summaries(folder)
-    for columns in tables_of(summaries):
-        log.warning("\n%s", text_table(summaries, columns))
+    for columns, rows in tables_of(summaries):
+        log.warning("\n%s", text_table(rows, columns))
     log.warning("encoding: %s", encodings(summaries))
     for said in (*legend(summaries), *said_of(read_notes(folder))):
         log.warning("note: %s", said)

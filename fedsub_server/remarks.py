@@ -12,6 +12,7 @@ from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import DataError
 from fedsub_core.metrics import CAPACITY
+from fedsub_server.convergence import FALLS
 from fedsub_server.rundb import RunDatabase
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ def by_reason(absent: Mapping[str, str]) -> str:
 
 
 def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in sentences who is left out of methods' numbers, and whose loss is no number."""
+    """Return in sentences who is left out of methods' numbers, and whose training went astray.
+
+    That is whose loss is no number, or still fell at the end. Of a method with several summaries,
+    one a seed, each counts.
+    """
     absent = _methods_by((s.left_out, s.method) for s in summaries)
     found = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
     found += [
@@ -88,6 +93,15 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
         "such models mean nothing. Lower lr."
         for who, m in wrong.items()
     ]
+    labels = dict.fromkeys(s.method for s in summaries)
+    each = {label: [s.still_falls for s in summaries if s.method == label] for label in labels}
+    # Of several seeds, if it is so of most.
+    going = [label for label, falls in each.items() if 2 * sum(falls) > len(falls)]
+    if going:
+        found.append(
+            f"Not converged: {', '.join(going)}. The loss still fell by more than {FALLS:.0%} in "
+            "the last quarter of the rounds; more rounds or a higher lr would change these numbers."
+        )
     return found
 
 

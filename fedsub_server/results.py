@@ -25,6 +25,7 @@ from fedsub_server.data_notes import read_notes, said_of
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.twin_rows import said_of_twin, twin_of, with_own_heads
 
 
 def method_summaries(folder: Path) -> list[MethodSummary]:
@@ -133,7 +134,6 @@ REACHED = (
     Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
     Column("weighted\nF1", _number("weighted_f1", ".3f")),
     Column("\nloss", _number("loss", ".3f")),
-    Column("worse\nthan local", _number("worse_than_local", ".0%")),
 )
 #: How evenly clients are served, and how many of their model's numbers are zero.
 FAIRNESS = (
@@ -180,17 +180,26 @@ def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
     return (METHOD, *columns) if columns else ()
 
 
-#: All that every run has, in its order.
-TABLES = (REACHED, FAIRNESS, BYTES)
+def reached(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
+    """Return :data:`REACHED`, and how many people are worse off than with the run's twin."""
+    twin = twin_of(summaries)
+    worse = Column(f"worse than\n{twin}", _number("worse_than_twin", ".0%"))
+    return REACHED if twin is None else (*REACHED, worse)
 
 
-def tables_of(summaries: Sequence[MethodSummary]) -> list[tuple[Column, ...]]:
+#: A table of a run: its columns, and who has a row.
+Table = tuple[tuple[Column, ...], Sequence[MethodSummary]]
+
+
+def tables_of(summaries: Sequence[MethodSummary]) -> list[Table]:
     """Return what is printed of a run, in its order, without columns that hold dashes alone."""
-    filled = (
-        tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in summaries))
-        for columns in (*TABLES, by_capacity(summaries))
-    )
-    return [columns for columns in filled if columns]
+    tables: list[Table] = [(reached(summaries), with_own_heads(summaries))]
+    tables += [(each, summaries) for each in (FAIRNESS, BYTES, by_capacity(summaries))]
+    filled = [
+        (tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in rows)), rows)
+        for columns, rows in tables
+    ]
+    return [(columns, rows) for columns, rows in filled if columns]
 
 
 def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:
@@ -224,6 +233,7 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             " In parentheses, never sent: each selected row once; each class's subnetwork on its "
             "own, as the papers write it."
         )
+    lines += [said for said in (said_of_twin(summaries),) if said]
     lines += spent_by_noise(summaries)
     if any(one.best_round is not None for one in summaries):
         lines.append(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from fedsub_core.metrics import BEST_ROUND, CAPACITY
+from fedsub_core.metrics import BEST_ROUND, CAPACITY, OWN_HEADS
+from fedsub_server.convergence import FALLS, last_fall
 from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.reported_epsilon import reported_epsilon
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.twins import Scores, held_against
 
 #: People of whom an interval is given at least: Student's t of two is twelve times as wide as the
 #: spread of many, and says nothing ("0.881 ± 1.310").
@@ -103,9 +105,26 @@ class MethodSummary:
         f"people of each capacity, and their macro F1, accuracy and loss, {_CLIENTS}; empty where "
         "all hold everything"
     )
-    worse_than_local: float | None = _unit(
-        "share of clients with a lower macro F1 than local, in the last round both evaluated"
+    loss_fall: float | None = _unit(
+        "by how much the loss fell over the last quarter of the rounds, a share of what it was; "
+        f"above {FALLS:g} it still falls"
     )
+    own_heads_clients: int = _unit("clients that have test samples and an own head")
+    own_heads_macro_f1: float | None = _unit(
+        f"of heads that are solved of each person's own samples alone, {_CLIENTS}"
+    )
+    own_heads_macro_f1_ci95: float | None = _unit("as macro_f1_ci95, of own heads")
+    own_heads_macro_f1_p10: float | None = _unit("10th percentile over clients, of own heads")
+    own_heads_weighted_f1: float | None = _unit(f"of own heads, {_CLIENTS}")
+    own_heads_loss: float | None = _unit(f"of own heads, cross-entropy, nats, {_CLIENTS}")
+    twin: str | None = _unit(
+        "what people have without others and the method is held against: own heads or local, "
+        "whichever has the higher mean macro F1 over people, or the one that there is"
+    )
+    gain_over_twin: float | None = _unit(
+        "macro F1 less the twin's, mean over clients of both, in the last round both were evaluated"
+    )
+    worse_than_twin: float | None = _unit("share of these clients with a lower macro F1 than it")
     epsilon: float | None = _unit("what noise has spent by the last round; null without noise")
     epsilon_delta: float | None = _unit("at which epsilon is reported")
     epsilon_of: str | None = _unit("what epsilon is of")
@@ -121,6 +140,11 @@ class MethodSummary:
     backend: str | None = _unit(
         "who trained in the process that simulated the run, compiled kernels or PyTorch, and why"
     )
+
+    @property
+    def still_falls(self) -> bool:
+        """Whether the loss still fell when the rounds ended."""
+        return self.loss_fall is not None and self.loss_fall > FALLS
 
     @property
     def tested_words(self) -> str:
@@ -159,7 +183,9 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
     macro_f1, weighted_f1, loss, accuracy = (
         by_round(db, m) for m in ("macro_f1", "weighted_f1", "loss", "accuracy")
     )
+    own, own_weighted, own_loss = (by_round(db, name) for name in OWN_HEADS)
     last = max(macro_f1, default=-1)
+    alone = summarise(list(own[last].values())) if last in own else None
     reached = summarise(list(macro_f1[last].values())) if macro_f1 else None
     right = summarise(list(accuracy[last].values())) if last in accuracy else None
     full_model = _per_client_and_round(db, "bytes_full_model")
@@ -221,10 +247,21 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
                 if last in each
             },
         ),
-        worse_than_local=(
-            None
-            if local is None or method == "local"
-            else _share_worse(macro_f1, by_round(local, "macro_f1"))
+        loss_fall=last_fall(loss),
+        own_heads_clients=alone.n if alone else 0,
+        own_heads_macro_f1=alone.mean if alone else None,
+        own_heads_macro_f1_ci95=alone.ci95 if alone else None,
+        own_heads_macro_f1_p10=alone.p10 if alone else None,
+        own_heads_weighted_f1=_mean(own_weighted.get(last, {}).values()),
+        own_heads_loss=_mean(own_loss.get(last, {}).values()),
+        **asdict(
+            held_against(
+                method,
+                Scores(macro_f1, own),
+                None
+                if local is None
+                else Scores(by_round(local, "macro_f1"), by_round(local, OWN_HEADS[0])),
+            )
         ),
         **reported_epsilon(db, config, method)._asdict(),
         seconds=db.seconds(),
@@ -278,14 +315,6 @@ def _of_the_run(db: RunDatabase, metric: str) -> float | None:
 def _per_client_and_round(db: RunDatabase, metric: str) -> float | None:
     # Round 0 is the handshake and no round.
     return _mean(row.value for row in db.metrics(metric) if row.round > 0)
-
-
-def _share_worse(
-    ours: dict[int, dict[str, float]], local: dict[int, dict[str, float]]
-) -> float | None:
-    both = max(ours.keys() & local.keys(), default=-1)
-    clients = ours.get(both, {}).keys() & local.get(both, {}).keys()
-    return _mean(float(ours[both][client] < local[both][client]) for client in clients)
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Columns that a notebook shows.
-_SHOWN = ["macro_f1", "macro_f1_low", "macro_f1_high", "gain", "gain_low", "gain_high", "loss"]
+_SHOWN = ["macro_f1", "macro_f1_low", "macro_f1_high", "twin", "gain", "gain_low", "gain_high",
+          "loss"]  # fmt: skip
 
 
 class Comparison:
@@ -50,7 +51,7 @@ class Comparison:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row by method: means over people and seeds, intervals, gain over ``local``."""
+        """A row by method: means over people and seeds, intervals, gain over ``twin``."""
         rows = []
         for cell, found in tables(self._study, self._runs):
             for row in found:

@@ -167,7 +167,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",
-                 "worse_than_local"]  # fmt: skip
+                 "twin", "worse_than_twin"]  # fmt: skip
         return shown_with_place(self.table[shown], self.folder)
 
     def __repr__(self) -> str:

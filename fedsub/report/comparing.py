@@ -1,4 +1,4 @@
-"""What numbers of several methods say: bands, differences with intervals, gains over `local`.
+"""What numbers of several methods say: bands, differences with intervals, gains over their twin.
 
 A method is called better than another only where the 95 % interval of the mean difference leaves
 0 out. The interval is a paired percentile bootstrap (Efron and Tibshirani 1993, chapter 13): people
@@ -8,21 +8,23 @@ or hard for everybody cancels.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from scipy.special import stdtrit
 
-from fedsub.report.frame import Floats, Frame, Grid
+from fedsub.report.frame import Floats, Frame, Grid, Trace
+from fedsub_core.metrics import OWN_HEADS
 from fedsub_core.seeds import derive_seed
 from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
+from fedsub_server.twins import LOCAL, OWN, better_twin
 
 RESAMPLES = 10_000
 #: People of whom a verdict is believed at least: of fewer not even all can gain by chance in
 #: less than 5 % of cases (the sign test).
 FEWEST = 6
-LOCAL = "local"
 _AT_ONCE = 4_000_000  # numbers that one block of resamples may take
 
 
@@ -82,18 +84,21 @@ def differences(frame: Frame, first: str, second: str) -> tuple[str, dict[str, f
 
     Where both are finished each is taken as it ended, however many rounds it had; else in the last
     round both tested. A person tested in several seeds has the mean over them. ("", {}) where there
-    is no such round.
+    is no such round. The second may be people's own heads (:data:`OWN`), which the first's devices
+    tested beside.
     """
     found: dict[str, list[float]] = {}
     last = ""
-    others = {trace.seed: trace for trace in frame.of(second)}
+    theirs_of = frame.of(first if second == OWN else second)
+    others = {trace.seed: trace for trace in theirs_of}
     for trace in frame.of(first):
         if trace.seed not in others:
             continue
-        a, b = (t.people["macro_f1"] for t in (trace, others[trace.seed]))
+        other = others[trace.seed]
+        a, b = trace.people["macro_f1"], own_heads(other) if second == OWN else _macro_f1(other)
         both = max(set(a.rounds) & set(b.rounds), default=-1)
         ends = both, both
-        if trace.finished and others[trace.seed].finished and a.rounds and b.rounds:
+        if trace.finished and other.finished and a.rounds and b.rounds:
             ends = a.rounds[-1], b.rounds[-1]
         ours, theirs = a.at(ends[0]), b.at(ends[1])
         people = sorted(ours.keys() & theirs.keys())
@@ -126,9 +131,9 @@ def interval(values: Floats) -> tuple[float, float] | None:
 
 
 def pairs(frame: Frame) -> list[Pair]:
-    """Compare every two methods that tested the same people, in the frame's order."""
+    """Compare every two methods that tested the same people, and all with own heads, in order."""
     found = []
-    for first, second in combinations(frame.methods, 2):
+    for first, second in combinations((*frame.methods, OWN), 2):
         round, each = differences(frame, first, second)
         if not each:
             continue
@@ -138,10 +143,47 @@ def pairs(frame: Frame) -> list[Pair]:
     return found
 
 
+def own_heads(trace: Trace) -> Grid:
+    """Return the macro F1 of people's own heads, which a method's devices tested beside it."""
+    return trace.people.get(OWN_HEADS[0], Grid.of({}))
+
+
+def _macro_f1(trace: Trace) -> Grid:
+    return trace.people["macro_f1"]
+
+
+def twin(frame: Frame) -> str:
+    """Return what all methods of a frame are held against; "" where there is no twin."""
+    return better_twin(*_twins(frame))
+
+
+def means_of_twins(frame: Frame) -> dict[str, float]:
+    """Return the mean macro F1, over people and seeds, of each twin that there is."""
+    names = zip((LOCAL, OWN), _twins(frame), strict=True)
+    return {name: float(np.mean(list(of.values()))) for name, of in names if of}
+
+
+def _twins(frame: Frame) -> tuple[dict[str, float], dict[str, float]]:
+    """Return what `local` and own heads reached at last, by person and seed."""
+    alone = frame.of(LOCAL)
+    # Beside `local` they are of the same people in the same round.
+    beside = alone if any(own_heads(trace).rounds for trace in alone) else frame.traces
+    return _last(alone, _macro_f1), _last(beside, own_heads)
+
+
+def _last(traces: Sequence[Trace], of: Callable[[Trace], Grid]) -> dict[str, float]:
+    """Return numbers of each trace's last round that has any, by person and seed."""
+    grids = [(trace.seed, grid) for trace in traces if (grid := of(trace)).rounds]
+    return {
+        f"{person} {seed}": value
+        for seed, grid in grids
+        for person, value in grid.at(grid.rounds[-1]).items()
+    }
+
+
 def gains(frame: Frame) -> dict[str, dict[str, float]]:
-    """Return every person's gain in macro F1 over `local`, by method; empty without `local`."""
-    if LOCAL not in frame.methods:
-        return {}
-    others = [name for name in frame.methods if name != LOCAL]
-    found = {name: differences(frame, name, LOCAL)[1] for name in others}
+    """Return every person's gain in macro F1 over the twin, by method; empty without a twin."""
+    over = twin(frame)
+    others = [name for name in frame.methods if name != over] if over else []
+    found = {name: differences(frame, name, over)[1] for name in others}
     return {name: each for name, each in found.items() if each}

@@ -1,25 +1,29 @@
-"""Methods against each other and against training alone, as rows of text."""
+"""Methods against each other and against what people have without others, as rows of text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fedsub.report.comparing import LOCAL, Pair, differences
+from fedsub.report.comparing import Pair, differences, twin
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.rows import NONE, Rows
 from fedsub_core.metrics import GAIN
+from fedsub_server.twins import IN_WORDS
 
 
-def beats_local(pairs: Sequence[Pair], gains: Mapping[str, Mapping[str, float]]) -> Rows | None:
-    """Return whether each method beats local training, by how much and for how many people.
+def beats_twin(
+    pairs: Sequence[Pair], gains: Mapping[str, Mapping[str, float]], over: str
+) -> Rows | None:
+    """Return whether each method beats its twin, by how much and for how many people.
 
     Parameters
     ----------
     gains : of :func:`~fedsub.report.comparing.gains`.
+    over : the twin.
     """
     rows = []
     for name, each in gains.items():
-        (pair,) = (one for one in pairs if {one.first, one.second} == {name, LOCAL})
+        (pair,) = (one for one in pairs if {one.first, one.second} == {name, over})
         sign = 1 if pair.first == name else -1
         ends = NONE
         if pair.judged and pair.low is not None and pair.high is not None:
@@ -36,19 +40,21 @@ def beats_local(pairs: Sequence[Pair], gains: Mapping[str, Mapping[str, float]])
                 f"{less} of {len(each)}",
             )
         )
-    head = ("method", "against training alone", "macro F1", "95 % interval", "people who gain",
+    head = ("method", f"against {over}", "macro F1", "95 % interval", "people who gain",
             "who lose")  # fmt: skip
-    caption = "Macro F1 less that of training alone (`local`), mean over the same people"
-    return Rows(caption, head, rows, (1,)) if rows else None
+    if not rows:
+        return None
+    caption = f"Macro F1 less that of {over} ({IN_WORDS[over]}), mean over the same people"
+    return Rows(caption, head, rows, (1,))
 
 
-def against_local(frame: Frame, most: int | None = None) -> Rows | None:
-    """Return who is worse off than with local training, `most` of them; None without `local`."""
-    rows = []
+def against_twin(frame: Frame, most: int | None = None) -> Rows | None:
+    """Return who is worse off than with the twin, `most` of them; None without a twin."""
+    rows, over = [], twin(frame)
     for name in frame.methods:
-        if name == LOCAL or LOCAL not in frame.methods:
+        if not over or name == over:
             continue
-        round, each = differences(frame, name, LOCAL)
+        round, each = differences(frame, name, over)
         worse = sorted((gain, person) for person, gain in each.items() if gain < 0)
         if each:
             people = ", ".join(f"{person} ({gain:+.3f})" for gain, person in worse[:most])
@@ -57,8 +63,8 @@ def against_local(frame: Frame, most: int | None = None) -> Rows | None:
             rows.append(
                 (name, share, str(round), (people or "nobody") + f" and {more} more" * (more > 0))
             )
-    head = ("method", "worse than local", "round", "who, and by how much macro F1")
-    caption = "People whose macro F1 is lower than with local training" + ", all" * (most is None)
+    head = ("method", f"worse than {over}", "round", "who, and by how much macro F1")
+    caption = f"People whose macro F1 is lower than with {over}" + ", all" * (most is None)
     return Rows(caption, head, rows, (3,)) if rows else None
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, astuple, fields
 import numpy as np
 
 from fedsub.report.attendance import ABSENT, STATES, TESTED, UNKNOWN, Attendance
-from fedsub.report.comparing import Pair, gains
+from fedsub.report.comparing import Pair, gains, twin
 from fedsub.report.frame import Frame, Grid, Trace
 from fedsub.report.maps import class_means, last_f1, people_scores, shares
 from fedsub.report.recovery import Recovery
@@ -39,9 +39,9 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
             ("seed", "method", "person", "class", "f1"), _people_classes(frame)
         ),
     }
-    names, scores = people_scores(frame)
+    names, columns, scores = people_scores(frame)
     over = gains(frame)
-    head = ("person", *frame.methods, *(f"gain of {name} over local" for name in over))
+    head = ("person", *columns, *(f"gain of {name} over {twin(frame)}" for name in over))
     each = (
         (name, *row, *(over[method].get(name) for method in over))
         for name, row in zip(names, scores.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Curves by round, and the strip of everybody's gain over `local`."""
+"""Curves by round, and the strip of everybody's gain over the twin."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fedsub.report.attendance import Attendance
-from fedsub.report.comparing import LOCAL, band, gains
+from fedsub.report.comparing import band, gains, twin
 from fedsub.report.frame import Floats, Frame
 from fedsub.report.svg import INK, LOOK, SOFT, WIDTH, Drawn, drawn
 from fedsub_data.inspection.drawing import COLOURS, short_name
+from fedsub_server.twins import LOCAL
 
 _DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 #: More bands than these cannot be told apart: then only the last round has intervals.
@@ -33,10 +34,12 @@ def styles(methods: Sequence[str]) -> dict[str, tuple[str, object]]:
     return found
 
 
-STRIP_EXPLAINED = (
-    "Each dot is a person; hollow ones are worse off than with local training. The vertical "
-    "line is the mean."
-)
+def strip_explained(frame: Frame) -> str:
+    """Return in words what stands in the strip of gains."""
+    return (
+        f"Each dot is a person; hollow ones are worse off than with {twin(frame)}. The vertical "
+        "line is the mean."
+    )
 
 
 def curves_explained(frame: Frame, printed: bool = False) -> str:
@@ -186,8 +189,8 @@ def _said(frame: Frame, metric: str) -> str:
 
 
 def gain_strip(frame: Frame) -> Drawn | None:
-    """Draw every person's gain in macro F1 over `local`, a line of dots for each method."""
-    found = gains(frame)
+    """Draw every person's gain in macro F1 over the twin, a line of dots for each method."""
+    found, over = gains(frame), twin(frame)
     if not found:
         return None
     look = styles(frame.methods)
@@ -210,10 +213,12 @@ def gain_strip(frame: Frame) -> Drawn | None:
         axes.set_yticks(range(len(found)), [short_name(name, 16) for name in found])
         axes.tick_params(axis="y", labelcolor=INK)
         axes.set_ylim(len(found) - 0.5, -0.5)
-        axes.set_xlabel("macro F1 less that of local")
+        axes.set_xlabel(f"macro F1 less that of {over}")
     said = [
-        f"{name}: {sum(v < 0 for v in each.values())} of {len(each)} people below local, from "
+        f"{name}: {sum(v < 0 for v in each.values())} of {len(each)} people below {over}, from "
         f"{min(each.values()):+.3f} to {max(each.values()):+.3f}"
         for name, each in found.items()
     ]
-    return drawn(f"{frame.key}gains", "Everybody's gain over local", f"{'; '.join(said)}.", figure)
+    return drawn(
+        f"{frame.key}gains", f"Everybody's gain over {over}", f"{'; '.join(said)}.", figure
+    )

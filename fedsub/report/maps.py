@@ -10,10 +10,12 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from fedsub.report.comparing import own_heads
 from fedsub.report.frame import Floats, Frame, Trace
 from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
 from fedsub_core.methods.table import METHODS
 from fedsub_data.inspection.drawing import LACKING, ROW_INCHES, short_name
+from fedsub_server.twins import OWN
 
 _MOST_NUMBERED = 10  # columns whose cells have room for a number
 _ROW = ROW_INCHES + 0.03
@@ -53,31 +55,32 @@ def class_means(frame: Frame) -> tuple[list[int], Floats]:
     return labels, values
 
 
-def people_scores(frame: Frame) -> tuple[list[str], Floats]:
-    """Return people and macro F1 [people, methods] of the last evaluated round, nan for none.
+def people_scores(frame: Frame) -> tuple[list[str], tuple[str, ...], Floats]:
+    """Return people, columns and macro F1 [people, columns] of the last evaluated round.
 
-    Of several seeds, the mean of those in which a person was tested.
+    Columns are methods, and own heads where there are some; nan for none. Of several seeds, the
+    mean of those in which a person was tested.
     """
+    columns = {name: [t.people["macro_f1"] for t in frame.of(name)] for name in frame.methods}
+    own = [heads for trace in frame.traces if (heads := own_heads(trace)).rounds]
+    columns |= {OWN: own} if own else {}
     last: list[dict[str, list[float]]] = []
-    for name in frame.methods:
+    for grids in columns.values():
         found: dict[str, list[float]] = {}
-        for trace in frame.of(name):
-            grid = trace.people["macro_f1"]
+        for grid in grids:
             for person, value in (grid.at(grid.rounds[-1]) if grid.rounds else {}).items():
                 found.setdefault(person, []).append(value)
         last.append(found)
     people = sorted(set().union(*last))
     values = [[np.mean(cells.get(person, math.nan)) for cells in last] for person in people]
-    return people, np.array(values).reshape(len(people), len(last))
+    return people, tuple(columns), np.array(values).reshape(len(people), len(last))
 
 
 def score_maps(frame: Frame) -> Iterator[Drawn]:
     """Draw people x methods and classes x methods, where anything was evaluated."""
-    people, scores = people_scores(frame)
+    people, columns, scores = people_scores(frame)
     if people:
-        yield _share_map(
-            f"{frame.key}people", "Macro F1 of every person", people, frame.methods, scores
-        )
+        yield _share_map(f"{frame.key}people", "Macro F1 of every person", people, columns, scores)
     labels, means = class_means(frame)
     if labels:
         names = [frame.class_name(label) for label in labels]

@@ -8,17 +8,17 @@ from fedsub.report.frame import Frame
 from fedsub.report.recovery import LATER, Recovery
 from fedsub.report.rows import NONE, Rows, memory, milliseconds, number
 from fedsub_server.run_folder import humanise_bytes
+from fedsub_server.twin_rows import with_own_heads
 
 
 def reached(frame: Frame) -> Rows:
     """Return what methods reached, over people in the last evaluated round."""
     names = ("macro_f1_p10", "macro_f1_std", "macro_f1_min", "macro_f1_max", "weighted_f1")
     rows = []
-    for trace in frame.traces:
-        one = trace.summary
+    for one in with_own_heads([trace.summary for trace in frame.traces]):
         rows.append(
             (
-                trace.method,
+                one.method,
                 number(one.macro_f1)
                 + ("" if one.macro_f1_ci95 is None else f" ± {one.macro_f1_ci95:.3f}"),
                 *(number(getattr(one, name)) for name in (*names, "accuracy", "loss")),

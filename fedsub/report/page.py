@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import quote
 
-from fedsub.report.comparing import FEWEST, LOCAL, RESAMPLES, Pair
+from fedsub.report.comparing import FEWEST, RESAMPLES, Pair, means_of_twins, twin
 from fedsub.report.frame import Frame
 from fedsub.report.page_style import STYLE
 from fedsub.report.protocol import Fact
@@ -17,6 +17,7 @@ from fedsub_data.inspection.html import document, table
 from fedsub_server.data_notes import said_of_releases
 from fedsub_server.remarks import remarks
 from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
+from fedsub_server.twins import IN_WORDS
 
 #: Folders beside the page.
 FIGURES, TABLES = "figures", "tables"
@@ -119,25 +120,33 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
         for t in tested
     )
     said = [f"Macro F1, mean over {of}{who}: {scores}."]
-    said += _differences(pairs)
+    said += _alone(frame)
+    said += _differences(pairs, twin(frame))
     said += [*remarks([t.summary for t in tested]), *frame.notes.warnings]
     said += said_of_releases(frame.notes)
     return [text for text in (state, *said) if text]
 
 
-def _differences(pairs: Sequence[Pair]) -> list[str]:
-    """Return what intervals show: first of methods beside local training, then of the others."""
+def _alone(frame: Frame) -> list[str]:
+    """Return what people reach without others, by each twin that there is, the better one first."""
+    means = sorted(means_of_twins(frame).items(), key=lambda one: one[0] != twin(frame))
+    each = [f"{name} ({IN_WORDS[name]}) {mean:.3f}" for name, mean in means]
+    return [f"Without others: {', '.join(each)}."] if each else []
+
+
+def _differences(pairs: Sequence[Pair], over: str) -> list[str]:
+    """Return what intervals show: first of methods beside the twin, then of the others."""
     judged = [pair for pair in pairs if pair.judged]
-    alone = [pair for pair in judged if LOCAL in (pair.first, pair.second)]
+    alone = [pair for pair in judged if over in (pair.first, pair.second)]
     others = [pair for pair in judged if pair not in alone and pair.better]
     said = []
     if alone:
         each = []
         for pair in alone:
-            name = pair.second if pair.first == LOCAL else pair.first
+            name = pair.second if pair.first == over else pair.first
             gain = pair.difference if name == pair.first else -pair.difference
             each.append(f"{name} {round(gain, 3) + 0.0:+.3f} ({pair.verdict(name)})")
-        said.append(f"Against training alone: {', '.join(each)}.")
+        said.append(f"Against {over}: {', '.join(each)}.")
     if others:
         shown = [
             f"{pair.better} is better than "

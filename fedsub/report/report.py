@@ -9,9 +9,9 @@ from pathlib import Path
 from fedsub.report import comparison_rows, method_rows, people_rows
 from fedsub.report.attendance import ATTENDANCE_EXPLAINED, attendance_maps
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
-from fedsub.report.comparing import Pair, gains, pairs
+from fedsub.report.comparing import Pair, gains, pairs, twin
 from fedsub.report.csv_tables import csv_files
-from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
+from fedsub.report.curves import curves, curves_explained, gain_strip, strip_explained
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import group_maps
 from fedsub.report.maps import (
@@ -107,11 +107,12 @@ def remove_report(folder: Path) -> bool:
 def _sections(
     frame: Frame, config: RunConfig | None, compared: Sequence[Pair], came: Sequence[Recovery]
 ) -> list[Section]:
-    local = comparison_rows.against_local(frame, _NAMED)
-    all_local = comparison_rows.against_local(frame)
+    lower = comparison_rows.against_twin(frame, _NAMED)
+    all_lower = comparison_rows.against_twin(frame)
+    beats = comparison_rows.beats_twin(compared, gains(frame), twin(frame))
     own = comparison_rows.against_own(frame, _NAMED)
     reached, by_capacity = method_rows.reached(frame), method_rows.by_capacity(frame)
-    longer = local is not None and all_local is not None and local.rows != all_local.rows
+    longer = lower is not None and all_lower is not None and lower.rows != all_lower.rows
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
     first = [pair for pair in compared if not fewer or fewer in (pair.first, pair.second)]
@@ -130,10 +131,10 @@ def _sections(
         Section(
             "alone",
             "Does it beat training alone?",
-            text(strip, STRIP_EXPLAINED),
-            [one for one in (comparison_rows.beats_local(compared, gains(frame)), local) if one],
+            text(strip, strip_explained(frame)),
+            [one for one in (beats, lower) if one],
             [strip] if strip else [],
-            [all_local] if longer and all_local else [],
+            [all_lower] if longer and all_lower else [],
         ),
         Section(
             "methods",

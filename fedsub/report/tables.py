@@ -15,8 +15,8 @@ from fedsub_server.summaries import MethodSummary
 
 def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:
     """Print what the methods of a run reached, how evenly, and what they sent."""
-    for columns in tables_of(summaries):
-        console.print(table(summaries, columns))
+    for columns, rows in tables_of(summaries):
+        console.print(table(rows, columns))
     console.print(f"Encoding: {encodings(summaries)}", highlight=False)
     for line in legend(summaries):
         console.print(line, highlight=False)

@@ -16,7 +16,7 @@ TO_TARGET = (
     r"(?P<unit>rounds|seconds)-to-(?P<metric>macro-f1|weighted-f1|accuracy)-(?P<value>0?\.\d+|[01])"
 )
 #: Of a summary words, and what takes a second method in the same run.
-_UNMEASURED = ("method", "tested", "encoding", "worse-than-local")
+_UNMEASURED = ("method", "tested", "encoding", "twin", "gain-over-twin", "worse-than-twin")
 #: The other numbers of a summary, as files spell them.
 SUMMARY = {
     key: f.name

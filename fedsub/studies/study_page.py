@@ -10,9 +10,9 @@ import numpy as np
 
 from fedsub.report import comparison_rows, method_rows, people_rows, rows
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
-from fedsub.report.comparing import LOCAL, Pair, gains, pairs
+from fedsub.report.comparing import Pair, gains, pairs, twin
 from fedsub.report.csv_tables import csv_files
-from fedsub.report.curves import STRIP_EXPLAINED, curves, curves_explained, gain_strip
+from fedsub.report.curves import curves, curves_explained, gain_strip, strip_explained
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import group_maps
 from fedsub.report.maps import prediction_maps, score_maps
@@ -64,7 +64,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
         compared = pairs(frame)
         came = [one for trace in frame.traces for one in recoveries(trace)]
         parts.append(_part(study, cell, found, mine, frame, compared))
-        leads.append(_lead(cell, found, compared))
+        leads.append(_lead(cell, found, compared, twin(frame)))
         named = dict(protocol(frame, run_config(folder / RUNS / mine[0].task.name)))
         for key in study.tune.keys() & _LEARNING.keys():
             ran = _LEARNING[key].format(to_flat(mine[0].task.config)[key])
@@ -150,17 +150,17 @@ def _part(
     drawn = [curves(frame, metric, printed[metric]) for metric in printed if len(rounds) > 1]
     strip = gain_strip(frame)
     texts = [curves_explained(frame, any(printed.values()))] if any(drawn) else []
-    texts += [STRIP_EXPLAINED] if strip else []
+    texts += [strip_explained(frame)] if strip else []
     by_size = list(capacity_maps(frame))
     texts += [CAPACITIES_EXPLAINED] if by_size else []
     drawn += [strip, *by_size, *score_maps(frame), *group_maps(frame), *prediction_maps(frame)]
-    worse = comparison_rows.against_local(frame, _NAMED)
-    everybody = comparison_rows.against_local(frame)
+    worse = comparison_rows.against_twin(frame, _NAMED)
+    everybody = comparison_rows.against_twin(frame)
     came = [one for name in frame.methods for one in recoveries(frame.of(name)[0])]
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]
     shown = [
         reached,
-        comparison_rows.beats_local(compared, gains(frame)),
+        comparison_rows.beats_twin(compared, gains(frame), twin(frame)),
         _costs(found, runs),
         comparison_rows.compared(with_best, best) if with_best else None,
         worse,
@@ -176,7 +176,7 @@ def _part(
     return Section(
         f"{frame.key}results",
         name_of(cell) or "Results",
-        [*of_runs(runs), *frame.notes.warnings, *how_compared(compared), *texts],
+        [*of_runs(study, runs), *frame.notes.warnings, *how_compared(compared), *texts],
         [one for one in shown if one],
         [one for one in drawn if one],
         [one for one in folded if one and one.rows],
@@ -212,18 +212,18 @@ def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
     return rows.Rows(caption, head, cells)
 
 
-def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair]) -> str:
-    """Return which method came first, and which differ from local training by more than chance."""
+def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair], twin: str) -> str:
+    """Return which method came first, and which differ from the twin by more than chance."""
     best = found[0]
     said = f"greatest macro F1: {best.entry.label}, {best.macro_f1:.3f}"
     over = {
-        pair.first if pair.second == LOCAL else pair.second: pair
+        pair.first if pair.second == twin else pair.second: pair
         for pair in compared
-        if LOCAL in (pair.first, pair.second) and pair.judged
+        if twin in (pair.first, pair.second) and pair.judged
     }
     if over:
         better = [name for name, pair in over.items() if pair.better == name]
-        lower = [name for name, pair in over.items() if pair.better == LOCAL]
-        said += f"; better than local, by the interval: {', '.join(better) or 'none'}"
+        lower = [name for name, pair in over.items() if pair.better == twin]
+        said += f"; better than {twin}, by the interval: {', '.join(better) or 'none'}"
         said += f"; worse: {', '.join(lower) or 'none'}"
     return f"{name_of(cell)}: {said}." if cell else f"{said[0].upper()}{said[1:]}."

@@ -8,12 +8,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedsub.report.comparing import LOCAL
 from fedsub.studies.measure_names import check_measure
 from fedsub.studies.study import INDIFFERENT, Cell, Entry, Printed, name_of
 from fedsub_core.config.toml import flatten
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import ConfigError
+from fedsub_server.twins import LOCAL
 
 #: Keys of a run that a study says elsewhere.
 DECIDED = {"method": "[methods]", "beside": "[methods]", "seed": "seeds"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,14 @@ from fedsub.report.comparing import interval
 from fedsub.studies.measures import mean_of, measured
 from fedsub.studies.runner import RUNS, database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
-from fedsub_core.metrics import GAIN
+from fedsub_core.metrics import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.twins import IN_WORDS, LOCAL, OWN, better_twin
 
 #: Without test samples a score is no number, which is no score of 0 either.
-_OF_PEOPLE = ("macro_f1", "examples")
+_OF_PEOPLE = ("macro_f1", "examples", OWN_HEADS[0])
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Run:
     `trained_by` is the version and code of fedsub, `splits` says how everybody's samples were
     divided, by client; `beyond` what devices say of their people against the model that each has
     without others: 1 is better beyond noise, -1 worse, 0 neither; of nobody where it has none.
+    `own_heads` is everybody's macro F1 with a head that is solved of its own samples alone.
     """
 
     task: Task
@@ -38,6 +40,7 @@ class Run:
     trained_by: str
     splits: Mapping[str, str]
     beyond: Mapping[str, int]
+    own_heads: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,9 @@ class Row:
     macro_f1 : mean over people of each person's mean over the seeds that tested it.
     weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
     interval : the 95 % interval of the macro F1 over people.
-    gain, gain_interval : mean gain in macro F1 over `local`, and its 95 % interval; None for
-        `local` or without it.
-    worse : share of people with less than `local`, each person's mean over seeds.
+    twin : what the cell's rows are held against; None for itself, or where there is none.
+    gain, gain_interval : mean gain in macro F1 over the twin, and its 95 % interval.
+    worse : share of people with less than the twin, each person's mean over seeds.
     beyond : how many are better and worse beyond noise than with the model that their device has
         without others, of how many, a person in each seed; None where it has none.
     up, down, evaluation : full models a client and round.
@@ -65,6 +68,7 @@ class Row:
     weighted_f1: float
     loss: float
     p10: float
+    twin: str | None
     gain: float | None
     gain_interval: tuple[float, float] | None
     worse: float | None
@@ -87,12 +91,16 @@ def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[R
             last = found.evaluated_round
             at_end = [[r for r in database.metrics(n) if r.round == last] for n in _OF_PEOPLE]
             tested = {row.client for row in at_end[1] if row.value}
-            people = {row.client: row.value for row in at_end[0] if row.client in tested}
+            people, own = (
+                {row.client: row.value for row in rows if row.client in tested}
+                for rows in (at_end[0], at_end[2])
+            )
             measures = {name: measured(database, found, name) for name in wanted}
             notes = read_notes(folder / RUNS / task.name).splits
             splits = {client: note.split for client, note in notes.items()}
             beyond = _beyond_noise(database, last)
-            runs.append(Run(task, found, people, measures, database.trained_by(), splits, beyond))
+            by = database.trained_by()
+            runs.append(Run(task, found, people, measures, by, splits, beyond, own))
     return runs
 
 
@@ -110,15 +118,47 @@ def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
     for cell in dict.fromkeys(cell for cell, _ in study.rows()):
         entries = [entry for one, entry in study.rows() if one == cell]
         of = [[r for r in runs if (r.task.cell, r.task.entry) == (cell, e)] for e in entries]
-        alone = next((own for own in of if own[0].task.method == "local"), None)
-        rows = [_row(own, alone) for own in of]
+        twin = twin_of([run for each in of for run in each])
+        alone = [run.people for each in of for run in each if run.task.method == LOCAL]
+        rows = [_row(own, twin, alone) for own in of]
         found.append((cell, sorted(rows, key=lambda row: -row.macro_f1)))
     return found
 
 
-def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
-    gains = None if alone is None or alone is runs else gains_of(runs, alone)
-    reached = _of_people([run.people for run in runs])
+def _twins(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return what `local` and own heads reached in a cell, by person and seed."""
+    alone = [run for run in runs if run.task.method == LOCAL]
+    beside = alone if any(run.own_heads for run in alone) else runs
+    return (
+        _of_seeds((run, run.people) for run in alone),
+        _of_seeds((run, run.own_heads) for run in beside),
+    )
+
+
+def _of_seeds(each: Iterable[tuple[Run, Mapping[str, float]]]) -> dict[str, float]:
+    return {f"{who} {run.task.config.seed}": f1 for run, of in each for who, f1 in of.items()}
+
+
+def twin_of(runs: Sequence[Run]) -> str:
+    """Return what the rows of a cell are held against; "" where there is no twin."""
+    return better_twin(*_twins(runs))
+
+
+def said_of_twins(runs: Sequence[Run]) -> list[str]:
+    """Return in a sentence what people of a cell reach without others; none where nothing is."""
+    twin = twin_of(runs)
+    both = [(name, of) for name, of in zip((LOCAL, OWN), _twins(runs), strict=True) if of]
+    both.sort(key=lambda one: one[0] != twin)
+    means = [f"{name} ({IN_WORDS[name]}) {np.mean(list(of.values())):.3f}" for name, of in both]
+    return [f"Without others: {', '.join(means)}. Gains are over {twin}."] if means else []
+
+
+def _row(runs: Sequence[Run], twin: str, local: Sequence[Mapping[str, float]]) -> Row:
+    ours = [run.people for run in runs]
+    theirs = local if twin == LOCAL else [run.own_heads for run in runs]
+    itself = twin == runs[0].task.method
+    gains = None if itself or not twin else gains_of(ours, theirs)
+    reached = _of_people(ours)
 
     def mean(name: str) -> float:
         values = [getattr(run.summary, name) for run in runs]
@@ -135,6 +175,7 @@ def _row(runs: Sequence[Run], alone: Sequence[Run] | None) -> Row:
         mean("weighted_f1"),
         mean("loss"),
         mean("macro_f1_p10"),
+        None if gains is None else twin,
         None if gains is None else float(gains.mean()),
         None if gains is None else interval(gains),
         None if gains is None else float((gains < 0).mean()),
@@ -158,12 +199,13 @@ def _tested(reached: Sequence[MethodSummary]) -> str:
     return (reached[0].tested or "-") + chosen
 
 
-def gains_of(runs: Sequence[Run], others: Sequence[Run]) -> NDArray[np.float64]:
-    """Return each person's gain in macro F1 over other runs of the same seeds, mean over seeds."""
+def gains_of(
+    ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, float]]
+) -> NDArray[np.float64]:
+    """Return each person's gain in macro F1 over others of the same seeds, mean over seeds."""
     gains = []
-    for run, other in zip(runs, others, strict=True):
-        both = run.people.keys() & other.people.keys()
-        gains.append({person: run.people[person] - other.people[person] for person in both})
+    for run, other in zip(ours, theirs, strict=True):
+        gains.append({person: run[person] - other[person] for person in run.keys() & other.keys()})
     # Rounded, so that who is equal in sum is not worse by the last bit.
     return np.round(_of_people(gains), 12)
 

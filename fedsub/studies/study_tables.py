@@ -17,11 +17,12 @@ from typing import Any
 
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.methods import markdown_table
+from fedsub.studies.grid_ends import said_of_ends, tuned
 from fedsub.studies.latex import write_latex
 from fedsub.studies.measure_names import SUMMARY
 from fedsub.studies.study import Cell, Study, name_of, shown
 from fedsub.studies.study_columns import asked, number, printed
-from fedsub.studies.study_results import Row, Run, tables
+from fedsub.studies.study_results import Row, Run, said_of_twins, tables
 from fedsub_core.data.findings import split_warning
 from fedsub_core.files import write_whole
 from fedsub_server.remarks import remarks
@@ -29,6 +30,8 @@ from fedsub_server.remarks import remarks
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
 #: What is left out of ``runs.csv``: what depends on the machine.
 _TIMES = ("seconds", "server_milliseconds", "memory", "backend")
+#: And what takes all methods of a table: a run of a study has one.
+_OF_TWINS = ("twin", "gain_over_twin", "worse_than_twin")
 
 
 def write_tables(study: Study, folder: Path, runs: Sequence[Run]) -> str:
@@ -54,7 +57,7 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Se
             parts.append(f"## {name_of(cell)}")
         titles, lines = table(study, cell, rows)
         parts.append("\n".join(markdown_table(titles, lines)))
-        parts += of_runs([run for run in runs if run.task.cell == cell])
+        parts += of_runs(study, [run for run in runs if run.task.cell == cell])
     return "\n\n".join(parts) + "\n"
 
 
@@ -76,11 +79,16 @@ def _plain_row(row: Row) -> dict[str, Any]:
     return {"label": entry.label, "method": entry.method, **values, "tuned": tuned}
 
 
-def of_runs(runs: Sequence[Run]) -> list[str]:
-    """Return in sentences who is left out of runs' numbers, whose loss is no number, what leaks."""
+def of_runs(study: Study, runs: Sequence[Run]) -> list[str]:
+    """Return in sentences what a cell's runs are held against, and what bends their numbers.
+
+    That is who is left out, whose training went astray or was tuned on too small a grid, what
+    leaks.
+    """
     said = remarks([replace(run.summary, method=run.task.entry.label) for run in runs])
     splits = {client: how for run in runs for client, how in run.splits.items()}
-    return [*said, *filter(None, [split_warning(list(splits.values()))])]
+    leaks = filter(None, [split_warning(list(splits.values()))])
+    return [*said_of_twins(runs), *said, *said_of_ends(study, runs), *leaks]
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
@@ -115,7 +123,8 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
         "people and seeds of each person's own test part after the last round, with the 95 % "
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds; it speaks "
         "of other people like these, not of other seeds); 10 %: the 10th percentile over people, "
-        "mean over seeds; gain: over `local`; worse: people below `local`"
+        "mean over seeds; gain: over what people have without others, own heads or `local`, "
+        "whichever has the greater mean in a table; worse: people below it"
         f"{own * any(run.beyond for run in runs)}. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
         "client and evaluation.",
@@ -127,7 +136,8 @@ def table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the titles of a table's columns and its lines; `travels`: with what is sent."""
     theirs, also = printed(study, cell), asked(study, cell)
-    titles = ["method", "tested", "macro F1", "10 %", "gain over local", "worse", "weighted F1"]
+    over = next((f"gain over {row.twin}" for row in rows if row.twin), "gain")
+    titles = ["method", "tested", "macro F1", "10 %", over, "worse", "weighted F1"]
     alone = any(row.beyond for row in rows)
     titles += ["loss", *(["better / worse than alone beyond noise"] * alone)]
     titles += ["up / down / to evaluate"] * travels
@@ -152,7 +162,7 @@ def table(
             *([sent] * travels),
             *(_number(name, row.measures[name]) for name in also),
             *(_number(name, numbers.get(row.entry.label)) for name, numbers in theirs.values()),
-            *(str(row.tuned.get(key, "-")) for key in study.tune),
+            *(tuned(study, key, row.tuned) for key in study.tune),
         ]
         lines.append(cells)
     return titles, lines
@@ -171,13 +181,14 @@ def _number(name: str, value: float | None) -> str:
 
 
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
+    left_out = (*_TIMES, *_OF_TWINS, "by_capacity")
     rows = [
         {
             "label": run.task.entry.label,
             **{key: shown(value) for key, value in run.task.cell},
             "seed": run.task.config.seed,
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
-            **{k: v for k, v in asdict(run.summary).items() if k not in (*_TIMES, "by_capacity")},
+            **{k: v for k, v in asdict(run.summary).items() if k not in left_out},
             **{f"macro_f1_at_{s}": f["macro_f1"] for s, f in run.summary.by_capacity.items()},
             **{
                 name: value

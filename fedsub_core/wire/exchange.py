@@ -6,6 +6,7 @@ The payload is one uint8 Array whose data are the codec's bytes as they are: no 
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from fedsub_core.metrics import (
     CLASS_MEANS,
     GAIN,
     MOST_CONFUSED,
+    OWN_HEADS,
     VALIDATION,
     ClientMetrics,
 )
@@ -209,6 +211,7 @@ def metric_values(metrics: ClientMetrics) -> dict[str, float | list[int]]:
     values: dict[str, float | list[int]] = {n: float(getattr(metrics, n)) for n in _METRICS}
     values |= dict(zip(GAIN, metrics.gain or (), strict=False))
     values |= metrics.class_means
+    values |= metrics.own_heads
     chosen = {name: getattr(metrics, name) for name in CHOSEN}
     values |= {name: float(value) for name, value in chosen.items() if value is not None}
     if metrics.confusion:
@@ -234,6 +237,8 @@ def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: in
         }
         told = GAIN[0] in record
         gain = Gain(*[float(cast(float, record[name])) for name in GAIN]) if told else None
+        names = OWN_HEADS if OWN_HEADS[0] in record else ()  # an older device sends none
+        own_heads = {n: float(cast(float, record[n])) for n in names}
         means = {n: float(cast(float, record[n])) for n in CLASS_MEANS if n in record}
         chosen = {n: float(cast(float, record[n])) for n in CHOSEN if n in record}
     except (KeyError, TypeError, ValueError) as error:
@@ -243,7 +248,9 @@ def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: in
     validation = chosen.get(VALIDATION)
     shares = [macro, weighted, accuracy, *f1.values(), *means.values()]
     shares += [] if validation is None else [validation]
-    in_range = all(0 <= share <= 1 for share in shares)
+    *own_shares, own_loss = own_heads.values() or (0.0,)
+    in_range = all(0 <= share <= 1 for share in (*shares, *own_shares))
+    in_range = in_range and 0 <= own_loss < math.inf
     in_range = in_range and all(0 <= label < classes for label in f1)
     in_range = in_range and all(-1 <= difference <= 1 for difference in gain or ())
     in_range = in_range and (best is None or (1 <= best <= round and best.is_integer()))
@@ -251,12 +258,13 @@ def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: in
     if not in_range or not 1 <= examples < 2**53:
         expected = (
             f"1 or more examples, shares in [0, 1], labels below {classes}, gains in [-1, 1], a "
-            f"best round from 1 to {round}"
+            f"best round from 1 to {round}, a finite loss of own heads"
         )
         raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
     own = (macro, weighted, accuracy, loss, f1, int(examples), gain, means)
     confusion = _read_confusion(record, client, round, classes, int(examples))
-    return ClientMetrics(*own, None if best is None else int(best), validation, confusion)
+    best_round = None if best is None else int(best)
+    return ClientMetrics(*own, best_round, validation, confusion, own_heads)
 
 
 def _read_confusion(

@@ -86,8 +86,8 @@ def test_a_methods_numbers(run: Path) -> None:
     assert fedsub.full_models_evaluation_sent == pytest.approx(7)
     assert fedsub.full_models_down_flower is fedsub.full_models_evaluation_flower is None
     # Clients 0 and 4 are worse than alone; client 1 is equal, not worse.
-    assert fedsub.worse_than_local == pytest.approx(2 / 5)
-    assert (local.worse_than_local, local.bytes_up) == (None, 0.0)
+    assert fedsub.worse_than_twin == pytest.approx(2 / 5)
+    assert (local.worse_than_twin, local.bytes_up) == (None, 0.0)
     assert fedsub.seconds > 0
 
 
@@ -112,13 +112,13 @@ def test_what_was_tested_and_how_messages_were_encoded(
 
 def test_without_local_there_is_no_share_worse_than_it(write: Any) -> None:
     with RunDatabase(write("fedsub", {4: FEDSUB})) as db:
-        assert summarise_method(db, None).worse_than_local is None
+        assert summarise_method(db, None).worse_than_twin is None
 
 
 def test_methods_are_compared_in_the_last_round_both_evaluated(tmp_path: Path, write: Any) -> None:
     write("local", {2: LOCAL, 4: [0.0] * 5})
     write("fedsub", {2: FEDSUB, 3: FEDSUB}, rounds=3)
-    assert method_summaries(tmp_path)[0].worse_than_local == pytest.approx(2 / 5)
+    assert method_summaries(tmp_path)[0].worse_than_twin == pytest.approx(2 / 5)
 
 
 def test_a_client_without_test_samples_is_left_out(tmp_path: Path) -> None:

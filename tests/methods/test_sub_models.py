@@ -291,8 +291,8 @@ def test_results_say_what_people_of_each_capacity_reached(tmp_path: Path) -> Non
             "0.5": 1,
             "0.25": 1,
         }
-    scores = people_scores(read_run(folder))
-    by_person = dict(zip(scores[0], scores[1].tolist(), strict=True))
+    people, _, scores = people_scores(read_run(folder))
+    by_person = dict(zip(people, scores.tolist(), strict=True))
     assert found["heterofl"]["by_capacity"]["0.25"]["macro_f1"] == by_person["p3"][0]
     write_report(folder)
     assert "capacity" in (folder / "report.html").read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub_core.config.run_config import RunConfig, dump_toml, to_flat
-from fedsub_core.metrics import MetricRow
+from fedsub_core.metrics import OWN_HEADS, MetricRow
 from fedsub_server.rundb import RunDatabase
 
 #: Macro F1 of a round and person, by its place.
@@ -19,7 +19,7 @@ def rows(
     round: int,
     people: tuple[str, ...],
     score: Score,
-    loss: float = 1.0,
+    loss: float | Callable[[int], float] = 1.0,
     examples: Callable[[int, int], int] = lambda round, place: 10,
     new: Callable[[int, int], float | None] = lambda round, place: None,
 ) -> Iterator[MetricRow]:
@@ -28,7 +28,8 @@ def rows(
         value = score(round, place)
         for metric in ("macro_f1", "weighted_f1", "accuracy"):
             yield MetricRow(round, person, None, metric, value)
-        yield MetricRow(round, person, None, "loss", loss)
+        of = loss(round) if callable(loss) else loss
+        yield MetricRow(round, person, None, "loss", of)
         yield MetricRow(round, person, None, "examples", examples(round, place))
         yield MetricRow(round, person, None, "bytes_up_sent", 2048)
         yield MetricRow(round, person, None, "bytes_down_sent", 1024)
@@ -61,6 +62,17 @@ def mixtures(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
         said |= {"gain_over_own_high": gain + 0.08}
         said |= {f"weight_{name}": weight for name, weight in weights.items()}
         yield from (MetricRow(round, person, None, name, value) for name, value in said.items())
+
+
+def own_heads(f1: Callable[[int], float]) -> Callable[..., Iterator[MetricRow]]:
+    """Return what everybody's own heads reach, by the person's place."""
+
+    def also(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
+        for place, person in enumerate(people):
+            for name, value in zip(OWN_HEADS, (f1(place), f1(place), 0.1), strict=True):
+                yield MetricRow(round, person, None, name, value)
+
+    return also
 
 
 def make_run(

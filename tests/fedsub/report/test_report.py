@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedsub.report.comparing import gains, pairs
-from fedsub.report.comparison_rows import against_own, beats_local
+from fedsub.report.comparison_rows import against_own, beats_twin
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.group_maps import group_maps, shared_clusters
@@ -116,14 +116,14 @@ def test_the_page_says_first_whether_training_alone_is_beaten(tmp_path: Path) ->
     page = read(make_run(tmp_path / "run", scores, people=people))
     text = "\n".join(page.texts)
     assert (
-        "Against training alone: fedsub +0.100 (better), fedavg -0.163 (worse), "
+        "Against local: fedsub +0.100 (better), fedavg -0.163 (worse), "
         "ditto +0.000 (no difference shown)."
     ) in text
     headings = [text for text in page.texts if text in ("Does it beat training alone?", "Methods")]
     # Twice each: in the list of parts, and above its part.
     assert headings == ["Does it beat training alone?", "Methods"] * 2
     frame = read_run(tmp_path / "run")
-    found = beats_local(pairs(frame), gains(frame))
+    found = beats_twin(pairs(frame), gains(frame), "local")
     assert found is not None
     cells = {row[0]: row[1:] for row in found.rows}
     assert cells["fedsub"] == ("better", "+0.100", "+0.100 to +0.100", "8 of 8", "0 of 8")
@@ -133,7 +133,7 @@ def test_the_page_says_first_whether_training_alone_is_beaten(tmp_path: Path) ->
     )
     assert cells["ditto"][0] == "no difference shown"
     few = read_run(make_run(tmp_path / "few", scores))
-    found = beats_local(pairs(few), gains(few))
+    found = beats_twin(pairs(few), gains(few), "local")
     assert found is not None and {row[1] for row in found.rows} == {"too few people to say"}
     assert {row[3] for row in found.rows} == {"–"}, "an interval over four people says nothing"
 

@@ -116,7 +116,7 @@ def test_the_page_has_a_part_for_each_table(
         }
     assert page.count("what the paper prints: fedsub mixing 0.87, fedavg 0.50") == 1
     assert page.count("that end in a triangle are what the paper prints.") == 1
-    assert page.count("hollow ones are worse off than with local training") == 2
+    assert page.count("hollow ones are worse off than with local.") == 2
     with (tmp_path / "tables" / "01_methods.csv").open() as file:
         labels = [row["method"] for row in csv.DictReader(file)]
     assert sorted(set(labels)) == ["fedavg", "fedsub mixing", "local"] and len(labels) == 6
@@ -360,10 +360,7 @@ def test_people_of_some_seeds_count_with_those(study: Study, tmp_path: Path) -> 
         assert row.macro_f1 == pytest.approx(0.475) and row.interval is not None
         assert row.interval[0] < row.macro_f1 < row.interval[1]
         assert row.gain in (None, 0) and row.worse in (None, 0)
-    equal = [{"a": 0.9, "b": 0.5}, {"a": 0.7, "b": 0.5}], [{"a": 0.8, "b": 0.5}] * 2
-    mine, theirs = (
-        [replace(run, people=p) for run, p in zip(runs[:2], some, strict=True)] for some in equal
-    )
+    mine, theirs = [{"a": 0.9, "b": 0.5}, {"a": 0.7, "b": 0.5}], [{"a": 0.8, "b": 0.5}] * 2
     assert (gains_of(mine, theirs) == 0).all(), "0.1 - 0.1 is less than 0 by the last bit"
 
 

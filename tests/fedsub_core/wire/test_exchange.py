@@ -13,7 +13,7 @@ from fedsub_core.capacity import Capacity
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metrics import ClientMetrics
+from fedsub_core.metrics import OWN_HEADS, ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
@@ -94,7 +94,9 @@ def test_metrics_are_read_as_they_were_written() -> None:
     chosen = replace(METRICS, best_round=2, validation_macro_f1=0.4)
     counted = replace(METRICS, confusion={(3, 3): 4, (0, 3): 1, (0, 0): 4})
     assert exchange.metric_values(counted)["confusion"] == CONFUSION
-    for metrics in (gained, chosen, counted, replace(METRICS, best_round=3)):
+    own = dict(zip(OWN_HEADS, (0.9, 0.8, 0.1), strict=True))
+    solved = replace(METRICS, own_heads=own)
+    for metrics in (gained, chosen, counted, solved, replace(METRICS, best_round=3)):
         record = exchange.metric_values(metrics)
         assert exchange.read_metrics(record, "ann", 3, classes=4) == metrics
 
@@ -116,6 +118,10 @@ def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() ->
         {"f1_unlabelled": 1.2},
         {"f1_new": float("nan")},
         {"gain_over_own": 0.1, "gain_over_own_low": -1.5, "gain_over_own_high": 0.5},
+        {"own_heads_macro_f1": 0.9},
+        {"own_heads_macro_f1": 1.1, "own_heads_weighted_f1": 0.8, "own_heads_loss": 0.1},
+        {"own_heads_macro_f1": 0.9, "own_heads_weighted_f1": 0.8, "own_heads_loss": -0.1},
+        {"own_heads_macro_f1": 0.9, "own_heads_weighted_f1": 0.8, "own_heads_loss": float("inf")},
         {"best_round": 0.0},
         {"best_round": 4.0},
         {"best_round": 1.5},

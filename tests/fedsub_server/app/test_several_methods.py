@@ -64,8 +64,8 @@ def test_methods_run_one_after_another_into_one_folder(
     assert all(0 < summary[method]["macro_f1"] <= 1 for method in METHODS)
     assert [summary[method]["tested"] for method in METHODS] == ["trained", "trained", "received"]
     summaries = method_summaries(folder)
-    for columns in tables_of(summaries):
-        assert text_table(summaries, columns) in caplog.text
+    for columns, rows in tables_of(summaries):
+        assert text_table(rows, columns) in caplog.text
     assert f"note: {legend(summaries)[0]}" in caplog.text
     assert f"encoding: {encodings(summaries)}" in caplog.text
     assert f"run folder: {folder}" in caplog.text

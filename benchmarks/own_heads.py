@@ -1,0 +1,128 @@
+"""Write `studies/results/own-heads.csv`: the closed-form twin of the tables of `studies/`.
+
+    python benchmarks/own_heads.py --data FEDERATIONS [--only wesad wisdm] [--seeds 3]
+        [--csv studies/results/own-heads.csv]
+
+Own heads are solved of each person's own samples alone, nothing is trained and nothing is sent. Of
+each table of the studies below, split and standardised as there: what they reach on the same test
+parts. Tables whose data do not lie in FEDERATIONS are named and left out. Lines of other tables
+stay in the file; each is written when its table ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from base import keep
+
+from fedsub.engines.simulation import split_clients
+from fedsub.report.comparing import interval
+from fedsub_client.new_cohort import make_cohort
+from fedsub_client.own_heads import own_heads
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import WATCH, load_federation
+from fedsub_core.data.standardise import POOLS, Scaling, moments, scaling
+from fedsub_core.metrics import OWN_HEADS
+
+STUDIES = Path(__file__).resolve().parents[1] / "studies"
+#: Whose tables have a line: those that docs/which-method.md shows.
+FILES = ("base", "robust", "rivals-uci-har", "rivals-wesad", "rivals-wisdm", "paper-static")
+#: What changes own heads; tables that differ in nothing else have one line.
+DECIDES = ("data", "train-share", "split", "standardise")
+TINY = ["--only", WATCH, "--seeds", "1"]
+#: What the lines of results begin with.
+LINES = ("watch",)
+
+
+def tables(only: list[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield the settings of each table, once."""
+    seen = []
+    for name in FILES:
+        study = tomllib.loads((STUDIES / f"{name}.toml").read_text("utf-8"))
+        for vary in study.get("vary", [{}]):
+            if vary.keys() & {"unlabelled", "encoder"}:
+                continue
+            values = [value if isinstance(value, list) else [value] for value in vary.values()]
+            for each in product(*values):
+                of = study["run"] | dict(zip(vary, each, strict=True))
+                table = {key: of[key] for key in DECIDES if key in of}
+                if table not in seen and (only is None or table["data"] in only):
+                    seen.append(table)
+                    yield table
+
+
+def name_of(table: Mapping[str, Any]) -> str:
+    """Return a line's name."""
+    share = table.get("train-share")
+    labels = [] if share is None else [f"{share:.0%} of the labels"]
+    rest = [f"{key} = {table[key]}" for key in ("split", "standardise") if key in table]
+    return ", ".join([table["data"], *labels, *rest])
+
+
+def reached(federation: Federation, config: RunConfig) -> dict[str, dict[str, float]]:
+    """Return what everybody's own head reaches."""
+    settings = config.device_settings(config.method)
+    people = split_clients(settings.split, federation, config.capacity_settings)
+    shared: Scaling | None = None
+    if config.standardise in POOLS:
+        shared = scaling(POOLS[config.standardise]([moments(one.train_x) for one in people]))
+    cohort = make_cohort(settings, federation.card, people)
+    how = cohort.own_encoder, len(federation.card.classes), 1, shared, range(len(people))
+    found = own_heads(cohort.data, *how)
+    return {one.client: dict(of) for one, of in zip(people, found, strict=True) if of}
+
+
+def line_of(table: Mapping[str, Any], federation: Federation, seeds: int) -> dict[str, str]:
+    """Return a table's line, by column: means over people of each person's mean over seeds."""
+    options = {key: value for key, value in table.items() if key != "data"}
+    of_seed = [
+        reached(federation, read_config(None, {"method": "local", "beside": "", "seed": seed}
+                                        | options))
+        for seed in range(seeds)
+    ]  # fmt: skip
+    people = sorted(set().union(*of_seed))
+    row = {"row": name_of(table), "people": str(len(people)), "seeds": str(seeds)}
+    f1, _, loss = (
+        np.array([np.mean([one[who][name] for one in of_seed if who in one]) for who in people])
+        for name in OWN_HEADS
+    )
+    low, high = interval(f1) or (np.nan, np.nan)
+    tenth = np.mean([np.percentile([p[OWN_HEADS[0]] for p in s.values()], 10) for s in of_seed])
+    row |= {"macro F1": f"{f1.mean():.3f}", "low": f"{low:.3f}", "high": f"{high:.3f}"}
+    row |= {"10 %": f"{tenth:.3f}", "loss": f"{loss.mean():.3f}"}
+    return row | {"written": datetime.now(UTC).date().isoformat()}
+
+
+def main() -> None:
+    """Solve every table's own heads, print its line, and write all of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path())
+    parser.add_argument("--only", nargs="+", help="data sets")
+    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
+    parser.add_argument("--csv", type=Path, help="the file of results")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    args = parser.parse_args()
+    if args.tiny:
+        args = parser.parse_args(TINY)
+    for table in tables(args.only):
+        source = table["data"] if table["data"] == WATCH else args.data / table["data"]
+        if table["data"] != WATCH and not source.is_dir():
+            print(f"left out: {name_of(table)}: no folder {source}", file=sys.stderr)
+            continue
+        line = line_of(table, load_federation(str(source)), args.seeds)
+        print(*line.values(), flush=True)
+        if args.csv:
+            keep(args.csv, line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What people's own heads reach: the closed form of each person's own samples alone.
+
+Whatever a method gives a person is held against what that person has without others. A model that
+is trained alone may not have converged; a head that is solved always has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsub_client.scaled_data import ScaledData
+from fedsub_client.split_client import SplitClient
+from fedsub_core.closed_form.personal import OWN, personal_head
+from fedsub_core.cores import each
+from fedsub_core.data.standardise import Scaling
+from fedsub_core.encoders.build import build_encoder
+from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.names import AUTO, NONE, resolve_encoder
+from fedsub_core.encoders.standardised import seen
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.fedsub_ridge import MOST_FEATURES
+from fedsub_core.metrics import OWN_HEADS, evaluate
+from fedsub_core.models.architecture import Shape
+
+#: Training samples of whom a head is solved, at most: of so many it takes half a GiB and seconds.
+MOST_SAMPLES = 2**12
+#: People whose numbers a process keeps, so that several rounds and methods solve each head once.
+KEPT = 2**16
+_kept: dict[bytes, Mapping[str, float]] = {}
+_lock = Lock()
+
+
+def own_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
+    """Return the encoder of own heads; None for samples that none takes, such as images.
+
+    Parameters
+    ----------
+    text : of the run's configuration. ``none`` is of its methods alone: a head that is solved needs
+        features, as ``fedsub-ridge`` has them.
+    """
+    text = resolve_encoder(AUTO if text == NONE else text, True, shape)
+    try:
+        encoder = build_encoder(text, seed, shape)
+    except ConfigError:
+        return None
+    return encoder if encoder is not None and encoder.features <= MOST_FEATURES else None
+
+
+def own_heads(
+    data: ScaledData,
+    encoder: Encoder | None,
+    classes: int,
+    round: int,
+    scaling: Scaling | None,
+    index: Sequence[int],
+) -> list[Mapping[str, float]]:
+    """Return what the own head of each client reaches, by the names of ``OWN_HEADS``.
+
+    Nothing of whoever has no training or no test sample, or more than :data:`MOST_SAMPLES`.
+
+    Parameters
+    ----------
+    data : of all clients of a cohort.
+    encoder : of a device that holds everything; None: there are no own heads.
+    classes : of the federation.
+    scaling : the federation's.
+    index : who is tested in `round`.
+    """
+
+    def one(i: int) -> Mapping[str, float]:
+        held = data.clients[i].at(round)
+        if not (0 < len(held.train_y) <= MOST_SAMPLES and len(held.test_y)):
+            return {}
+        assert encoder is not None
+        scale = data.scaling(i, round, scaling)
+        # A method that trains its model may standardise features, which a head does not need.
+        scale = None if scale is None else replace(scale, features=None)
+        own = encoder if held.capacity == 1 else encoder.narrow(held.capacity)
+        return _reached(held, own, classes, scale)
+
+    return [] if encoder is None else each(one, index)
+
+
+def _reached(
+    held: SplitClient, encoder: Encoder, classes: int, scale: Scaling | None
+) -> Mapping[str, float]:
+    parts = held.train_x, held.train_y, held.test_x, held.test_y
+    key = _digest(parts, repr((encoder, classes, None if scale is None else scale.bits)))
+    if (found := _kept.get(key)) is None:
+        x, y, tested, right = parts
+        head = personal_head(seen(x, scale, encoder), y, classes, heads=OWN)
+        weight, bias = head.alone
+        logits = torch.from_numpy(seen(tested, scale, encoder) @ weight.T + bias)
+        labels = torch.from_numpy(right)
+        of = evaluate(logits[None], labels[None], torch.ones_like(labels[None], dtype=torch.bool))
+        numbers = float(of.macro_f1[0]), float(of.weighted_f1[0]), float(of.loss[0])
+        found = dict(zip(OWN_HEADS, numbers, strict=True))
+        with _lock:
+            if len(_kept) >= KEPT:
+                _kept.clear()
+            _kept[key] = found
+    return found
+
+
+def _digest(arrays: Sequence[NDArray[np.generic]], how: str) -> bytes:
+    digest = hashlib.blake2b(how.encode(), digest_size=16)
+    for array in arrays:
+        digest.update(repr((array.dtype.str, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()
