@@ -17,7 +17,7 @@ class Verdict(IntEnum):
 
 #: What can be wrong, by the name that scripts and alerts know it by.
 KINDS = ("stopped", "silent", "refused", "resting", "away", "left out", "turned away", "behind",
-         "quorum", "long round", "devices", "disk", "certificate")  # fmt: skip
+         "began anew", "quorum", "long round", "devices", "disk", "certificate")  # fmt: skip
 #: What somebody can be.
 STATES = ("trained", "waited for", "silent", "refused", "resting", "away", "left out", "idle")
 

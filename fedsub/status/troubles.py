@@ -9,6 +9,7 @@ from typing import Any
 from fedsub.status.facts import Status, Trouble
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.release import behind
+from fedsub_core.wire import exchange
 from fedsub_server.rundb_glance import Glance
 
 #: A disk with less room is said; a run's database, its log and Flower's grow on it.
@@ -34,6 +35,10 @@ def troubles(
             todo="Start it with the same folder, and it goes on",
         )
     yield from _people(status)
+    anew = {} if look is None else look.rounds.get(look.round, {}).get(exchange.ANEW, {})
+    if anew:
+        said = "began anew in the last round: the device has no state of this run left"
+        yield Trouble("began anew", said, sorted(anew), todo="See whether its state-dir was lost")
     if going and look is not None:
         yield from _quorum(status, config, look)
     if going and look is not None and look.seconds and status.phase_seconds is not None:

@@ -22,6 +22,7 @@ from fedsub.status.reading import read_status
 from fedsub.status.shown import lines, show
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder
+from fedsub_core.metrics import MetricRow
 from fedsub_server.live_file import BEAT_SECONDS
 
 from .made_deployments import EVIL, PEOPLE, make_deployment, said
@@ -50,6 +51,18 @@ def test_a_run_that_is_well(tmp_path: Path) -> None:
     assert (ann.since, ann.state, ann.seconds) == ("2026-01-02T03:04:05", "trained", 1.5)
     assert found.disk_free is not None and found.memory is not None
     assert found.seconds_left is not None and found.seconds_left > 0
+
+
+@pytest.mark.usefixtures("held")
+def test_who_lost_its_state_is_said_until_the_next_round(tmp_path: Path) -> None:
+    with make_deployment(tmp_path / "run", live={}) as database:
+        for round, clients in ((4, ["bob"]), (5, [])):
+            rows = [MetricRow(round, client, None, "begins_anew", 3) for client in clients]
+            database.commit(round, {}, rows)
+            found = read_status(tmp_path / "run").troubles
+            assert [(one.kind, [*one.clients]) for one in found] == [
+                ("began anew", clients) for clients in [clients] if clients
+            ]
 
 
 @pytest.mark.usefixtures("held")
