@@ -136,7 +136,7 @@ def run(
     else:
         resolved = read_config(config, overrides)
     resolved = replace(resolved, data=absolute_source(resolved.data))
-    federation = load_data(resolved)
+    federation = load_data(resolved, resume)
     notes = data_notes(resolved, federation)
     for text in notes.warnings:
         console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)

@@ -50,10 +50,9 @@ def troubles(
                 f"s, a whole round usually {usual:.0f} s",
             )
     if going and status.phase == "gathering" and (status.phase_seconds or 0) > _A_MINUTE:
-        there = sum(person.state != "away" for person in status.people)
         yield Trouble(
             "devices",
-            f"waits for devices since {status.phase_seconds:.0f} s: {there} are there, "
+            f"waits for devices since {status.phase_seconds:.0f} s: {status.there} are there, "
             f"{config.min_clients} are needed (min-clients)",
         )
     if status.disk_free is not None and status.disk_free < LEAST_FREE:
@@ -107,8 +106,8 @@ def _quorum(status: Status, config: RunConfig, look: Glance) -> Iterator[Trouble
             f"quorum in danger: {usable} of {asked} sent what could be used in round "
             f"{look.round}, {needed} are needed (quorum={config.quorum:g}): one fewer ends the run",
         )
-    there = sum(person.state not in ("away", "left out") for person in status.people)
-    gone = any(person.state == "away" for person in status.people)
+    there = sum(person.state not in ("away", "left out") for person in status.expected)
+    gone = status.there < len(status.expected)
     enough = there >= config.min_clients
     if gone and there <= config.min_clients:
         yield Trouble(
