@@ -199,6 +199,10 @@ class Device:
         file = self._file(saved)
         client = self._numpy_client(told.method, file, saved, round)
         answer = client.train(told, payload, levels)
+        report = client.report
+        if round > 1 and (saved is None or self._outgrown(saved, client.cohort)):
+            report = {**report, exchange.ANEW: 1.0}
+            answer = {**answer, exchange.REPORT: report}
         reply = answer[exchange.PAYLOAD].to_bytes()
         # Before it is kept: what is not sent shall not count as sent.
         sent = reply if part is None else part.masked(reply, client.once).to_bytes()
@@ -210,10 +214,11 @@ class Device:
             file,
             client.cohort.client_state(0),
             reply,
-            client.report,
+            report,
             client.cohort.personal_model(0, client.model, round, told.scaling),
             None if levels is None else (levels.weight, levels.each),
             client.once,
+            round >= told.turn.rounds,
         )
         self.states.save(new, told)
         return {**answer, exchange.PAYLOAD: exchange.pack(sent)}
@@ -256,7 +261,7 @@ class Device:
         cohort = make_cohort(settings, self.card, [parts.holding(share)])
         if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
-        elif saved is not None and saved.state and not self.capacity.drawn:
+        elif saved is not None and self._outgrown(saved, cohort):
             log.warning(
                 "client %s: its state is not of a device of capacity %g; it begins anew",
                 self.client,
@@ -265,6 +270,10 @@ class Device:
         elif not self.simulated:
             cohort.state = cohort.state | cohort.learner.own_secrets()
         return FedSubClient(cohort)
+
+    def _outgrown(self, saved: Saved, cohort: Cohort) -> bool:
+        """Whether a state is of a device of another capacity, as nothing says that it should be."""
+        return bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
 
 
 def _instructions(content: RecordDict) -> Instructions:

@@ -1,4 +1,4 @@
-"""What a device keeps of a run's methods from message to message, each in a store of its own."""
+"""What a device keeps of its runs' methods from message to message, each in a store of its own."""
 
 from __future__ import annotations
 
@@ -52,10 +52,7 @@ class KeptStates:
 
     def load(self, told: Instructions) -> Saved | None:
         """Return this device's state of the run; None where the run is new here."""
-        # A run may go on with another main method: then what was beside it stands where the main
-        # one's is looked for, and the other way round.
-        there = [_mine(store, told) for store in (self._store(""), self._store(told.method))]
-        return max(filter(None, there), key=lambda saved: saved.round, default=None)
+        return self.store(told.method).find(told.run, told.method)
 
     def of_run(self, run: str) -> Saved | None:
         """Return what is kept of a run, of the first of its methods that keeps something."""
@@ -65,15 +62,10 @@ class KeptStates:
     def save(self, saved: Saved, told: Instructions) -> None:
         """Keep a state; not in place of another run's or method's."""
         store = self.store(told.method)
-        store.save(saved, new_run=_mine(store, told) is None)
+        there = store.load()
+        store.save(saved, new_run=there is None or not there.is_of(told.run, told.method))
 
     def _store(self, other: str) -> Store:
         if "state-dir" in self._node:
             return FolderStore(Path(str(self._node["state-dir"])), self.client, other)
         return ContextStore(self._context, other)
-
-
-def _mine(store: Store, told: Instructions) -> Saved | None:
-    saved = store.load()
-    mine = saved is not None and (saved.run, saved.method) == (told.run, told.method)
-    return saved if mine else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedsub_client.kept_runs import kept_in
 from fedsub_client.model_file import built, check_usable, is_model_file, model_of
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.saved_state import Saved
@@ -78,9 +79,11 @@ def _file(where: Path) -> Path:
         )
     if not where.is_dir():
         raise RunError(f"{where}: no such folder; {expected}. Check the path")
-    if (where / PREVIOUS_FILE).is_file():
+    before = [file for file in (where / PREVIOUS_FILE, *kept_in(where)) if file.is_file()]
+    if before:
+        newest = max(before, key=lambda file: file.stat().st_mtime_ns)
         raise RunError(
             f"{where}: no state of this run yet; {expected}. Wait for its first round, or give the "
-            f"run before it: {where / PREVIOUS_FILE}"
+            f"run before it: {newest}"
         )
     raise RunError(f"{where}: no state; {expected}. Check the path, or let the device train first")

@@ -47,6 +47,7 @@ class Saved:
     levels : of a secure sum, by which the reply was rounded: weight and each of
         :class:`fedsub_core.secure.quantise.Levels`; None where it went by itself.
     once : what the reply added to that sum, as :meth:`fedsub_client.learner.Learner.once` names it.
+    finished : whether that round was the last one that the run was to have.
     """
 
     client: str
@@ -60,6 +61,11 @@ class Saved:
     model: PersonalModel | None = None
     levels: tuple[int, int] | None = None
     once: str = ""
+    finished: bool = False
+
+    def is_of(self, run: str, method: str) -> bool:
+        """Whether it is the state of a run's method."""
+        return (self.run, self.method) == (run, method)
 
     def to_bytes(self) -> bytes:
         """Return all of it as one safetensors file."""
@@ -76,6 +82,8 @@ class Saved:
         }
         if self.levels is not None:
             facts |= {"levels": self.levels, "once": self.once}
+        if self.finished:
+            facts["finished"] = True
         tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
         if self.model is not None:
@@ -122,6 +130,7 @@ class Saved:
                 model_of(bytes(tensors["model"].numpy())) if "model" in tensors else None,
                 tuple(facts["levels"]) if "levels" in facts else None,
                 facts.get("once", ""),
+                bool(facts.get("finished", False)),
             )
         except RunError:
             raise

@@ -11,15 +11,17 @@ from typing import Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
+from fedsub_client.kept_runs import kept_name, kept_names, make_room
 from fedsub_client.saved_state import Saved
-from fedsub_core.errors import OtherRelease, RunError
+from fedsub_client.state_files import latest, load_state, read_state
+from fedsub_core.errors import RunError
 from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
 
 STATE_FILE = "state.safetensors"
-#: The last state of the run before this one.
+#: What earlier releases called the last state of the run before this one.
 PREVIOUS_FILE = "previous.safetensors"
 RECORD = "fedsub"
 #: What a secure sum's participant keeps from message to message.
@@ -42,11 +44,13 @@ class Store(Protocol):
     def load(self) -> Saved | None:
         """Return what was saved last, None where there is nothing or nothing usable."""
 
+    def find(self, run: str, method: str) -> Saved | None:
+        """Return the last state of a run's method, wherever it stands; None where there is none."""
+
     def save(self, saved: Saved, new_run: bool = False) -> None:
         """Keep `saved` in place of what was saved before, all of it or nothing.
 
-        The first state of a `new_run` does not destroy what stands there, of the run before or of
-        the run's other method.
+        With `new_run` another run's or method's state stands there, which is kept, too.
         """
 
     def load_sums(self) -> bytes | None:
@@ -74,6 +78,11 @@ class ContextStore:
             return None
         record = cast(ArrayRecord, self.records[self.name])
         return Saved.of_bytes(record[exchange.PAYLOAD].data)
+
+    def find(self, run: str, method: str) -> Saved | None:
+        """Return the state of the run's method."""
+        there = [ContextStore(self.records, other).load() for other in ("", method)]
+        return latest(there, run, method)
 
     def save(self, saved: Saved, new_run: bool = False) -> None:
         """Keep `saved`; a context belongs to one run."""
@@ -132,48 +141,29 @@ class FolderStore:
     def load(self) -> Saved | None:
         """Return what was saved last.
 
-        A file that is damaged, or another client's, is kept aside under another name and said: the
-        client starts anew from the server's next download.
-
-        Raises
-        ------
-        OtherRelease
-            Where a release wrote it whose files this one does not read. It stays as it is.
-        RunError
-            Where there is a file that cannot be read or moved.
+        Where that is damaged the client starts anew from the server's next download; raises as
+        :func:`load_state`.
         """
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot be read ({error})") from error
-        try:
-            saved = Saved.of_bytes(data)
-            if saved.client != self.client:
-                raise RunError(f"it is client {saved.client!r}'s, expected {self.client!r}'s")
-        except OtherRelease as error:
-            raise OtherRelease(
-                f"client {self.client!r}: {self.path}: {error}. The file is left as it is: install "
-                "a release that reads it, or give this device another state-dir"
-            ) from error
-        except RunError as error:
-            aside = self._aside()
-            log.warning(
-                "client %s: %s: %s; kept aside as %s. This device starts from the server's next "
-                "download",
-                self.client,
-                self.path,
-                error,
-                aside.name,
-            )
-            return None
-        return saved
+        return load_state(self.path, self.client)
+
+    def find(self, run: str, method: str) -> Saved | None:
+        """Return the last state of a run's method; raises as :meth:`load`.
+
+        A run may go on with another main method: then what was beside it stands where the main
+        one's is looked for, and the other way round. Another run's state may stand there now.
+        """
+        now = *_both(STATE_FILE, method), *kept_names(run, method)
+        there = (load_state(self._at(name), self.client) for name in now)
+        if (found := latest(there, run, method)) is not None:
+            return found
+        before = (read_state(self._at(name)) for name in _both(PREVIOUS_FILE, method))
+        return latest(before, run, method)
 
     def save(self, saved: Saved, new_run: bool = False) -> None:
         """Write a new file and move it over the old one; both are synced to the disk.
 
-        With `new_run` the old one, of another run or method, gets another name.
+        With `new_run` the old one, of another run or method, gets its name among the kept ones
+        before. Where this is stopped half-way, each run's state is there under some name.
 
         Raises
         ------
@@ -181,17 +171,19 @@ class FolderStore:
             Where it cannot be written, as on a full disk. The old file stays as it was.
         """
 
-        def keep_previous(_: Path) -> None:
+        def keep(_: Path) -> None:
             if new_run and self.path.exists():
-                kept = self._name_of_previous(saved.method)
-                if kept is not None:
-                    os.replace(self.path, self.folder / kept)
-                    log.warning("client %s: new run; kept the last as %s", self.client, kept)
+                name = kept_name(Saved.of_bytes(self.path.read_bytes()))
+                os.replace(self.path, self._at(name))
+                log.warning("client %s: another run; kept the one before as %s", self.client, name)
 
         try:
             make_folder(self.folder)
             remove_drafts(self.folder)
-            replace_file(self.path, saved.to_bytes(), keep_previous)
+            replace_file(self.path, saved.to_bytes(), keep)
+            if new_run:
+                self._remove_others(saved)
+                make_room(self.folder, self.client)
         except OSError as error:
             raise RunError(
                 f"client {self.client!r}, round {saved.round}: {self.path} could not be written "
@@ -232,43 +224,20 @@ class FolderStore:
     def _sums(self) -> Path:
         return self.folder / beside(SUMS_FILE, self.method)
 
-    def _name_of_previous(self, method: str) -> str | None:
-        """Return under which name to keep what a first state of `method` is written over.
+    def _at(self, name: str) -> Path:
+        return self.folder / name
 
-        Another method's under the name that it has beside a main one: the run's main method may
-        have changed. None where that one has gone on under it.
-        """
-        there = _read(self.path)
-        if there is None or there.method == method:
-            return beside(PREVIOUS_FILE, self.method)
-        name = beside(STATE_FILE, there.method)
-        other = _read(self.folder / name)
-        gone_on = other is not None and other.run == there.run and other.round >= there.round
-        return None if gone_on else name
-
-    def _aside(self) -> Path:
-        for number in range(1, 1000):
-            aside = self.folder / f"damaged-{number}.safetensors"
-            if not aside.exists():
-                try:
-                    os.replace(self.path, aside)
-                except OSError as error:
-                    raise RunError(f"{self.path}: cannot be moved aside ({error})") from error
-                return aside
-        raise RunError(f"{self.folder}: a thousand damaged states; look at this device's disk")
+    def _remove_others(self, saved: Saved) -> None:
+        """Remove older states of the same run and method, which stand under other names."""
+        run, method = saved.run, saved.method
+        for kind in (STATE_FILE, PREVIOUS_FILE):
+            for path in map(self._at, _both(kind, method)):
+                if path != self.path and latest([read_state(path)], run, method) is not None:
+                    path.unlink()
+        for name in kept_names(run, method):
+            self._at(name).unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Saved | None:
-    """Return a file's state, None where there is none that can be read.
-
-    Raises
-    ------
-    OtherRelease
-        Where it is whole and another release's: nothing may take its place.
-    """
-    try:
-        return Saved.of_bytes(path.read_bytes())
-    except OtherRelease:
-        raise
-    except (OSError, RunError):
-        return None
+def _both(name: str, method: str) -> tuple[str, str]:
+    """Return where a method's file is looked for: where the main one's is, and beside it."""
+    return name, beside(name, method)

@@ -17,7 +17,9 @@ from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
 from fedsub_server.data_notes import note_devices, read_notes, said_of
 from fedsub_server.driver import drive
+from fedsub_server.forgotten import read_forgotten
 from fedsub_server.live import Live
+from fedsub_server.live_file import nodes_of, read_live
 from fedsub_server.personal_models import collect_models
 from fedsub_server.reports import write_reports
 from fedsub_server.results import (
@@ -88,6 +90,8 @@ def run_method(
     settings = replace(config.server_settings(name), card=card_here(config.data))
     strategy = PersonalizedStrategy.of(settings)
     strategy.standardised_before = known
+    strategy.departures.forgotten = read_forgotten(folder.parent)
+    strategy.departures.recall(*nodes_of(read_live(folder.parent)))
     package, path = package_build(name), folder / DATABASE_FILE
     with RunDatabase(path, decisive(config, name), package) as database:
         before, strategy.run_name = database.last_round(), database.meta().get("run", "")

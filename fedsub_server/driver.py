@@ -91,6 +91,7 @@ def drive(
     finished, state = database.load()
     if state:
         strategy.resume(finished, dict(state.pop(SERVER, {})))
+        strategy.transport.usable |= database.last_rounds("bytes_up_sent")
         if clients is not None:
             clients.load_state(state)
     progress(finished)

@@ -11,6 +11,7 @@ from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.errors import RunError
 from fedsub_core.options import suggestion
 from fedsub_server.data_notes import forget_notes
+from fedsub_server.forgotten import alias, note_forgotten
 from fedsub_server.live_file import forget_live
 from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import SERVER
@@ -27,7 +28,8 @@ def forget(folder: Path, client: str) -> str:
 
     Its metrics stay, under the name that is returned, so that means over clients stay true. A run
     that is going on ends at its next round, and goes on without the client when it is started
-    again. Whatever stops this half-way, it can be done again.
+    again: by :mod:`fedsub_server.forgotten` it knows whom to leave out. Whatever stops this
+    half-way, it can be done again.
 
     Raises
     ------
@@ -45,11 +47,12 @@ def forget(folder: Path, client: str) -> str:
         if client not in known | kept and not _told(folder, names, client):
             hint = suggestion(client, sorted(known))
             raise RunError(f"{folder}: nothing in this run is of a client {client!r}.{hint}")
-        alias = f"(forgotten {1 + max(database.forgotten() for database in databases.values())})"
+        name_then = alias(1 + max(database.forgotten() for database in databases.values()))
         for name, database in databases.items():
             _without(folder, name, database, client)  # who cannot says so before anything changes
+        note_forgotten(folder, client)
         for name, database in databases.items():
-            database.forget(client, alias, *_without(folder, name, database, client))
+            database.forget(client, name_then, *_without(folder, name, database, client))
             (folder / name / MODELS / f"{client}.safetensors").unlink(missing_ok=True)
             if (folder / name / METRICS_FILE).is_file():
                 export_csv(database, folder / name / METRICS_FILE)
@@ -57,10 +60,10 @@ def forget(folder: Path, client: str) -> str:
         for database in databases.values():
             database.close()
     forget_notes(folder, client)
-    forget_live(folder)
+    forget_live(folder, client)
     if (folder / SUMMARY_FILE).is_file():
         summarise_run(folder)
-    return alias
+    return name_then
 
 
 def _told(folder: Path, names: Sequence[str], client: str) -> bool:

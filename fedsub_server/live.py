@@ -85,6 +85,7 @@ class Live:
         transport, now, settings = strategy.transport, strategy.now, strategy.settings.rounds
         asked = set(transport.asked) if now.limit else set[str]()
         # Each is copied before it is gone through: the rounds go on meanwhile.
+        last, retired = dict(registry.departures.nodes), set(registry.departures.retired)
         said, again = dict(registry.introductions), dict(strategy.memory.patience.again)
         usable, refused = dict(transport.usable), dict(transport.refused)
         online, nodes = set(registry.online), dict(registry.nodes)
@@ -92,7 +93,8 @@ class Live:
         answered = transport.delivery.answered
         people = {
             client: {
-                "node": nodes.get(client),
+                "node": nodes.get(client, last.get(client)),
+                "retired": client in retired,
                 "online": client in online,
                 "since": registry.since(client) if client in online else None,
                 "version": said[client].version if client in said else None,
@@ -104,7 +106,7 @@ class Live:
                 "seconds": took.get(client),
                 "left_out": client in left_out,
             }
-            for client in sorted(said.keys() | nodes.keys() | again.keys() | left_out)
+            for client in sorted(last.keys() | nodes.keys() | again.keys() | left_out)
         }
         return {
             "host": platform.node(),
@@ -124,6 +126,10 @@ class Live:
             "asked": sorted(asked),
             "waited_for": sorted(asked - answered),
             "people": people,
-            "turned_away": {str(node): why for node, why in dict(registry.turned_away).items()},
+            "turned_away": {
+                str(node): why
+                for node, why in dict(registry.turned_away).items()
+                if node not in registry.forgotten
+            },
             "ended": None,
         }

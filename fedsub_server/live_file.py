@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from fedsub_core.files import write_whole
 
 LIVE_FILE = "live.json"
 #: Seconds after which it is written whatever changed: who reads it on another machine sees by this
@@ -24,6 +27,28 @@ def read_live(folder: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def forget_live(folder: Path) -> None:
-    """Leave nothing of anybody in what the server last said: the next run writes it anew."""
-    (folder / LIVE_FILE).unlink(missing_ok=True)
+def nodes_of(live: Mapping[str, Any] | None) -> tuple[dict[str, int], set[str]]:
+    """Return everybody's last node, by client id, and whose key is registered no more."""
+    told = (live or {}).get("people")
+    people = told if isinstance(told, dict) else {}
+    each = {client: own for client, own in people.items() if isinstance(own, dict)}
+    nodes = {client: own["node"] for client, own in each.items() if type(own.get("node")) is int}
+    return nodes, {client for client, own in each.items() if own.get("retired") is True}
+
+
+def forget_live(folder: Path, client: str) -> None:
+    """Leave nothing of a client in what the server last said: no text that may name it either.
+
+    Of others stay the nodes that the next process must know; it writes all else anew.
+    """
+    if (live := read_live(folder)) is None:
+        (folder / LIVE_FILE).unlink(missing_ok=True)
+        return
+    nodes, retired = nodes_of(live)
+    people = {
+        other: {"node": node, "retired": other in retired, "online": False}
+        for other, node in nodes.items()
+        if other != client
+    }
+    left = {"host": live.get("host"), "people": people}
+    write_whole(folder / LIVE_FILE, (json.dumps(left, indent=1) + "\n").encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,11 @@ from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import DataError
 from fedsub_core.metrics import CAPACITY
 from fedsub_server.convergence import FALLS
+from fedsub_server.forgotten import is_alias
 from fedsub_server.rundb import RunDatabase
 
 if TYPE_CHECKING:
     from fedsub_server.summaries import MethodSummary
-
-_FORGOTTEN = re.compile(r"\(forgotten \d+\)")
 
 
 def left_out(
@@ -33,7 +31,7 @@ def left_out(
     """
     prefix = fingerprint_key("")
     known = {key.removeprefix(prefix) for key in config if key.startswith(prefix)}
-    known |= {name for name in db.clients() if not _FORGOTTEN.fullmatch(name)}
+    known |= {name for name in db.clients() if not is_alias(name)}
     if config.get("split") == "unseen":
         known = _held_out(known, config, {r.client: r.value for r in db.metrics(CAPACITY)})
     absent = sorted(known.difference(tested))

@@ -122,6 +122,11 @@ class RunDatabase(RunNotes):
         with self._reading():
             return agreed_classes(self._connection)
 
+    def last_rounds(self, metric: str) -> dict[str, int]:
+        """Return by client the last round that has a metric of it, such as ``bytes_up_sent``."""
+        with self._reading(metrics=True):
+            return self._metrics.last_rounds(metric)
+
     def forget(
         self, client: str, alias: str, round: int, state: Mapping[str, Mapping[str, Tensor]]
     ) -> None:

@@ -10,8 +10,9 @@ import click
 REMAINS = """\
 What others learnt from {client} stays: in the global model, other people's models, the shared
 standardisation and the clusters that it helped to form. To remove that, train again without it.
-Copies of the run's folder and the device's own files are not changed. To keep the device from
-coming back, unregister its key: flwr supernode unregister NODE-ID."""
+Copies of the run's folder and the device's own files are not changed. If the run goes on, it leaves
+{client} out: forgotten.json has a digest of the name. Data need not be changed. So that the device
+no longer connects, unregister its key: flwr supernode unregister NODE-ID."""
 
 
 @click.command(short_help="Remove a person from a run.")
@@ -22,7 +23,8 @@ def forget(run: Path, client: str, yes: bool) -> None:
     """Remove CLIENT from the folder RUN: its rows, prototypes, scores, key, model and name.
 
     The metrics stay, without the name. A report is written again. A run that is going on ends at
-    its next round. If you start it again, it resumes without CLIENT.
+    its next round. If you start it again, it resumes without CLIENT, whose data need not be
+    removed.
     """
     from fedsub.report.report import remove_report, write_report
     from fedsub_server.forgetting import forget as forget_client

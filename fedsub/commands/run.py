@@ -139,7 +139,7 @@ def run(
         if config is not None:
             check_code(resolved.model, config, [str(overrides.get("model", ""))])
     resolved = replace(resolved, data=absolute_source(resolved.data))
-    federation = load_data(resolved)
+    federation = load_data(resolved, resume)
     notes = data_notes(resolved, federation)
     for text in notes.warnings:
         console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)

@@ -17,9 +17,12 @@ class Verdict(IntEnum):
 
 #: What can be wrong, by the name that scripts and alerts know it by.
 KINDS = ("stopped", "silent", "refused", "resting", "away", "left out", "turned away", "behind",
-         "quorum", "long round", "devices", "disk", "certificate")  # fmt: skip
+         "began anew", "quorum", "long round", "devices", "disk", "certificate")  # fmt: skip
 #: What somebody can be.
-STATES = ("trained", "waited for", "silent", "refused", "resting", "away", "left out", "idle")
+STATES = ("trained", "waited for", "silent", "refused", "resting", "away", "left out", "idle",
+          "retired", "forgotten")  # fmt: skip
+#: Of these, who will not come back: the key was unregistered, or the run was told to forget it.
+DEPARTED = ("retired", "forgotten")
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,16 @@ class Status:
     turned_away: Sequence[tuple[str, str]] = ()
     parts: Sequence[str] = ()
     troubles: Sequence[Trouble] = ()
+
+    @property
+    def expected(self) -> list[Person]:
+        """Who should take part: everybody who has not departed."""
+        return [person for person in self.people if person.state not in DEPARTED]
+
+    @property
+    def there(self) -> int:
+        """How many of these are connected, as far as is known."""
+        return sum(person.state != "away" for person in self.expected)
 
     @property
     def worse_than_alone(self) -> list[str]:

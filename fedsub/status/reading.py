@@ -25,6 +25,7 @@ from fedsub.status.troubles import troubles
 from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import RunError
+from fedsub_server.forgotten import is_alias
 from fedsub_server.live_file import BEAT_SECONDS, read_live
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb_glance import Glance, glance
@@ -169,7 +170,7 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
         version=str(live.get("version") or ""),
         method=method,
         methods=config.methods,
-        round=int(_number(live, "round", 0)) if current else (look.round if look else 0),
+        round=_round(found) if current else (look.round if look else 0),
         finished=look.round if look else 0,
         rounds=config.rounds,
         phase=str(live.get("phase") or "") if current else "",
@@ -233,15 +234,21 @@ def _people(found: _Found, current: bool) -> list[Person]:
             macro_f1=_last(look, "macro_f1", client),
             alone=_last(alone, "macro_f1", client),
         )
-        lost = current and bool(said) and client not in said
-        state = "away" if lost else _state(person, own, last, current, client in waited)
+        lost = current and isinstance(told, Mapping) and client not in said
+        state = (
+            "away"
+            if lost and not is_alias(client)
+            else _state(person, own, last, current, client in waited)
+        )
         people.append(replace(person, state=state))
     return people
 
 
 def _round(found: _Found) -> int:
-    """Return the round that goes on or comes next."""
-    return max(int(_number(found.live, "round", 0)), found.look.round if found.look else 0)
+    """Return the round that goes on or comes next; 0 before the first."""
+    done = found.look.round if found.look else 0
+    after = min(done + 1, found.config.rounds) if done else 0
+    return max(int(_number(found.live, "round", 0)), after)
 
 
 def _state(
@@ -253,6 +260,10 @@ def _state(
 ) -> str:
     """Return what somebody is: what is the case now goes before what was in the last round."""
     client = person.client
+    if is_alias(client):
+        return "forgotten"
+    if own.get("retired"):
+        return "retired"
     if own.get("left_out") or client in last.get("left_out", {}):
         return "left out"
     if current and own.get("online") is False:

@@ -13,12 +13,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fedsub.status.facts import Person, Status, Verdict
+from fedsub.status.facts import DEPARTED, Person, Status, Verdict
 from fedsub_server.run_folder import humanise_bytes
 
 #: What stands where nobody knows anything.
 NONE = "-"
-_AT_EASE = ("trained", "idle")
+_AT_EASE = ("trained", "idle", *DEPARTED)
 #: What a line begins with that somebody should look at, whatever the terminal's colours.
 _MARK = "! "
 WORDS = {Verdict.WELL: "well", Verdict.TROUBLE: "look at this", Verdict.STOPPED: "stopped"}
@@ -36,6 +36,7 @@ def plain(text: object) -> str:
 def as_json(status: Status) -> str:
     """Return it as one JSON object, with ``verdict``; in it no control character stands as such."""
     whole = {"verdict": status.verdict.name.lower(), **asdict(status)}
+    whole |= {"there": status.there, "expected": len(status.expected)}
     whole["troubles"] = [{**asdict(trouble), "text": trouble.text} for trouble in status.troubles]
     return json.dumps(whole, indent=1)
 
@@ -117,6 +118,8 @@ def lines(status: Status) -> Iterator[str]:
         if status.asked:
             who = ", ".join(status.waited_for) or "nobody"
             yield f"asked {len(status.asked)}, waits for {who}"
+    if status.phase and any(person.node is not None for person in status.people):
+        yield f"{status.there} of {len(status.expected)} people are there"
     if status.bytes_up is not None or status.bytes_down is not None:
         up, down = (humanise_bytes(n or 0) for n in (status.bytes_up, status.bytes_down))
         yield f"last round: {up} up, {down} down"

@@ -9,6 +9,7 @@ from typing import Any
 from fedsub.status.facts import Status, Trouble
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.release import behind
+from fedsub_core.wire import exchange
 from fedsub_server.rundb_glance import Glance
 
 #: A disk with less room is said; a run's database, its log and Flower's grow on it.
@@ -34,6 +35,10 @@ def troubles(
             todo="Start it with the same folder, and it goes on",
         )
     yield from _people(status)
+    anew = {} if look is None else look.rounds.get(look.round, {}).get(exchange.ANEW, {})
+    if anew:
+        said = "began anew in the last round: the device has no state of this run left"
+        yield Trouble("began anew", said, sorted(anew), todo="See whether its state-dir was lost")
     if going and look is not None:
         yield from _quorum(status, config, look)
     if going and look is not None and look.seconds and status.phase_seconds is not None:
@@ -45,10 +50,9 @@ def troubles(
                 f"s, a whole round usually {usual:.0f} s",
             )
     if going and status.phase == "gathering" and (status.phase_seconds or 0) > _A_MINUTE:
-        there = sum(person.state != "away" for person in status.people)
         yield Trouble(
             "devices",
-            f"waits for devices since {status.phase_seconds:.0f} s: {there} are there, "
+            f"waits for devices since {status.phase_seconds:.0f} s: {status.there} are there, "
             f"{config.min_clients} are needed (min-clients)",
         )
     if status.disk_free is not None and status.disk_free < LEAST_FREE:
@@ -102,8 +106,8 @@ def _quorum(status: Status, config: RunConfig, look: Glance) -> Iterator[Trouble
             f"quorum in danger: {usable} of {asked} sent what could be used in round "
             f"{look.round}, {needed} are needed (quorum={config.quorum:g}): one fewer ends the run",
         )
-    there = sum(person.state not in ("away", "left out") for person in status.people)
-    gone = any(person.state == "away" for person in status.people)
+    there = sum(person.state not in ("away", "left out") for person in status.expected)
+    gone = status.there < len(status.expected)
     enough = there >= config.min_clients
     if gone and there <= config.min_clients:
         yield Trouble(

@@ -28,6 +28,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.models.held import why_unfit
 from fedsub_core.models.known_code import check_code, note_code
 from fedsub_server.data_notes import write_notes
+from fedsub_server.forgotten import read_forgotten
 from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import may_change, why_rounds_stay
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, RUN_FILE
@@ -41,12 +42,15 @@ RESUMABLE = frozenset(
 MethodProgress = Callable[[str, int], None]
 
 
-def load_data(config: RunConfig) -> Federation:
+def load_data(config: RunConfig, resumed: Path | None = None) -> Federation:
     """Return the run's federation, or raise what would stop the run before its first round.
 
-    To be called before the run's folder is made, so that bad data leave none behind.
+    To be called before the run's folder is made, so that bad data leave none behind. Of a run that
+    is `resumed` in a folder it has nobody whom that was told to forget.
     """
     federation = load_federation(config.data)
+    if resumed is not None:
+        federation = read_forgotten(resumed).without_them(federation)
     check_data(config, federation)
     return federation
 

@@ -52,6 +52,8 @@ STYPE = f"fedsub.v{WIRE}"
 PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
 #: Key of metrics: test samples by true and predicted class, as a list of numbers.
 CONFUSION = "confusion"
+#: Key of a report after the first round, of a device that keeps nothing of this run.
+ANEW = "begins_anew"
 #: Keys that a device's records may have in all: a few dozen, and one for each class, of which there
 #: may be 10,000.
 MOST_KEYS = 12_000

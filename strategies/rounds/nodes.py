@@ -20,6 +20,7 @@ from fedsub_core.release import behind
 from fedsub_core.version import VERSION
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
+from strategies.rounds.departures import Departures
 from strategies.rounds.identity import Identities, NodeKey
 from strategies.rounds.link import Fault, Link
 
@@ -52,6 +53,7 @@ class NodeRegistry:
     given : keys of the run's configuration that a device must know.
     heard : when there was a sign of life last, on :func:`time.monotonic`'s clock: a node came or
         was let in anew, an answer came, or a heartbeat of a node that still starts.
+    departures : who will not come back.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
@@ -63,6 +65,9 @@ class NodeRegistry:
     version: str = VERSION
     given: tuple[str, ...] = ()
     heard: float = -math.inf
+    departures: Departures = field(default_factory=Departures)
+    #: Nodes turned away for good, as the run was told to forget whose they are.
+    forgotten: set[int] = field(default_factory=set)
     _keys: dict[int, NodeKey] = field(default_factory=dict)
     #: By question: the node, when it was asked, and when it had been let in.
     _questions: dict[str, tuple[int, float, str]] = field(default_factory=dict)
@@ -122,10 +127,12 @@ class NodeRegistry:
         for node in sorted(answers):
             self._take_answer(node, answers[node], connected)
         self.online = {client for client, node in self.nodes.items() if node in connected}
+        self.departures.look(link, connected)
 
     def turn_away(self, client: str, why: str) -> None:
         """Forget an admitted client; its node is asked again much later."""
         node = self.nodes.pop(client)
+        self.departures.nodes.pop(client, None)
         del self.introductions[client]
         self.online.discard(client)
         self._refuse(node, why)
@@ -180,6 +187,10 @@ class NodeRegistry:
             self._refuse(node, f"handshake refused: {error}")
             return
         client = said.client
+        if client in self.departures.forgotten:
+            self.forgotten.add(node)
+            self._refuse(node, "it is of a person whom this run was told to forget", math.inf)
+            return
         if self.bound and (why := self.identities.refusal(client, self._key(node))):
             self._refuse(node, why)
             return
@@ -194,6 +205,7 @@ class NodeRegistry:
             self.turn_away(client, f"the key of node {node} was registered as client {client!r}")
         self.nodes[client] = node
         self.introductions[client] = said
+        self.departures.admit(client, node)
         told = client, cut(said.version), self.version
         if client in self.behind():
             log.warning(

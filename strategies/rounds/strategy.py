@@ -62,6 +62,8 @@ class PersonalizedStrategy(Verbs):
         self.on_begun: Callable[[State], None] | None = None
         #: What is done now, and whom it is done with: read by who watches from another thread.
         self.now, self.registry = Now(), NodeRegistry()
+        #: Who will not come back, as far as an earlier process knew, and whom the run forgot.
+        self.departures = self.registry.departures
         #: Who was named as holding a whole model whatever its capacity.
         self._told_whole: set[str] = set()
         #: What devices of each capacity below 1 hold.
@@ -132,6 +134,7 @@ class PersonalizedStrategy(Verbs):
             bound=bound,
             version=self.settings.version,
             given=self.settings.given,
+            departures=self.departures,
         )
         begun = memory.agreed is not None
         if memory.agreed is None:
@@ -141,6 +144,7 @@ class PersonalizedStrategy(Verbs):
         patience, left_out = memory.patience, memory.left_out
         self.population = Population(registry, agreed, rounds, patience, left_out)
         if begun:
+            self.now = Now(self.finished_rounds + 1)
             self.population.gather(self.link, all_answers=True)
         self.model = self._of_capacity(1.0)
         self.transport.sends = self.card.sends(self.model, self.hyper)

@@ -96,11 +96,13 @@ class Verbs(Protections, Strategy):
                 self.transport.refuse(client, server_round, error)
                 refused.add(client)
                 continue
+            report = exchange.read_report(content, {*self.card.reports, exchange.ANEW})
+            if report.pop(exchange.ANEW, 0):
+                self._note_anew(client, server_round)
             self.transport.accept(client, upload, content, server_round)
             # Beyond what a device said before the first round it may have what most have, no more.
             most = max(self.population.facts(client).examples, usual)
             uploads[client] = replace(upload, examples=min(upload.examples, int(most)))
-            report = exchange.read_report(content, self.card.reports)
             report["bytes_full_model"] = self.model.full_bytes
             self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
         self.population.registry.bind(uploads)
@@ -218,6 +220,18 @@ class Verbs(Protections, Strategy):
                 f"round's deadline, expected {needed} at least (refused so far: "
                 f"{dict(self.transport.refusals) or 'none'}); the log says why. Finished rounds "
                 "are kept: the run can be resumed"
+            )
+
+    def _note_anew(self, client: str, round: int) -> None:
+        """Say that a device that was known has nothing left of this run; a newcomer never had."""
+        if last := self.transport.usable.get(client):
+            self._rows.append(MetricRow(round, client, None, exchange.ANEW, last))
+            log.warning(
+                "client %s: begins anew in round %d: its device keeps no state of this run that it "
+                "can use, though it trained round %d. Was its state-dir lost or changed?",
+                client,
+                round,
+                last,
             )
 
     def _take_metrics(self, client: str, content: Content, round: int) -> bool:

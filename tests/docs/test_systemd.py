@@ -40,6 +40,16 @@ def test_flower_knows_every_option(unit: Path, tmp_path: Path) -> None:
     assert options <= set(re.findall(r"--[a-z-]+", told.stdout))
 
 
+def test_the_status_of_no_run_does_not_make_its_unit_loop(tmp_path: Path) -> None:
+    (unit,) = (path for path in UNITS if path.stem == "fedsub-status")
+    _, name, folder, *options = command(unit)
+    nowhere = str(tmp_path / Path(folder).name)
+    called = [flower_program("fedsub"), name, nowhere, *options[:2]]
+    told = subprocess.run(called, capture_output=True, text=True, timeout=60)
+    assert f"{nowhere}: there is no such folder" in told.stderr
+    assert f"RestartPreventExitStatus={told.returncode}\n" in unit.read_text("utf-8")
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
 def test_systemd_reads_them(tmp_path: Path) -> None:
     for unit in UNITS:

@@ -14,6 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fedsub_client.device import Device
+from fedsub_client.kept_runs import kept_name
 from fedsub_client.loaded_model import load_model
 from fedsub_client.personal_model import BATCH
 from fedsub_client.saved_state import Saved
@@ -185,9 +186,12 @@ def test_no_state_or_several_are_refused(state: Path, tmp_path: Path) -> None:
     other.mkdir()
     (other / STATE_FILE).write_bytes((state / STATE_FILE).read_bytes())
     assert_refused(state.parent, "2 clients (p, q)", f"such as {state}")
-    (state / STATE_FILE).rename(state / PREVIOUS_FILE)
-    assert_refused(state, "no state of this run yet", str(state / PREVIOUS_FILE))
-    assert load_model(state / PREVIOUS_FILE).client == "p"
+    kept = state / kept_name(Saved.of_bytes((state / STATE_FILE).read_bytes()))
+    now = state / STATE_FILE
+    for other in (state / PREVIOUS_FILE, kept):
+        now = now.rename(other)
+        assert_refused(state, "no state of this run yet", str(other))
+        assert load_model(other).client == "p"
 
 
 def test_a_state_without_a_usable_model_is_refused(state: Path) -> None:

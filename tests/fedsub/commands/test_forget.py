@@ -14,6 +14,7 @@ import torch
 from fedsub_core.config.run_config import dump_toml, read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import RunError
+from fedsub_server.forgotten import FORGOTTEN_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.parts.roster import Roster
 
@@ -101,10 +102,14 @@ def test_its_report_is_written_anew(fedsub: Call, folder: Path) -> None:
 
 
 def test_a_run_goes_on_without_whom_it_forgot(fedsub: Call, folder: Path) -> None:
+    """The data need not be cut; somebody else who is in them without a part is still refused."""
     assert fedsub("forget", folder, GONE, "--yes")[0] == 0
+    data = Path("data") / "clients"
+    shutil.copy(data / f"{GONE}.npz", new := data / "p0.npz")
     resumed = fedsub("run", "--resume", folder, "--rounds", 3)
-    assert_refused(resumed, f"clients ({GONE}) is new")
-    (Path("data") / "clients" / f"{GONE}.npz").unlink()
+    assert_refused(resumed, "clients (p0) is new")
+    new.unlink()
+    assert (data / f"{GONE}.npz").is_file()
     assert fedsub("run", "--resume", folder, "--rounds", 3)[0] == 0
     for name in METHODS:
         with RunDatabase(folder / name / "state.db") as database:
@@ -112,6 +117,16 @@ def test_a_run_goes_on_without_whom_it_forgot(fedsub: Call, folder: Path) -> Non
         assert {client for round, client in tested if round == 3} == set(STAYS)
         assert {client for round, client in tested if round < 3} == {*STAYS, "(forgotten 1)"}
     assert holding(folder, GONE) == []
+
+
+def test_who_forgot_whom_must_be_readable(fedsub: Call, folder: Path) -> None:
+    assert fedsub("forget", folder, GONE, "--yes")[0] == 0
+    (folder / FORGOTTEN_FILE).write_text("{")
+    said = "whom this run was told to forget"
+    assert_refused(fedsub("run", "--resume", folder, "--rounds", 3), FORGOTTEN_FILE, said)
+    before = {path: path.read_bytes() for path in folder.rglob("*.db")}
+    assert_refused(fedsub("forget", folder, "p2", "--yes"), FORGOTTEN_FILE, said)
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_nothing_is_left_of_a_method_that_the_run_has_no_longer(fedsub: Call, folder: Path) -> None:

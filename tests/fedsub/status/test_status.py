@@ -19,9 +19,10 @@ from rich.console import Console
 from fedsub.status import reading, troubles
 from fedsub.status.facts import Person, Status, Verdict
 from fedsub.status.reading import read_status
-from fedsub.status.shown import lines, show
+from fedsub.status.shown import as_json, lines, show
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder
+from fedsub_core.metrics import MetricRow
 from fedsub_server.live_file import BEAT_SECONDS
 
 from .made_deployments import EVIL, PEOPLE, make_deployment, said
@@ -50,6 +51,49 @@ def test_a_run_that_is_well(tmp_path: Path) -> None:
     assert (ann.since, ann.state, ann.seconds) == ("2026-01-02T03:04:05", "trained", 1.5)
     assert found.disk_free is not None and found.memory is not None
     assert found.seconds_left is not None and found.seconds_left > 0
+
+
+@pytest.mark.usefixtures("held")
+def test_who_was_revoked_or_forgotten_is_well(tmp_path: Path) -> None:
+    each = said(10, 3)["people"]
+    each["bob"] |= {"online": False, "retired": True}
+    del each["cyd"]
+    with make_deployment(tmp_path / "run", live={"people": each}, min_clients=2) as database:
+        database.forget("cyd", "(forgotten 1)", 3, {})
+        found = read_status(tmp_path / "run")
+    who = people(found)
+    assert (who["bob"].state, who["(forgotten 1)"].state) == ("retired", "forgotten")
+    assert (found.verdict, found.troubles) == (Verdict.WELL, ())
+    assert (found.there, len(found.expected)) == (2, 2)
+    assert "2 of 2 people are there" in [*lines(found)]
+    assert {"there": 2, "expected": 2}.items() <= json.loads(as_json(found)).items()
+
+
+@pytest.mark.usefixtures("held")
+def test_a_resumed_run_says_its_round_and_how_many_are_there(tmp_path: Path) -> None:
+    """Its server asks who is there, and has told nothing of most people yet."""
+    each = {"ann": said(10, 3)["people"]["ann"]}
+    for told, there in ((each, 1), ({}, 0)):
+        live = {"people": told, "round": 0, "phase": "gathering", "asked": [], "finished": 0}
+        live |= {"since": time.time() - 90, "limit": 0.0}
+        with make_deployment(tmp_path / str(there), live=live, min_clients=2):
+            found = read_status(tmp_path / str(there))
+        assert (found.round, found.finished, found.there) == (4, 3, there)
+        assert [person.state for person in found.people].count("away") == 4 - there
+        (waits,) = (one.text for one in found.troubles if one.kind == "devices")
+        assert f"{there} are there, 2 are needed" in waits
+
+
+@pytest.mark.usefixtures("held")
+def test_who_lost_its_state_is_said_until_the_next_round(tmp_path: Path) -> None:
+    with make_deployment(tmp_path / "run", live={}) as database:
+        for round, clients in ((4, ["bob"]), (5, [])):
+            rows = [MetricRow(round, client, None, "begins_anew", 3) for client in clients]
+            database.commit(round, {}, rows)
+            found = read_status(tmp_path / "run").troubles
+            assert [(one.kind, [*one.clients]) for one in found] == [
+                ("began anew", clients) for clients in [clients] if clients
+            ]
 
 
 @pytest.mark.usefixtures("held")
@@ -238,7 +282,7 @@ def test_facts_of_another_kind_are_passed_over(tmp_path: Path) -> None:
         show(Console(file=StringIO()), status)
     ann = people(status)["ann"]
     assert (ann.usable, ann.seconds, ann.capacity, ann.node) == (3, None, None, None)
-    assert ann.rests_until is None and status.round == 0 and status.limit is None
+    assert ann.rests_until is None and status.round == 4 and status.limit is None
 
 
 def snapshot(folder: Path) -> dict[str, Any]:

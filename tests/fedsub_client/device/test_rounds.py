@@ -10,6 +10,7 @@ import torch
 from flwr.app import MessageType
 
 from fedsub_client.client import FedSubClient
+from fedsub_client.kept_runs import kept_name
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.errors import MessageRefused, RunError
@@ -100,20 +101,38 @@ def test_asked_again_it_is_evaluated_again_where_that_is_wanted(
     assert trained == [1]
 
 
-def test_a_new_run_starts_anew_and_the_old_state_is_set_aside(
-    phone: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    device, fresh = phone(), phone("fresh")
-    device.train(1)
-    device.train(2)
-    old = device.files()[STATE_FILE]
-    caplog.clear()
-    # Even round 2 of the other run is not answered with this one's.
-    for round in (2, 3):
-        assert device.train(round, run="other") == fresh.train(round, run="other")
-    assert device.files()[PREVIOUS_FILE] == old
-    assert device.saved.run == "other" and device.saved.round == 3
-    assert caplog.text.count("client p: new run; kept the last as previous.safetensors") == 1
+def test_each_run_goes_on_from_its_own_state(phone: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A folder was mistyped, or a second study is made meanwhile: neither costs the first one."""
+    device, steady = phone(), {"A": phone("a"), "B": phone("b")}
+    for run, round in (("A", 1), ("A", 2), ("B", 1), ("A", 3), ("B", 2), ("A", 4)):
+        # Nor is a round of one run ever answered with what the other did in it.
+        assert device.train(round, run=run) == steady[run].train(round, run=run), (run, round)
+        assert (device.saved.run, device.saved.round) == (run, round)
+    files = [name for name in device.files() if name.endswith(".safetensors")]
+    other = kept_name(steady["B"].saved)
+    assert sorted(files) == sorted([STATE_FILE, other])
+    assert Saved.of_bytes(device.files()[other]).round == 2
+    assert caplog.text.count("client p: another run; kept the one before as kept-") == 4
+
+
+def test_the_state_that_an_earlier_release_set_aside_is_found(phone: Any) -> None:
+    device, steady = phone(), phone("steady")
+    for one in (device, steady):
+        one.train(1)
+        one.train(2)
+    (device.states / STATE_FILE).rename(device.states / PREVIOUS_FILE)
+    device.train(1, run="other")
+    assert device.train(3) == steady.train(3)
+    assert PREVIOUS_FILE not in device.files()
+    assert device.train(2, run="other")
+    assert device.train(4) == steady.train(4)
+
+
+def test_it_is_noted_that_a_runs_last_round_was_trained(phone: Any) -> None:
+    device = phone()
+    for round, over in ((8, False), (9, True)):  # of nine
+        device.train(round)
+        assert device.saved.finished is over
 
 
 @pytest.mark.parametrize("first", ["local", "ditto"])

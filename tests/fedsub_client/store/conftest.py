@@ -25,9 +25,16 @@ def store(tmp_path: Path) -> FolderStore:
 def saved() -> Any:
     """Make the state after a round."""
 
-    def make(round: int, client: str = "p", run: str = "run") -> Saved:
+    def make(
+        round: int,
+        client: str = "p",
+        run: str = "run",
+        method: str = "local",
+        finished: bool = False,
+    ) -> Saved:
         state = {"w": torch.full((SIZE,), float(round)), "n": torch.tensor(round)}
-        return Saved(client, run, "local", round, FILE, state, b"%d" % round)
+        reply = b"%d" % round
+        return Saved(client, run, method, round, FILE, state, reply, finished=finished)
 
     return make
 

@@ -12,7 +12,7 @@ import pytest
 from flwr.app import RecordDict
 
 from fedsub_client.saved_state import LAYOUT, Saved
-from fedsub_client.store import PREVIOUS_FILE, STATE_FILE, ContextStore, FolderStore
+from fedsub_client.store import STATE_FILE, ContextStore, FolderStore
 from fedsub_core.errors import OtherRelease, RunError
 
 
@@ -140,20 +140,6 @@ def test_what_cannot_be_read_moved_or_made_is_said(
         misplaced.lock(),
     ):
         pytest.fail("locked what is not there")
-
-
-def test_the_run_before_is_kept_under_another_name(
-    store: FolderStore, caplog: pytest.LogCaptureFixture, saved: Any, assert_whole: Any, names: Any
-) -> None:
-    store.save(saved(1, run="first"), new_run=True)
-    assert names() == [STATE_FILE] and caplog.text == ""
-    for round in (2, 3, 4):
-        before = store.path.read_bytes()
-        store.save(saved(round, run=f"run {round}"), new_run=True)
-        assert_whole(store.load(), round)
-        assert (store.folder / PREVIOUS_FILE).read_bytes() == before
-    assert names() == [PREVIOUS_FILE, STATE_FILE]
-    assert caplog.text.count(f"client p: new run; kept the last as {PREVIOUS_FILE}") == 3
 
 
 def test_an_error_under_the_lock_frees_it(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fedsub.status.facts import Verdict
 from fedsub.status.reading import read_status
 from fedsub_server.forgetting import forget
 from fedsub_server.live import Live
@@ -55,8 +56,35 @@ def test_a_run_that_fails_says_why(
 def test_who_is_forgotten_is_not_named(served: Path) -> None:
     assert "anna" in (served / LIVE_FILE).read_text()
     forget(served, "anna")
-    assert not (served / LIVE_FILE).exists() and read_live(served) is None
-    assert "anna" not in {person.client for person in read_status(served).people}
+    assert "anna" not in (served / LIVE_FILE).read_text()
+    found = read_status(served)
+    states = {person.client: person.state for person in found.people}
+    assert states == {"(forgotten 1)": "forgotten", "ben": "trained", "cleo": "trained"}
+    assert found.verdict is Verdict.WELL and len(found.expected) == 2
+
+
+def test_a_run_goes_on_without_whom_it_forgot_though_the_device_comes(
+    served: Path,
+    data: str,
+    tmp_path: Path,
+    configuration: Any,
+    serve: Any,
+    devices: Any,
+    result: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    forget(served, "anna")
+    # `local` has not begun: it has nobody to forget, and leaves out whom the run forgot.
+    more = {"method": "fedavg", "beside": "local", "capacities": "ben=1/2"}
+    config = configuration(data, served, rounds=3, **more)
+    serve(devices(config, tmp_path / "devices"), config)
+    for method, before in (("fedavg", 2), ("local", 0)):
+        asked = {row.client for row in result(config, method)[2] if row.round > before}
+        assert asked - {""} == {"ben", "cleo"}, method
+    found = read_status(served)
+    assert (found.state, found.verdict, [*found.troubles]) == ("finished", Verdict.WELL, [])
+    assert not [path for path in served.rglob("*.*") if b"anna" in path.read_bytes()]
+    assert "whom this run was told to forget" in caplog.text and "client anna" not in caplog.text
 
 
 def test_it_is_written_where_something_changed(

@@ -1,0 +1,74 @@
+"""Who will not come back: whose key was unregistered, and whom the run was told to forget.
+
+A run hears only of nodes that are connected. Whether another one is away for a while or was
+unregistered shows when it is sent something: a SuperLink takes no message to the latter.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Collection, Container, Mapping
+from dataclasses import dataclass, field
+
+from flwr.app import Message, MessageType, RecordDict
+
+from strategies.rounds.link import NOT_TAKEN, Link
+
+log = logging.getLogger("fedsub")
+
+#: Seconds between two looks at those who are away.
+LOOK_SECONDS = 60.0
+#: Seconds for which a message to one of them counts: a device that comes back later never sees it.
+TTL_SECONDS = 1.0
+
+
+@dataclass
+class Departures:
+    """Who will not come back.
+
+    Parameters
+    ----------
+    nodes : the last node id of everybody who was ever admitted, also to an earlier process.
+    retired : of these, whose key is registered no more.
+    forgotten : whom the run was told to forget.
+    """
+
+    nodes: dict[str, int] = field(default_factory=dict)
+    retired: set[str] = field(default_factory=set)
+    forgotten: Container[str] = frozenset()
+    _next: float = -math.inf
+    _sent: set[str] = field(default_factory=set)
+
+    def recall(self, nodes: Mapping[str, int], retired: Collection[str]) -> None:
+        """Take over what an earlier process of the run knew."""
+        self.nodes = {client: n for client, n in nodes.items() if client not in self.forgotten}
+        self.retired = self.nodes.keys() & set(retired)
+
+    def admit(self, client: str, node: int) -> None:
+        """Note the node of a client who is here, whatever was known before."""
+        self.nodes[client] = node
+        self.retired.discard(client)
+
+    def look(self, link: Link, connected: Container[int]) -> None:
+        """See now and then which of those who are away are registered no more."""
+        if link.in_process or link.simulates or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + LOOK_SECONDS
+        self._sent -= link.pull(self._sent).keys()  # so that the link forgets them, too
+        away = [
+            client
+            for client, node in sorted(self.nodes.items())
+            if node not in connected and client not in self.retired
+        ]
+        asked = [
+            Message(RecordDict(), self.nodes[client], MessageType.QUERY, ttl=TTL_SECONDS)
+            for client in away
+        ]
+        for client, message, fault in zip(away, asked, link.push(asked), strict=True):
+            if fault is None:
+                self._sent.add(message.metadata.message_id)
+            elif fault is NOT_TAKEN:
+                self.retired.add(client)
+                log.warning("client %s: its key was unregistered: it takes part no more", client)
