@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fedsub.commands.going_on import say_interrupted
 from fedsub.commands.nearest import Group
+from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import key_values
@@ -67,10 +68,11 @@ def local(
     from fedsub_server.results import method_summaries
 
     console = Console()
-    overrides = key_values(settings, "--set", "rounds=2")
+    given = key_values(settings, "--set", "rounds=2")
     own = {"data": data, "out": out, "capacities": capacities}
-    overrides |= {key: value for key, value in own.items() if value is not None}
-    resolved = read_config(config, {"beside": "", **overrides})
+    given |= {key: value for key, value in own.items() if value is not None}
+    resolved = read_config(config, {"beside": "", **given})
+    check_given(resolved, given, "command line")
     rounds = resolved.rounds * len(resolved.methods)
     with progress(console, "rounds", [resolved.method]) as tell:
 
@@ -187,7 +189,9 @@ def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     """
     from fedsub.deploy.flower_app import write_app
 
-    resolved = read_config(config, {"beside": "", **key_values(settings, "--set", "rounds=2")})
+    given = key_values(settings, "--set", "rounds=2")
+    resolved = read_config(config, {"beside": "", **given})
+    check_given(resolved, given, "--set")
     if resolved.folder and not Path(resolved.folder).is_absolute():
         raise ConfigError(
             f"folder: got {resolved.folder!r}, expected an absolute path on the server, such as "

@@ -29,6 +29,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import CAPACITY, MetricRow
 from fedsub_core.models.held import Held, why_unfit
 from fedsub_core.models.model import Model
+from fedsub_core.models.record import ModelRecord
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
@@ -193,6 +194,11 @@ class PersonalizedStrategy(Verbs):
         if self.on_round is not None:
             self.on_round(round, self.lasting_state(), rows)
         return metrics
+
+    def model_record(self) -> ModelRecord:
+        """Return what a device that holds everything trains, once the run is connected."""
+        agreed, seed = self.population.agreed, self.settings.rounds.seed
+        return ModelRecord.of(self.settings, seed, agreed.shape, len(agreed.classes))
 
     def _of_capacity(self, capacity: float) -> Model:
         """Return the model that a device of a capacity holds."""
