@@ -24,6 +24,8 @@ GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
 UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_new")
 #: Share of the model that a client's device can hold.
 CAPACITY = "capacity"
+#: In which rounds a client's upload held no finite numbers, as of training that diverged.
+DIVERGED = "diverged_upload"
 #: Which round a client's model is of where the best is chosen, and by what.
 BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
 #: Of a confusion matrix's row, with the true class as the row's label: how many people have the

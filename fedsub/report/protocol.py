@@ -57,7 +57,7 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
 
 def runs_of(frame: Frame, config: RunConfig | None) -> list[MethodRun]:
     """Return how each method ran, with the seeds of all its runs."""
-    found = {}
+    found: dict[str, MethodRun] = {}
     for trace in frame.traces:
         method = trace.summary.method
         one = method_run(trace.method, method, trace.config, config, trace.model, trace.version)

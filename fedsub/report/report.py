@@ -21,7 +21,7 @@ from fedsub.report.maps import (
     prediction_maps,
     score_maps,
 )
-from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page
+from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page, warnings
 from fedsub.report.protocol import protocol, runs_of
 from fedsub.report.prototype_maps import PROTOTYPES_EXPLAINED, prototype_maps
 from fedsub.report.reading import read_run, run_config
@@ -139,6 +139,7 @@ def _sections(
         Section(
             "methods",
             "Methods",
+            warnings(frame),
             tables=[one for one in (reached, by_capacity, own) if one],
         ),
         Section(

@@ -224,6 +224,13 @@ class MethodCard:
         """Whether what a weak device holds of the model is what the server sends it."""
         return self.resizes or self.has_rule
 
+    @property
+    def rate_keys(self) -> tuple[str, ...]:
+        """Keys of the learning rates that decide whether its training diverges."""
+        if not self.trains:
+            return ()
+        return ("lr", *(f"{self.name}.{rate.replace('_', '-')}" for rate in self.rates))
+
     def load_holds(self) -> Any:
         """Import and return what makes the model that a device holds."""
         return _load(self.holds)

@@ -94,8 +94,7 @@ class ModelRecord:
         """
         try:
             told = json.loads(text)
-            lists = {name: tuple(told.pop(name)) for name in ("layers", "sample")}
-            return cls(**lists, **told)
+            return cls(**told | {name: tuple(told[name]) for name in ("layers", "sample")})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RunError(f"got {text[:80]!r}, expected the record of a model") from error
 

@@ -155,8 +155,9 @@ def _trace(module: nn.Module, calls: list[tuple[str, Tensor, Tensor]], out: Tens
             ends = made is out and seen.ndim == 2
             last = LastLinear(name, tuple(seen.shape[1:]), ends)
     widest = max((prod(t.shape[1:]) for _, *both in calls for t in both), default=1)
-    shape, ends = tuple(out.shape[1:]), ending(module, calls, out)
-    return Trace(type(module).__name__, layers, last, shape, max(widest, prod(shape)), ending=ends)
+    shape, name = tuple(out.shape[1:]), type(module).__name__
+    flaw = ending(module, calls, out)
+    return Trace(name, layers, last, shape, max(widest, prod(shape)), ending=flaw)
 
 
 def _flat(out: Any) -> list[Any]:
