@@ -9,7 +9,6 @@ from typing import Protocol
 from flwr.serverapp import Grid
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.record import ModelRecord
 from fedsub_server.resuming import SERVER
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.server_half import State
@@ -42,9 +41,8 @@ class Checkpoints:
         progress: Callable[[int], None],
         at_end: Callable[[], list[MetricRow]] = list,
         server_seconds: Callable[[], float] = float,
-        model: Callable[[], ModelRecord | None] = lambda: None,
     ) -> None:
-        self.at_end, self.server_seconds, self.model = at_end, server_seconds, model
+        self.at_end, self.server_seconds = at_end, server_seconds
         self.database, self.rounds, self.clients = database, rounds, clients
         self.seconds, self.progress = seconds, progress
         self._rows: list[MetricRow] = []
@@ -60,9 +58,6 @@ class Checkpoints:
         """Take note of a finished round."""
         self._rows += rows
         self._rounds += 1
-        if (model := self.model()) is not None:
-            self.database.note_model(model)
-            self.model = lambda: None
         if round == self.rounds:
             self._rows += self.at_end()
         if time.monotonic() - self._last >= self.seconds or round == self.rounds:
@@ -101,9 +96,8 @@ def drive(
     progress(finished)
     rounds = strategy.settings.rounds.rounds
     took = strategy.own_time.take
-    checkpoints = Checkpoints(
-        database, rounds, clients, seconds, progress, at_end, took, strategy.model_record
-    )
+    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
+    strategy.on_connected = lambda: database.note_model(strategy.model_record())
     strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun
     strategy.start(grid)
     return finished

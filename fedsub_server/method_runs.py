@@ -99,7 +99,7 @@ class MethodRun:
         """The model with its layers and count of numbers, and the encoder before it."""
         if (record := self.model) is None:
             asked = (self.card and self.card.model) or self.config.get("model", "unknown")
-            return f"{asked} as configured; the release that ran it kept no more"
+            return f"{asked} as configured; its layers were not kept"
         layers = list(record.layers)
         if len(layers) > MOST_LAYERS:
             half, left = MOST_LAYERS // 2, len(layers) - MOST_LAYERS

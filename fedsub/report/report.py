@@ -218,7 +218,7 @@ def _sections(
         Section(
             "protocol",
             "How it was done",
-            [" ".join(methods_paragraph(runs_of(frame, config), frame.notes))],
+            methods_paragraph(runs_of(frame, config), frame.notes),
             folded=[split] if (split := people_rows.splits(frame)) else [],
             facts=protocol(frame, config),
         ),

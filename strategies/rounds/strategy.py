@@ -61,6 +61,8 @@ class PersonalizedStrategy(Verbs):
         #: Called before the first round with the state that it begins with, where another process
         #: must not begin with another: after a sum, or the draw of a secret.
         self.on_begun: Callable[[State], None] | None = None
+        #: Called once the run's clients, and so its model, are known.
+        self.on_connected: Callable[[], None] | None = None
         #: What is done now, and whom it is done with: read by who watches from another thread.
         self.now, self.registry = Now(), NodeRegistry()
         #: Who was named as holding a whole model whatever its capacity.
@@ -111,6 +113,8 @@ class PersonalizedStrategy(Verbs):
         asked = replace(configured, rounds=rounds, round_timeout=timeout)
         self.settings = replace(self.settings, rounds=asked)
         self.connect(grid)
+        if self.on_connected is not None:
+            self.on_connected()
         self.summary()
         result = Result()
         if self.finished_rounds == 0:

@@ -229,14 +229,14 @@ class Verbs(Protections, Strategy):
         needed = max(1, math.ceil(self.settings.rounds.quorum * asked))
         if usable < needed:
             why = (
-                f"(refused so far: {dict(self.transport.refusals) or 'none'}); the log says why. "
+                f" (refused so far: {dict(self.transport.refusals) or 'none'}); the log says why. "
                 "Finished rounds are kept: the run can be resumed"
             )
             if diverged:  # with the same rate it would end again
-                why = f"at least. {diverged[0].upper()}{diverged[1:]}"
+                why = f". {diverged}"
             raise RunError(
                 f"round {round}: {usable} of {asked} clients sent a usable upload within the "
-                f"round's deadline, expected {needed} {why}"
+                f"round's deadline, expected {needed} at least{why}"
             )
 
     def _take_metrics(self, client: str, content: Content, round: int) -> bool:
