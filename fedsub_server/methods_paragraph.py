@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from fedsub_core.data.fingerprint import fingerprint_key
@@ -83,7 +84,7 @@ def _data(runs: Sequence[MethodRun], notes: DataNotes) -> Iterator[str]:
         said.append(f"samples of {shape}{ids if known.vocabulary else ' numbers'}")
         said.append(f"{known.classes} classes")
     if said:
-        yield f"Data: {flat.get('data', 'unknown')}, {', '.join(said)}."
+        yield f"Data: {PurePath(str(flat.get('data', 'unknown'))).name}, {', '.join(said)}."
 
 
 def _parts(notes: DataNotes) -> Iterator[str]:

@@ -47,7 +47,7 @@ def test_warnings_and_the_record(fedsub: Call, tmp_path: Path) -> None:
     done = json.loads((folder / "summary.json").read_text())["done"]
     for said in (
         "Data: noise, 3 people, samples of 3 x 64 numbers, 3 classes.",
-        "Model trained by fedavg: m.py:soft, 579 numbers: Flatten(start_dim=1, end_dim=-1), Linear(",
+        "Model trained by fedavg: m.py:soft, 579 numbers: Flatten(",
         "Model solved for by fedsub-ridge: linear, 1,503 numbers: Linear(",
         "features of the encoder kernels:100",
         "On a device fedsub-ridge computes: ridge regression in closed form",
