@@ -55,3 +55,7 @@ class MessageRefused(FedSubError):
         )
         self.client, self.round, self.what = client, round, what
         self.got, self.expected = got, expected
+
+
+class NumbersRefused(MessageRefused):
+    """A message whose numbers are NaN, infinite or huge, as training that diverges leaves them."""

@@ -26,6 +26,8 @@ OWN_HEADS = ("own_heads_macro_f1", "own_heads_weighted_f1", "own_heads_loss")
 UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_new")
 #: Share of the model that a client's device can hold.
 CAPACITY = "capacity"
+#: In which rounds a client's upload held no finite numbers, as of training that diverged.
+DIVERGED = "diverged_upload"
 #: Which round a client's model is of where the best is chosen, and by what.
 BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
 #: Of a confusion matrix's row, with the true class as the row's label: how many people have the

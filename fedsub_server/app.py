@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedsub_core.config.idle import named_idle
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
 from fedsub_core.data.sources import card_here
 from fedsub_core.data.standardise import Scaling
@@ -96,11 +98,19 @@ def run_method(
     with RunDatabase(path, decisive(config, name), package) as database:
         before, strategy.run_name = database.last_round(), database.meta().get("run", "")
 
+        @cache
+        def warned() -> list[str]:
+            model = strategy.model_record()
+            flaw = [f"model {model.kind}: {model.ending}."] if model.ending else []
+            for text in (found := [*named_idle(config), *flaw]):
+                log.warning("%s", text)
+            return found
+
         def progress(round: int) -> None:
             if round > before:
                 registry = strategy.population.registry
                 said, behind = registry.introductions, registry.behind()
-                note_devices(folder.parent, said, config.best_by, behind)
+                note_devices(folder.parent, said, config.best_by, behind, warned())
                 log.warning("%s: round %d of %d finished", name, round, config.rounds)
             elif round:
                 log.warning("%s: going on after round %d", folder, round)

@@ -6,7 +6,7 @@ And who took part with an older release than the server's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -43,20 +43,27 @@ def write_notes(folder: Path, notes: DataNotes) -> None:
 
 
 def note_devices(
-    folder: Path, said: Mapping[str, Introduction], best_by: str, behind: Mapping[str, str]
+    folder: Path,
+    said: Mapping[str, Introduction],
+    best_by: str,
+    behind: Mapping[str, str],
+    warnings: Sequence[str] = (),
 ) -> None:
     """Keep in a run's folder what devices say of their samples' parts, and who is `behind`.
 
-    Of a device that is away for now stays what it said.
+    Of a device that is away for now stays what it said. So do `warnings`, of other methods too.
     """
     kept = read_notes(folder)
+    validated = best_by == "validation"
+    before = without_validation(kept.splits) if validated else ""
+    others = [text for text in kept.warnings if text != before]
     new = {client: one.split for client, one in said.items() if one.split is not None}
     splits = {**kept.splits, **new}
-    lacking = without_validation(splits) if best_by == "validation" else ""
+    lacking = without_validation(splits) if validated else ""
     away = {client: release for client, release in kept.behind.items() if client not in said}
     notes = DataNotes(
         dict(sorted(splits.items())),
-        tuple(filter(None, [lacking])),
+        tuple(dict.fromkeys(filter(None, [lacking, *others, *warnings]))),
         dict(sorted({**away, **behind}.items())),
     )
     if notes not in (kept, DataNotes()):

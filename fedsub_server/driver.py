@@ -98,6 +98,7 @@ def drive(
     rounds = strategy.settings.rounds.rounds
     took = strategy.own_time.take
     checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
+    strategy.on_connected = lambda: database.note_model(strategy.model_record())
     strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun
     strategy.start(grid)
     return finished

@@ -13,6 +13,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.metrics import CAPACITY
 from fedsub_server.convergence import FALLS
 from fedsub_server.forgotten import is_alias
+from fedsub_server.round_remarks import lower, why_untested
 from fedsub_server.rundb import RunDatabase
 
 if TYPE_CHECKING:
@@ -38,16 +39,18 @@ def left_out(
     if not absent:
         return {}
     rows = {client: (r, value) for r, client, _, _, value in db.metrics("examples")}
-    return {client: _why(client, rows, round) for client in absent}
+    since = {client: rows[client][0] if client in rows else 0 for client in absent}
+    failed = why_untested(db, since)
+    return {client: _why(client, rows, round, failed.get(client, "")) for client in absent}
 
 
-def _why(client: str, rows: Mapping[str, tuple[int, float]], round: int) -> str:
+def _why(client: str, rows: Mapping[str, tuple[int, float]], round: int, failed: str) -> str:
     if client not in rows:
-        return "never tested: turned away, or it did not answer"
+        return f"never tested: {failed or 'turned away, or it did not answer'}"
     last, examples = rows[client]
     if last == round and examples == 0:
         return "no test samples"
-    return f"did not answer in round {round}, last tested in round {last}"
+    return f"{failed or f'did not answer in round {round}'}, last tested in round {last}"
 
 
 def _held_out(
@@ -88,7 +91,7 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
     wrong = _methods_by((s.diverged, s.method) for s in summaries)
     found += [
         f"The loss of {', '.join(m)} is not a number for {who}: training diverged, and scores of "
-        "such models mean nothing. Lower lr."
+        f"such models mean nothing.{lower(*m)}"
         for who, m in wrong.items()
     ]
     labels = dict.fromkeys(s.method for s in summaries)
@@ -100,6 +103,8 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
             f"Not converged: {', '.join(going)}. The loss still fell by more than {FALLS:.0%} in "
             "the last quarter of the rounds; more rounds or a higher lr would change these numbers."
         )
+    happened = _methods_by((s.in_rounds, s.method) for s in summaries)
+    found += [f"{', '.join(m)}: {said}" for said, m in happened.items()]
     return found
 
 

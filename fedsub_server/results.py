@@ -17,11 +17,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fedsub_core.config.run_config import read_config
+from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_server.data_notes import read_notes, said_of
+from fedsub_server.method_runs import method_runs
+from fedsub_server.methods_paragraph import methods_paragraph
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method
@@ -56,7 +58,8 @@ def summarise_run(folder: Path) -> dict[str, Any]:
 
     ``units`` says what each number averages over; ``methods`` holds a :class:`MethodSummary` by
     method, with null for a number that does not exist or is not finite; ``data`` how many people's
-    samples were divided in which way, and what bends the numbers (``data.json`` names everybody).
+    samples were divided in which way, and what bends the numbers (``data.json`` names everybody);
+    ``done`` a paragraph of how it was done, and each method's resolved model.
 
     Raises
     ------
@@ -77,6 +80,11 @@ def summarise_run(folder: Path) -> dict[str, Any]:
     splits = Counter(one.split for one in notes.splits.values())
     data = {"splits": dict(sorted(splits.items())), "remarks": said_of(notes)}
     summary_of_run: dict[str, Any] = {"units": units, "methods": methods, "data": data}
+    runs = method_runs(folder, _config(folder), methods)
+    summary_of_run["done"] = {
+        "paragraph": " ".join(methods_paragraph(runs, notes)),
+        "models": {run.name: asdict(run.model) for run in runs if run.model is not None},
+    }
     text = json.dumps(summary_of_run, indent=2, allow_nan=False) + "\n"
     write_whole(folder / SUMMARY_FILE, text.encode())
     return summary_of_run
@@ -256,8 +264,13 @@ def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
     return lines
 
 
-def _order(folder: Path) -> tuple[str, ...]:
+def _config(folder: Path) -> RunConfig | None:
     try:
-        return read_config(folder / RUN_FILE).methods
+        return read_config(folder / RUN_FILE)
     except ConfigError:  # no run of ours, or one of another version: still worth reading
-        return tuple(METHODS)
+        return None
+
+
+def _order(folder: Path) -> tuple[str, ...]:
+    config = _config(folder)
+    return tuple(METHODS) if config is None else config.methods

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedsub_core.models.record import ModelRecord
 from fedsub_server.rundb_file import PACKAGE, database_errors, note
 from fedsub_server.rundb_open import OpenDatabase
 
@@ -10,6 +11,8 @@ FORGOTTEN = "forgotten"
 #: In `meta`: the most memory that the run's processes held, bytes.
 _MEMORY = "peak_memory"
 _BACKEND = "backend"
+#: In `meta`: what the run's model is, layer by layer.
+_MODEL = "model"
 #: In `meta`: seconds of the method's own server half, and of how many rounds.
 _SERVER = "server_seconds"
 
@@ -60,6 +63,20 @@ class RunNotes(OpenDatabase):
     def backend(self) -> str | None:
         """Return who trained, one after another with commas; None where it is not known."""
         return self.meta().get(_BACKEND)
+
+    def note_model(self, record: ModelRecord) -> None:
+        """Keep what the run's model is, where nobody did."""
+        text = record.as_json()
+        if self.meta().get(_MODEL) != text:
+            with self._writing():
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MODEL, text)
+                )
+
+    def model(self) -> ModelRecord | None:
+        """Return what the run's model is; None where it is not known, as of an older release."""
+        kept = self.meta().get(_MODEL)
+        return None if kept is None else ModelRecord.from_json(kept)
 
     def trained_by(self) -> str:
         """Return the version and code by which the run was begun, and code by which it went on.

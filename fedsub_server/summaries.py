@@ -15,6 +15,7 @@ from fedsub_core.metrics import BEST_ROUND, CAPACITY, OWN_HEADS
 from fedsub_server.convergence import FALLS, last_fall
 from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.reported_epsilon import reported_epsilon
+from fedsub_server.round_remarks import in_rounds
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.twins import Scores, held_against
 
@@ -68,6 +69,7 @@ class MethodSummary:
     people: int = _unit("these, and who is left out")
     left_out: str = _unit("clients that are not in evaluated_round's numbers, and why")
     diverged: str = _unit("clients whose loss is no number in evaluated_round")
+    in_rounds: str = _unit("what went wrong in rounds, in sentences")
     macro_f1: float | None = _unit(_CLIENTS)
     macro_f1_ci95: float | None = _unit(
         f"half-width of the 95 % interval of the mean, Student t; none below {FEWEST} clients"
@@ -216,6 +218,7 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         people=len(absent) + (reached.n if reached else 0),
         left_out=by_reason(absent),
         diverged=diverged(loss.get(last, {})),
+        in_rounds=in_rounds(db, method),
         macro_f1=reached.mean if reached else None,
         macro_f1_ci95=reached.ci95 if reached else None,
         macro_f1_p10=reached.p10 if reached else None,

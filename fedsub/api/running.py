@@ -23,6 +23,7 @@ from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, new_folder, train_methods
 from fedsub.studies.run_data import data_notes
 from fedsub_client.loaded_model import load_model
+from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
@@ -273,7 +274,9 @@ def configured(
         keys["beside"] = beside if isinstance(beside, str) else ",".join(beside)
     if model is not None:
         keys["model"] = place_of(model)
-    return read_config(None, keys)
+    config = read_config(None, keys)
+    check_given(config, keys, "settings")
+    return config
 
 
 def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:

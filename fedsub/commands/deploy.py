@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fedsub.commands.going_on import say_interrupted
 from fedsub.commands.nearest import Group
+from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import key_values
@@ -68,12 +69,13 @@ def local(
     from fedsub_server.results import method_summaries
 
     console = Console()
-    overrides = key_values(settings, "--set", "rounds=2")
+    given = key_values(settings, "--set", "rounds=2")
     own = {"data": data, "out": out, "capacities": capacities}
-    overrides |= {key: value for key, value in own.items() if value is not None}
-    resolved = read_config(config, {"beside": "", **overrides})
+    given |= {key: value for key, value in own.items() if value is not None}
+    resolved = read_config(config, {"beside": "", **given})
+    check_given(resolved, given, "command line")
     if config is not None:
-        named, give = [str(overrides.get("model", ""))], f"--set model={resolved.model}"
+        named, give = [str(given.get("model", ""))], f"--set model={resolved.model}"
         check_code(resolved.model, config, named, give)
     note_code(resolved.model)
     rounds = resolved.rounds * len(resolved.methods)
@@ -192,7 +194,9 @@ def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     """
     from fedsub.deploy.flower_app import write_app
 
-    resolved = read_config(config, {"beside": "", **key_values(settings, "--set", "rounds=2")})
+    given = key_values(settings, "--set", "rounds=2")
+    resolved = read_config(config, {"beside": "", **given})
+    check_given(resolved, given, "--set")
     if resolved.folder and not Path(resolved.folder).is_absolute():
         raise ConfigError(
             f"folder: got {resolved.folder!r}, expected an absolute path on the server, such as "

@@ -18,6 +18,7 @@ from fedsub.commands.going_on import told_how_to_go_on
 from fedsub.commands.progress import progress
 from fedsub.commands.sections import Sectioned
 from fedsub.commands.tracking import check_tracking, tracking
+from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.config.run_options import RunAsked
 from fedsub_core.config.settings import (
@@ -136,6 +137,7 @@ def run(
             )
     else:
         resolved = read_config(config, overrides)
+        check_given(resolved, overrides, "command line")
         if config is not None:
             check_code(resolved.model, config, [str(overrides.get("model", ""))])
     resolved = replace(resolved, data=absolute_source(resolved.data))

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.models.record import ModelRecord
 from fedsub_core.options import Value
 from fedsub_server.data_notes import DataNotes
 from fedsub_server.summaries import FEWEST, MethodSummary
@@ -111,6 +112,7 @@ class Trace:
     prototypes : by round, the first and those evaluated, of methods that average prototypes.
     confusion : of the last evaluated round, by true class; empty where it was not counted.
     config, version : of the run's start: flat keys; fedsub's version and its code's digest.
+    model : the resolved one; None where the run's release kept none.
     """
 
     run: str
@@ -128,6 +130,7 @@ class Trace:
     version: str
     confusion: Mapping[int, ConfusionRow] = field(default_factory=dict)
     prototypes: Mapping[int, PrototypePlaces] = field(default_factory=dict)
+    model: ModelRecord | None = None
 
     @property
     def finished(self) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -12,48 +11,38 @@ from typing import Any
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.frame import Frame
 from fedsub.report.reading import data_hash
+from fedsub_core.config.idle import idle
 from fedsub_core.config.run_config import RunConfig, to_flat
 from fedsub_core.methods.table import METHODS
 from fedsub_core.options import option_values
 from fedsub_core.version import build
+from fedsub_server.method_runs import MethodRun, alike, method_run
+from fedsub_server.methods_paragraph import split_in_words, split_people
 from fedsub_server.results import encodings, spent_by_noise
 
 Fact = tuple[str, str]
 #: Keys that have a line of their own, or say only where files lie and how fast it goes.
 _ELSEWHERE = {"data", "method", "beside", "rounds", "seed", "out", "folder", "threads", "split",
               "upload-encoding", "download-encoding"}  # fmt: skip
-_SPLITS = {
-    "auto": "blocked in time where windows overlap or stand in order of time, else at random in "
-    "each class",
-    "stratified": "at random in each class of each person",
-    "blocked": "the last in time of each class of each person",
-    "unseen": "some people are held out, and join in the last rounds",
-}
-
-_HELD_OUT = {
-    "people": "a share of all",
-    "capacity": "a share of the people of each capacity",
-    "smallest": "all of the smallest capacity",
-}
 
 
 def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
     """Return name and value of what decided the run; without run.toml, of what its database has."""
     flat: dict[str, Any] = dict(frame.traces[0].config) | (to_flat(config) if config else {})
+    runs, got = runs_of(frame, config), split_people(frame.notes)
     facts = [
         ("data", _data(frame, flat)),
-        ("split", _split(flat) + _got(frame)),
+        ("split", split_in_words(flat) + (f". {got}" if got else "")),
         ("tested", _tested(frame)),
         ("average", "macro F1 is the mean over the classes in a person's test samples or "
          "predictions; means over people count everybody alike; people without test samples "
          "are left out"),
         ("seed", ", ".join(map(str, frame.seeds))),
         ("rounds", f"{_rounds(frame)}, evaluated {_every(flat.get('evaluate-every', 1))}"),
-        ("learning", f"{flat.get('optimiser')}, rate {flat.get('lr')}, momentum "
-         f"{flat.get('momentum')}, batches of {flat.get('batch-size')}, {_work(flat)}"
-         f"; model {flat.get('model')}; standardised by "
-         f"{flat.get('standardise')}"),
-        ("other than the defaults", _changed(frame, flat)),
+        ("model", _each(runs, lambda run: run.model_words)),
+        ("learning", _each(runs, lambda run: run.rule)),
+        ("standardised by", str(flat.get("standardise"))),
+        ("other than the defaults", _changed(frame, flat, config)),
         ("encodings", encodings([replace(t.summary, method=t.method) for t in frame.traces])),
         ("intervals", f"95 %: of the curves' means Student t, over {frame.unit}; of differences a "
          f"paired percentile bootstrap of {RESAMPLES:,} resamples, over people"),
@@ -66,6 +55,25 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
     return facts
 
 
+def runs_of(frame: Frame, config: RunConfig | None) -> list[MethodRun]:
+    """Return how each method ran, with the seeds of all its runs."""
+    found: dict[str, MethodRun] = {}
+    for trace in frame.traces:
+        method = trace.summary.method
+        one = method_run(trace.method, method, trace.config, config, trace.model, trace.version)
+        seeds = tuple(other.seed for other in frame.of(trace.method))
+        found.setdefault(trace.method, replace(one, rounds=trace.wanted, seeds=seeds))
+    return list(found.values())
+
+
+def _each(runs: Sequence[MethodRun], words: Callable[[MethodRun], str]) -> str:
+    """Return what is said of methods, of those of whom the same is said once."""
+    found = alike(runs, words)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{', '.join(names)}: {said}" for said, names in found.items())
+
+
 def _data(frame: Frame, flat: dict[str, Any]) -> str:
     digest, people = data_hash(frame.traces[0].config)
     if not digest:
@@ -75,24 +83,6 @@ def _data(frame: Frame, flat: dict[str, Any]) -> str:
         )
     name = str(flat.get("data", "unknown"))
     return f"{name}, {people} people, hash {digest} (BLAKE2b of the card and of everybody's arrays)"
-
-
-def _split(flat: dict[str, Any]) -> str:
-    kind = str(flat.get("split", "unknown"))
-    share, kept = flat.get("test-share"), flat.get("train-share", 1.0)
-    rest = "" if kept == 1.0 else f"; {kept} of the training samples kept"
-    if lacking := flat.get("unlabelled", 0.0):
-        rest += f"; {lacking} of the people have no labels of some classes, which are tested, too"
-    if kind == "unseen":
-        rest += f"; held out: {_HELD_OUT[flat.get('unseen-by', 'people')]}"
-    return f"{kind}: {_SPLITS.get(kind, kind)}; {share} of each class is tested{rest}"
-
-
-def _got(frame: Frame) -> str:
-    """Return how many people got which split; "" where the run does not say."""
-    kinds = Counter(note.split for note in frame.notes.splits.values())
-    said = ", ".join(f"{n} {how}" for how, n in kinds.items())
-    return f". Of {kinds.total()} people: {said}" if said else ""
 
 
 def _tested(frame: Frame) -> str:
@@ -133,25 +123,20 @@ def _capacities(flat: Mapping[str, Any]) -> str:
     )
 
 
-def _work(flat: Mapping[str, Any]) -> str:
-    """Return what a device does in a round, counted in steps or in epochs."""
-    steps = flat.get("steps")
-    return f"steps in a round {steps}" if steps else f"epochs in a round {flat.get('epochs')}"
-
-
 def _every(rounds: object) -> str:
     return "in every round" if rounds == 1 else f"every {rounds} rounds"
 
 
-def _changed(frame: Frame, flat: dict[str, Any]) -> str:
+def _changed(frame: Frame, flat: dict[str, Any], config: RunConfig | None) -> str:
     """Return keys whose values are not the defaults, as they are written in run.toml."""
     defaults: dict[str, Any] = option_values(RunConfig())
     for name in frame.methods:
         if name in METHODS:
             own = option_values(METHODS[name].hyperparameters())
             defaults |= {f"{name}.{key}": value for key, value in own.items()}
+    to_no_effect = idle(config) if config is not None else {}
     found = [
-        f"{key} = {value}"
+        f"{key} = {value}" + (" (does nothing here)" if key in to_no_effect else "")
         for key, value in flat.items()
         if key in defaults and key not in _ELSEWHERE and value != defaults[key]
     ]

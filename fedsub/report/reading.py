@@ -123,6 +123,7 @@ def _trace(
         version=db.trained_by(),
         confusion=_confusion(rows),
         prototypes=_prototypes(rows),
+        model=db.model(),
     )
 
 

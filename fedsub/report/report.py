@@ -21,8 +21,8 @@ from fedsub.report.maps import (
     prediction_maps,
     score_maps,
 )
-from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page
-from fedsub.report.protocol import protocol
+from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page, warnings
+from fedsub.report.protocol import protocol, runs_of
 from fedsub.report.prototype_maps import PROTOTYPES_EXPLAINED, prototype_maps
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import Recovery, recoveries
@@ -30,6 +30,7 @@ from fedsub.report.svg import Drawn
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder, write_whole
+from fedsub_server.methods_paragraph import methods_paragraph
 
 REPORT_FILE = "report.html"
 _MOST_PAIRS = 10
@@ -139,6 +140,7 @@ def _sections(
         Section(
             "methods",
             "Methods",
+            warnings(frame),
             tables=[one for one in (reached, by_capacity, own) if one],
         ),
         Section(
@@ -217,6 +219,7 @@ def _sections(
         Section(
             "protocol",
             "How it was done",
+            methods_paragraph(runs_of(frame, config), frame.notes),
             folded=[split] if (split := people_rows.splits(frame)) else [],
             facts=protocol(frame, config),
         ),

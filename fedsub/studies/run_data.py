@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from fedsub.engines.simulation import split_clients, unseen_people
+from fedsub_core.config.idle import named_idle
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings, without_validation
+from fedsub_core.data.samples import kept_shape
+from fedsub_core.models.names import installed, is_place
+from fedsub_core.models.record import ModelRecord
 from fedsub_server.data_notes import DataNotes
 
 
@@ -33,4 +37,21 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
             f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score shows "
             "how well it is recognised. A class needs two samples that can be split in time."
         )
+    found += [*named_idle(config), *endings(config, federation)]
     return DataNotes(splits, tuple(found))
+
+
+def endings(config: RunConfig, federation: Federation) -> list[str]:
+    """Return in sentences what a user's own model ends with that training suffers from."""
+    if not (is_place(config.model) or config.model in installed()):
+        return []  # of ours none does
+    card = federation.card
+    x = next(iter(federation.clients.values())).x
+    shape = kept_shape(x, card.vocabulary, card.padding, card.sample)
+    found = {}
+    for name in config.methods:
+        settings = config.device_settings(name)
+        record = ModelRecord.of(settings, config.seed, shape, len(card.classes))
+        if record.ending:
+            found[record.ending] = f"model {record.kind}: {record.ending}."
+    return list(found.values())

@@ -116,14 +116,17 @@ def _frame(folder: Path, runs: Sequence[Run], key: str) -> Frame:
     traces = []
     classes: tuple[str, ...] = ()
     notes: DataNotes | None = None
+    warned: tuple[str, ...] = ()
     for run in runs:
         read = read_run(folder / RUNS / run.task.name)
         traces.append(
             replace(read.traces[0], method=run.task.entry.label, seed=run.task.config.seed)
         )
         classes = classes or read.classes
+        warned += read.notes.warnings
         notes = notes or read.notes
-    return Frame(traces, classes, key=key, notes=notes or DataNotes())
+    notes = replace(notes or DataNotes(), warnings=tuple(dict.fromkeys(warned)))
+    return Frame(traces, classes, key=key, notes=notes)
 
 
 def _part(

@@ -54,6 +54,7 @@ class ServerSettings(HalfSettings):
     workers : threads to compute with.
     robust : see :class:`RobustSettings`.
     card : the operator's, which decides on classes and features; None: most devices do.
+    training : of devices, which a server only speaks of.
     given : keys of the run that devices go by and that are not at their defaults.
     """
 
@@ -61,6 +62,7 @@ class ServerSettings(HalfSettings):
     workers: int = 1
     robust: RobustSettings = field(default_factory=RobustSettings)
     card: Card | None = None
+    training: TrainingSettings = field(default_factory=TrainingSettings)
     given: tuple[str, ...] = ()
 
 

@@ -116,6 +116,7 @@ class RunConfig(
             rounds=self._part(RoundSettings),
             workers=self.workers,
             robust=self.robust_settings,
+            training=self._part(TrainingSettings),
             given=given(self),
             **self._half(name),
         )

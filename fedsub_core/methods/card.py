@@ -91,6 +91,10 @@ def any_run(hyper: Any, rounds: int) -> None:
     """Accept hyperparameters for a run of any length."""
 
 
+#: Settings of training that a plain step does not have.
+PLAIN = ("optimiser", "momentum", "weight-decay", "clip-norm")
+
+
 def plain_cost(hyper: Any, epochs: int) -> Cost:
     """Return what a method costs that does the round's epochs and no more."""
     return Cost(epochs)
@@ -115,6 +119,10 @@ class MethodCard:
     fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
         are in all: such a run cannot be given more.
     trains : whether settings of training, such as ``lr``, change anything.
+    ignores : settings of training that change nothing, of a method that trains.
+    rule : of hyperparameters and the learning rate, what a device computes in a round, in words;
+        "": steps of the run's optimiser, as its settings of training say.
+    rates : hyperparameters that are learning rates beside the run's ``lr``, or multiples of it.
     encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
     narrow : of what a device of a capacity below 1 holds a part: ``encoder``, its first kernels or
         units; ``model``, some units of each hidden layer; ``elements``, single numbers: the others
@@ -127,6 +135,7 @@ class MethodCard:
         least of the shares.
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
+    filtered : whether filters on uploads (``robust``) stand before what the server makes of them.
     averages : whether the server half makes of a round's uploads nothing but their mean, weighted
         by samples, and sends all the same: then it can do with the mean alone
         (``secure-aggregation``).
@@ -166,11 +175,15 @@ class MethodCard:
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
     trains: bool = True
+    ignores: tuple[str, ...] = ()
+    rule: Callable[[Any, float], str] = lambda hyper, lr: ""
+    rates: tuple[str, ...] = ()
     encodes: bool = False
     narrow: Narrow = ""
     holds: str = "fedsub_core.models.units:first_of"
     resizes: bool = False
     model: str = ""
+    filtered: bool = True
     averages: bool = False
     summed_learner: str = ""
     summed_strategy: str = ""
@@ -210,6 +223,13 @@ class MethodCard:
     def sends_all(self) -> bool:
         """Whether what a weak device holds of the model is what the server sends it."""
         return self.resizes or self.has_rule
+
+    @property
+    def rate_keys(self) -> tuple[str, ...]:
+        """Keys of the learning rates that decide whether its training diverges."""
+        if not self.trains:
+            return ()
+        return ("lr", *(f"{self.name}.{rate.replace('_', '-')}" for rate in self.rates))
 
     def load_holds(self) -> Any:
         """Import and return what makes the model that a device holds."""

@@ -65,6 +65,7 @@ CARD = MethodCard(
     up="the model; in the last rounds nothing but the number of samples",
     down="the model; in the last rounds only to who has not had it there",
     sends=sends,
+    rates=("head_lr_factor",),
     fixes_rounds=lambda hyper: True,
     check=check,
     choose="People's classes are unbalanced, and FedAvg's model is good for most: a personal "

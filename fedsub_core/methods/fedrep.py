@@ -39,6 +39,7 @@ CARD = MethodCard(
     sends=body,
     receives=body,
     cost=cost,
+    rates=("head_lr_factor",),
     fixes_rounds=lambda hyper: bool(hyper.finetune),
     choose="As fedper, if devices can compute a third of an epoch more: each head is fitted "
     "to the common body before the body changes.",

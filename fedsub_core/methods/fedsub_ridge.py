@@ -171,6 +171,17 @@ def cost(hyper: FedSubRidgeHyperparameters, epochs: int) -> Cost:
     return Cost(2.0)
 
 
+def rule(hyper: FedSubRidgeHyperparameters, lr: float) -> str:
+    """Return how heads are found: nothing is trained step by step."""
+    heads = {"own": "of own samples alone", "everybody": "of everybody's sums alone"}
+    mixed = "candidates of own and of everybody's sums, mixed by weights"
+    out = f"{hyper.stretches} stretches of each class in turn" if hyper.stretches else "each sample"
+    return (
+        f"ridge regression in closed form, {heads.get(hyper.heads, mixed)}; penalty and weights "
+        f"are chosen by leaving {out} out of a person's own samples"
+    )
+
+
 def _packed(features: int) -> int:
     return (features + 1) * (features + 2) // 2
 
@@ -196,9 +207,11 @@ CARD = MethodCard(
     reports=("left_out_loss",),
     check=check,
     trains=False,
+    rule=rule,
     encodes=True,
     narrow="encoder",
     model="linear",
+    filtered=False,
     choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "
     "without a trace: three rounds in which all take part are enough, and no rate is to be tuned. "
     "Not where hand-made features are few and a trained body is much better. Where few samples are "

@@ -37,6 +37,7 @@ CARD = MethodCard(
     averages=True,
     hyperparameters=PerFedAvgHyperparameters,
     cost=cost,
+    rates=("alpha",),
     choose="People with little data keep joining: the model is trained to adapt in one step "
     "on their data. On WISDM its results were about those of fedavg (studies/README.md).",
     decisions=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard
 from fedsub_core.options import option
 
 
@@ -27,6 +27,14 @@ def cost(hyper: PFedMeHyperparameters, epochs: int) -> Cost:
     return Cost(epochs * hyper.personal_steps)
 
 
+def rule(hyper: PFedMeHyperparameters, lr: float) -> str:
+    """Return how both models move on a batch."""
+    return (
+        f"on each batch {hyper.personal_steps} plain steps of rate {hyper.personal_lr:g} of the "
+        f"personal model, and one of the local model to it, of rate {lr * hyper.lam:g} (lr * lam)"
+    )
+
+
 CARD = MethodCard(
     name="pfedme",
     idea="a personal model near a local one; the local one follows it slowly, and is averaged",
@@ -36,6 +44,9 @@ CARD = MethodCard(
     averages=True,
     hyperparameters=PFedMeHyperparameters,
     cost=cost,
+    ignores=PLAIN,
+    rule=rule,
+    rates=("personal_lr",),
     choose="For comparison with publications that use it. It costs five times FedAvg's work, "
     "and its learning rates must be tuned.",
     privacy="The server sees each person's local model after training; the personal model stays at "

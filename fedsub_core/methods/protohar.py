@@ -65,6 +65,7 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
+    rates=("head_lr_factor",),
     choose="As fedrep (people label alike and move differently), if bodies drift apart "
     "between rounds because people lack classes.",
     privacy="The server sees each person's body after training, its mean embedding of every class "

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
+from fedsub_core.models.endings import ending
 from fedsub_core.models.norms import batch_norms
 
 
@@ -47,6 +48,7 @@ class Trace:
     output_shape : of one sample.
     widest : most values of a sample that a layer saw or made.
     draws : whether a pass in training draws from PyTorch's stream, as Dropout does.
+    ending : what the last step does to logits that training suffers from; "": nothing.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Trace:
     output_shape: Shape
     widest: int
     draws: bool = False
+    ending: str = ""
 
     def require_last(self) -> LastLinear:
         """Return the last Linear layer.
@@ -152,8 +155,9 @@ def _trace(module: nn.Module, calls: list[tuple[str, Tensor, Tensor]], out: Tens
             ends = made is out and seen.ndim == 2
             last = LastLinear(name, tuple(seen.shape[1:]), ends)
     widest = max((prod(t.shape[1:]) for _, *both in calls for t in both), default=1)
-    shape = tuple(out.shape[1:])
-    return Trace(type(module).__name__, layers, last, shape, max(widest, prod(shape)))
+    shape, name = tuple(out.shape[1:]), type(module).__name__
+    flaw = ending(module, calls, out)
+    return Trace(name, layers, last, shape, max(widest, prod(shape)), ending=flaw)
 
 
 def _flat(out: Any) -> list[Any]:

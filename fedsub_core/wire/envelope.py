@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import MessageRefused, NumbersRefused
 from fedsub_core.wire.bundles import Declaration, FloatArray, most_bytes, within
 from fedsub_core.wire.references import Reference
 
@@ -43,9 +43,11 @@ class Envelope:
     def check_numbers(self, what: str, values: FloatArray) -> None:
         """Refuse NaN, infinite and huge numbers."""
         if not within(values, self.largest):
-            raise self.refuse(
-                what, "NaN, infinite or huge numbers", f"finite numbers up to {self.largest:g}"
+            got, expected = (
+                "NaN, infinite or huge numbers",
+                f"finite numbers up to {self.largest:g}",
             )
+            raise NumbersRefused(self.client, self.round, what, got, expected)
 
     def refuse(self, what: str, got: object, expected: object) -> MessageRefused:
         """Return the error that says what is wrong with the message."""

@@ -29,6 +29,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import CAPACITY, MetricRow
 from fedsub_core.models.held import Held, why_unfit
 from fedsub_core.models.model import Model
+from fedsub_core.models.record import ModelRecord
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
@@ -60,6 +61,8 @@ class PersonalizedStrategy(Verbs):
         #: Called before the first round with the state that it begins with, where another process
         #: must not begin with another: after a sum, or the draw of a secret.
         self.on_begun: Callable[[State], None] | None = None
+        #: Called once the run's clients, and so its model, are known.
+        self.on_connected: Callable[[], None] | None = None
         #: What is done now, and whom it is done with: read by who watches from another thread.
         self.now, self.registry = Now(), NodeRegistry()
         #: Who will not come back, as far as an earlier process knew, and whom the run forgot.
@@ -112,6 +115,8 @@ class PersonalizedStrategy(Verbs):
         asked = replace(configured, rounds=rounds, round_timeout=timeout)
         self.settings = replace(self.settings, rounds=asked)
         self.connect(grid)
+        if self.on_connected is not None:
+            self.on_connected()
         self.summary()
         result = Result()
         if self.finished_rounds == 0:
@@ -197,6 +202,11 @@ class PersonalizedStrategy(Verbs):
         if self.on_round is not None:
             self.on_round(round, self.lasting_state(), rows)
         return metrics
+
+    def model_record(self) -> ModelRecord:
+        """Return what a device that holds everything trains, once the run is connected."""
+        agreed, seed = self.population.agreed, self.settings.rounds.seed
+        return ModelRecord.of(self.settings, seed, agreed.shape, len(agreed.classes))
 
     def _of_capacity(self, capacity: float) -> Model:
         """Return the model that a device of a capacity holds."""

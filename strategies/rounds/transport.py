@@ -10,7 +10,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
-from fedsub_core.errors import MessageRefused, cut
+from fedsub_core.errors import MessageRefused, NumbersRefused, cut
 from fedsub_core.metrics import MetricRow
 from fedsub_core.placement import Placement
 from fedsub_core.secure.messages import SECURE
@@ -278,11 +278,16 @@ class Transport:
             self.references[client].remember(upload, round)
 
     def refuse(self, client: str, round: int, why: object) -> None:
-        """Count and log a message that is not used."""
+        """Count a message that is not used, and log it.
+
+        Where its numbers are none, the round's log says it of all at once
+        (:mod:`strategies.rounds.diverging`).
+        """
         self.refusals[client] += 1
         self._refused_now[client] += 1
         self.refused[client] = round, cut(why)
-        log.warning("round %d, client %s: refused: %s", round, client, why)
+        if not isinstance(why, NumbersRefused):
+            log.warning("round %d, client %s: refused: %s", round, client, why)
 
     def forget_silent(self) -> None:
         """Send whole tensors next time to those who did not answer the last exchange.

@@ -12,13 +12,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedsub_core.config.halves import ServerSettings
-from fedsub_core.errors import MessageRefused, RunError
-from fedsub_core.metrics import MetricRow
+from fedsub_core.errors import MessageRefused, NumbersRefused, RunError
+from fedsub_core.metrics import DIVERGED, MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
 from strategies.rounds.context import Sender
+from strategies.rounds.diverging import training_diverged
 from strategies.rounds.protections import Protections
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.transport import NOTHING_BESIDE
@@ -81,6 +82,7 @@ class Verbs(Protections, Strategy):
         assert self.state is not None
         uploads: dict[str, Bundle] = {}
         refused: set[str] = set()
+        wild: dict[str, NumbersRefused] = {}
         usual = self.population.usual_examples()
         for client, content in self.transport.read(server_round, replies):
             sender = Sender(client, self.turn(server_round))
@@ -95,6 +97,8 @@ class Verbs(Protections, Strategy):
             except (MessageRefused, ValueError) as error:
                 self.transport.refuse(client, server_round, error)
                 refused.add(client)
+                if isinstance(error, NumbersRefused):
+                    wild[client] = error
                 continue
             report = exchange.read_report(content, {*self.card.reports, exchange.ANEW})
             if report.pop(exchange.ANEW, 0):
@@ -105,6 +109,12 @@ class Verbs(Protections, Strategy):
             uploads[client] = replace(upload, examples=min(upload.examples, int(most)))
             report["bytes_full_model"] = self.model.full_bytes
             self._rows += [MetricRow(server_round, client, None, n, v) for n, v in report.items()]
+        diverged = ""
+        if wild:
+            asked = len(self.transport.asked)
+            diverged = training_diverged(wild, asked, self.card, self.hyper, self.settings.training)
+            self._rows += [MetricRow(server_round, client, None, DIVERGED, 1) for client in wild]
+            log.warning("round %d: %s", server_round, diverged)
         self.population.registry.bind(uploads)
         if self.settings.rounds.clients_per_round:
             self.memory.trained |= uploads.keys()
@@ -116,11 +126,13 @@ class Verbs(Protections, Strategy):
         silent = [client for client in self.transport.asked if client not in uploads]
         largest = self.settings.wire.largest
         refused |= {client for client in silent if not self.delivered[client].within(largest)}
-        if self._undoing.broken(refused, self.transport.asked) and self._undo(server_round):
+        if self._undoing.broken(refused, self.transport.asked) and self._undo(
+            server_round, diverged
+        ):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             self._answered = {}
             return None, None
-        self._demand_quorum(server_round, len(uploads))
+        self._demand_quorum(server_round, len(uploads), diverged)
         turn, before = self.turn(server_round), self.state
         uploads = dict(sorted(uploads.items()))
         placed, sent = (
@@ -140,8 +152,11 @@ class Verbs(Protections, Strategy):
         self._rows += rows
         return None, None
 
-    def _undo(self, round: int) -> bool:
-        """Go back to an earlier state, without who led away from it; False: impossible."""
+    def _undo(self, round: int, diverged: str) -> bool:
+        """Go back to an earlier state, without who led away from it; False: impossible.
+
+        `diverged` says so where uploads held no finite numbers.
+        """
         undone = self._undoing.undo(self.memory.left_out, self.begin())
         if undone is None:
             return False
@@ -157,9 +172,10 @@ class Verbs(Protections, Strategy):
         self._rows.append(MetricRow(round, "", None, "undone", 1))
         log.warning(
             "round %d: most uploads cannot be used; the server goes back to an earlier state. Left "
-            "out from now on, as they moved most what came after it: %s",
+            "out from now on, as they moved most what came after it: %s%s",
             round,
             ", ".join(found) or "nobody else; it begins anew",
+            ". If it comes back without them, the learning rate is too high" if diverged else "",
         )
         return True
 
@@ -210,16 +226,20 @@ class Verbs(Protections, Strategy):
         scaling = self.population.agreed.scaling
         return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
 
-    def _demand_quorum(self, round: int, usable: int) -> None:
+    def _demand_quorum(self, round: int, usable: int, diverged: str) -> None:
         # Who left for good while it was asked is no part of the round.
         asked = len(set(self.transport.asked) - self.transport.delivery.unregistered)
         needed = max(1, math.ceil(self.settings.rounds.quorum * asked))
         if usable < needed:
+            why = (
+                f" (refused so far: {dict(self.transport.refusals) or 'none'}); the log says why. "
+                "Finished rounds are kept: the run can be resumed"
+            )
+            if diverged:  # with the same rate it would end again
+                why = f". {diverged}"
             raise RunError(
                 f"round {round}: {usable} of {asked} clients sent a usable upload within the "
-                f"round's deadline, expected {needed} at least (refused so far: "
-                f"{dict(self.transport.refusals) or 'none'}); the log says why. Finished rounds "
-                "are kept: the run can be resumed"
+                f"round's deadline, expected {needed} at least{why}"
             )
 
     def _note_anew(self, client: str, round: int) -> None:

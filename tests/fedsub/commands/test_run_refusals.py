@@ -183,3 +183,19 @@ def test_a_file_with_an_unknown_key(fedsub: Call) -> None:
     assert_refused(fedsub("run", "run.toml"), "Did you mean 'fedsub.depth'?")
     Path("run.toml").write_text("rounds = \n")
     assert_refused(fedsub("run", "run.toml"), "run.toml", "TOML")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--model", "resnet18", "the model that is solved for is linear"),
+        ("--lr", "0.1", "nothing is trained in steps"),
+    ],
+)
+def test_an_option_that_does_nothing(
+    fedsub: Call, town_folder: Path, option: str, value: str, why: str
+) -> None:
+    alone = ("--method", "fedsub-ridge", "--beside", "")
+    said = fedsub("run", "--data", town_folder, *alone, option, value, *QUICK)
+    assert_refused(said, f"{option[2:]}: got {value} with fedsub-ridge", f"does nothing: {why}")
+    assert not Path("runs").exists()

@@ -26,6 +26,7 @@ FEDSUB = MethodSummary(
     people=5,
     left_out="",
     diverged="",
+    in_rounds="",
     macro_f1=0.7,
     macro_f1_ci95=0.196,
     macro_f1_p10=0.54,

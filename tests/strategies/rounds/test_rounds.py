@@ -167,6 +167,17 @@ def test_a_round_without_any_usable_upload_ends_the_run(
         )
 
 
+def test_training_that_diverges_is_said_as_that(
+    people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not as devices that misbehave, one line each; the error names the rate, too."""
+    ends = r"1: 0 of 4 clients sent.*So ends training that diverged.*: lower lr \(1e\+09\)\. A dev"
+    with pytest.raises(RunError, match=ends), caplog.at_level("WARNING"):
+        run_method(people(), "fedavg", lr=1e9)
+    said = [line.getMessage() for line in caplog.records if "round 1" in line.getMessage()]
+    assert len(said) == 1 and said[0].startswith("round 1: 4 of 4 uploads are not used, for NaN")
+
+
 @pytest.mark.parametrize(("quorum", "lost", "ends"), [(0.5, 2, False), (0.51, 2, True)])
 def test_a_round_needs_its_share_of_uploads(
     people: MakePeople, run_method: RunMethod, quorum: float, lost: int, ends: bool

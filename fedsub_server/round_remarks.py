@@ -1,0 +1,83 @@
+"""What went wrong in a run's rounds, in sentences: whose training diverged, who was left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from fedsub_core.methods.table import METHODS
+from fedsub_core.metrics import DIVERGED
+from fedsub_server.rundb import RunDatabase
+
+#: People that are named in a sentence at most.
+NAMED = 10
+
+
+def in_rounds(db: RunDatabase, method: str) -> str:
+    """Return what a log warned of in rounds and a table must say beside it; "" where nothing."""
+    said = []
+    if wild := _rounds(db, DIVERGED):
+        said.append(
+            f"What came of {_who(wild)} held NaN, infinite or huge numbers, as of training that "
+            f"diverged, and was not used.{lower(method)}"
+        )
+    refused = {
+        client: [round for round in rounds if round not in wild.get(client, ())]
+        for client, rounds in _rounds(db, "refused_replies").items()
+    }
+    if refused := {client: rounds for client, rounds in refused.items() if rounds}:
+        said.append(f"What came could not be used of {_who(refused)}; the log says why.")
+    if out := _rounds(db, "left_out"):
+        said.append(f"Left out from then on, as the others' training broke: {_who(out)}.")
+    undone = sorted({row.round for row in db.metrics("undone")})
+    if undone:
+        rounds = f"round{'s' * (len(undone) > 1)} {', '.join(map(str, undone))}"
+        said.append(f"The server went back to an earlier state in {rounds}.")
+    return " ".join(said)
+
+
+def lower(*methods: str) -> str:
+    """Return in a sentence which rates to look at where training diverged; "" where none is."""
+    cards = [METHODS.get(method) for method in methods]
+    keys = (("lr",) if card is None else card.rate_keys for card in cards)
+    rates = dict.fromkeys(key for of_one in keys for key in of_one)
+    return f" Lower {' or '.join(rates)}." if rates else ""
+
+
+def why_untested(db: RunDatabase, since: Mapping[str, int]) -> dict[str, str]:
+    """Return why people gave no numbers after the round in which each was last tested.
+
+    Parameters
+    ----------
+    since : that round, by client; 0 of who never was. Who failed in no round since is left out.
+    """
+    found: dict[str, str] = {}
+    for metric, words in (
+        ("missing_replies", "did not answer in round {}"),
+        ("left_out", "left out from round {} on, as the others' training broke"),
+        ("refused_replies", "what it sent in round {} could not be used"),
+        (DIVERGED, "training diverged: what it sent in round {} held NaN or huge numbers"),
+    ):
+        for client, rounds in _rounds(db, metric).items():
+            if client in since and rounds[-1] > since[client]:
+                found[client] = words.format(rounds[-1])
+    return found
+
+
+def _rounds(db: RunDatabase, metric: str) -> dict[str, list[int]]:
+    """Return in which rounds a metric counts something, ascending, by client."""
+    found = defaultdict[str, set[int]](set)
+    for row in db.metrics(metric):
+        if row.value > 0 and row.round > 0:
+            found[row.client].add(row.round)
+    return {client: sorted(rounds) for client, rounds in sorted(found.items())}
+
+
+def _who(rounds: Mapping[str, list[int]]) -> str:
+    """Return who, the first of many, and in which rounds."""
+    names = list(rounds)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    all_rounds = sorted({round for one in rounds.values() for round in one})
+    first, last = all_rounds[0], all_rounds[-1]
+    when = f"round {first}" if first == last else f"{len(all_rounds)} of rounds {first} to {last}"
+    return f"{', '.join(names[:NAMED])}{more} (in {when})"
