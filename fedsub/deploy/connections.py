@@ -126,7 +126,7 @@ class Connections:
             return
         connection.key = key
         own = [one for one in list(self._all) if one.key == key]
-        for old in own[: len(own) - CONNECTIONS_EACH]:
+        for old in own[: max(0, len(own) - CONNECTIONS_EACH)]:
             self._end(old)
 
     def refused(self, connection: Connection) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable
+from typing import cast
 
 from fedsub.deploy.connections import Connection, Connections
 from fedsub_core.errors import RunError
@@ -44,24 +45,29 @@ class _End(asyncio.Protocol):
     other: _End | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # uvloop's are none of asyncio's.
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None and self.other.transport is not None:
             self.other.transport.write(data)
 
     def pause_writing(self) -> None:
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.pause_reading()
+        if self.other is not None:
+            self.other.read(False)
 
     def resume_writing(self) -> None:
-        if self.other is not None and self.other.transport is not None:
-            self.other.transport.resume_reading()
+        if self.other is not None:
+            self.other.read(True)
 
     def connection_lost(self, _: Exception | None) -> None:
         if self.other is not None and self.other.transport is not None:
             self.other.transport.close()  # what it has still to send is sent first
+
+    def read(self, on: bool) -> None:
+        """Take more of what comes, or no more for now."""
+        if self.transport is not None and not self.transport.is_closing():
+            (self.transport.resume_reading if on else self.transport.pause_reading)()
 
 
 class _Devices(_End):
@@ -71,6 +77,8 @@ class _Devices(_End):
         self._relay, self._port = relay, 0
         self._connection: Connection | None = None
         self._opening: asyncio.Task[None] | None = None
+        #: What came before there was somebody to hand it on to.
+        self._early = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -80,7 +88,7 @@ class _Devices(_End):
         if self._connection is None:
             self.transport.abort()
             return
-        self.transport.pause_reading()
+        self.read(False)
         self._opening = asyncio.get_running_loop().create_task(self._open())
 
     async def _open(self) -> None:
@@ -90,7 +98,9 @@ class _Devices(_End):
         except OSError:
             self.transport.abort()
             return
-        self.transport.resume_reading()
+        super().data_received(self._early)
+        self._early = b""
+        self.read(True)
 
     def _opened(self) -> _End:
         inner = _Inner()
@@ -108,12 +118,20 @@ class _Devices(_End):
     def data_received(self, data: bytes) -> None:
         if self._connection is not None:
             self._connection.heard = self._relay.connections.clock()
+        if self.other is None or self.other.transport is None:
+            self._early += data
+            self.read(False)  # uvloop begins to read after it is told not to
+            return
         super().data_received(data)
 
     def pause_writing(self) -> None:
-        if self._connection is not None:
-            self._connection.full = self._relay.connections.clock()
+        self.must_take()
         super().pause_writing()
+
+    def must_take(self) -> None:
+        """Give the device a time in which it takes what there is for it."""
+        if self._connection is not None and self._connection.full is None:
+            self._connection.full = self._relay.connections.clock()
 
     def resume_writing(self) -> None:
         if self._connection is not None:
@@ -138,6 +156,10 @@ class _Inner(_End):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.devices.opened(transport.get_extra_info("sockname")[1])
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.devices.must_take()
+        super().connection_lost(error)
 
 
 class Relay:

@@ -112,6 +112,21 @@ class Caller:
         return got
 
 
+def public_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a key's public half, as Flower keeps it."""
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def signed_headers(key: ec.EllipticCurvePrivateKey) -> dict[str, bytes]:
+    """Return gRPC's headers of a call that a key has signed now."""
+    stamp = datetime.now(UTC).isoformat().encode()
+    return {
+        "flwr-public-key-bin": public_bytes(key),
+        "flwr-timestamp": stamp,
+        "flwr-signature-bin": key.sign(stamp, ec.ECDSA(SHA256())),
+    }
+
+
 def over_http(headers: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return gRPC's headers as HTTP has them."""
     return {
@@ -181,8 +196,7 @@ class Connection:
         self._key = private
         #: Bytes of all requests, and of the answers to :meth:`call`.
         self.sent = self.received = 0
-        form = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
-        self._public = private.public_key().public_bytes(*form)
+        self._public = public_bytes(private)
         # Calls that may be broken have a connection of their own, which is ended now and then.
         self._open = partial(Caller, address, ca.read_bytes())
         self._caller, self._raw, self._raw_calls = self._open(), self._open(), 0
@@ -211,12 +225,7 @@ class Connection:
 
     def signed(self) -> dict[str, bytes]:
         """Return the headers of one more call."""
-        stamp = datetime.now(UTC).isoformat().encode()
-        return {
-            "flwr-public-key-bin": self._public,
-            "flwr-timestamp": stamp,
-            "flwr-signature-bin": self._key.sign(stamp, ec.ECDSA(SHA256())),
-        }
+        return signed_headers(self._key)
 
     def pull(self) -> tuple[Any, Any] | None:
         """Return the next message to this node and the tree of its objects, if there is one."""
