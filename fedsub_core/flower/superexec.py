@@ -24,9 +24,15 @@ __all__ = [
     "executors",
     "flower_superexec",
     "log",
+    "programs",
 ]
 
 
 def executors() -> Any:
     """Return the module that asks for an executor; raises as :func:`flower_module`."""
     return flower_module("flwr.supercore.superexec.run_superexec", "get_executor")
+
+
+def programs(*names: str) -> Any:
+    """Return the module that starts apps as programs; raises as :func:`flower_module`."""
+    return flower_module("flwr.supercore.superexec.executor.subprocess_executor", *names)
