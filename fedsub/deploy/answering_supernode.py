@@ -6,6 +6,9 @@ between taking its task and the message, or fails to read it, leaves the SuperNo
 connected and deaf to every later message and run. Here such a message, too, is replied to: the app
 has crashed. The server then sends it again.
 
+Where a SuperLink's machine is cut off, nothing tells Flower's gRPC calls, which wait for ever. Here
+each has a bound, and is made again.
+
 Flower's looks for a message every 3 s, so a round takes 4 s at least. FEDSUB_LOOK_SECONDS says how
 often this one does.
 """
@@ -14,11 +17,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
+
+import grpc
 
 from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
 from fedsub_core.errors import FedSubError
-from fedsub_core.flower.modules import demand_deployable
+from fedsub_core.flower.modules import GRPC, demand_deployable
 from fedsub_core.flower.supernode import (
     CLIENT_APP_CRASHED_ERROR,
     InMemoryNodeState,
@@ -27,6 +34,8 @@ from fedsub_core.flower.supernode import (
     Task,
     TaskType,
     flower_supernode,
+    grpc_calls,
+    grpc_starts,
     loop,
     state_factory,
 )
@@ -34,6 +43,8 @@ from fedsub_core.logs import set_up_logs
 
 #: As Flower's; and what a SuperLink with many devices still bears.
 _DEFAULT_SECONDS, _LEAST_SECONDS = 3.0, 0.1
+#: Seconds of a call to the SuperLink: somewhat more than it waits for all of one.
+CALL_SECONDS = 330.0
 
 
 class AnsweringNodeState(InMemoryNodeState):
@@ -72,6 +83,38 @@ class AnsweringNodeState(InMemoryNodeState):
                     self.record_message_processing_start(metadata.message_id)
 
 
+class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    """Has each call to the SuperLink end, also where nobody says that it is gone."""
+
+    def intercept_unary_unary(
+        self, continuation: Callable[[Any, Any], Any], details: Any, request: Any
+    ) -> Any:
+        """Make a call that has CALL_SECONDS unless it has fewer."""
+        return continuation(details._replace(timeout=details.timeout or CALL_SECONDS), request)
+
+
+def bound_calls() -> None:
+    """Have 1.39's calls to the SuperLink end after CALL_SECONDS, and be made again."""
+    calls, starts = grpc_calls("create_channel"), grpc_starts("make_simple_grpc_retry_invoker")
+    create_channel, make_invoker = calls.create_channel, starts.make_simple_grpc_retry_invoker
+
+    def bounded_channel(*, interceptors: Sequence[Any] = (), **keys: Any) -> Any:
+        return create_channel(interceptors=[*interceptors, Deadline()], **keys)
+
+    def bounded_invoker() -> Any:
+        made = make_invoker()
+        gives_up = made.should_giveup
+
+        def gives_up_now(error: Any) -> bool:
+            late = error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+            return not late and bool(gives_up(error))
+
+        made.should_giveup = gives_up_now
+        return made
+
+    calls.create_channel, starts.make_simple_grpc_retry_invoker = bounded_channel, bounded_invoker
+
+
 def no_longer_than(seconds: float) -> SimpleNamespace:
     """Return what stands for :mod:`time` where no sleep may be longer."""
     ours = SimpleNamespace(**vars(time))
@@ -84,9 +127,11 @@ def main() -> None:
     try:
         seconds = read_seconds(LOOK_SECONDS, _DEFAULT_SECONDS, _LEAST_SECONDS, _DEFAULT_SECONDS)
         set_up_logs()
-        demand_deployable()
+        release = demand_deployable()
     except FedSubError as error:
         sys.exit(f"fedsub-supernode: {error}")
+    if release == GRPC:  # over HTTP each has 30 s
+        bound_calls()
     loop().time = no_longer_than(seconds)
     state_factory().InMemoryNodeState = AnsweringNodeState
     flower_supernode()

@@ -3,20 +3,33 @@
 Flower 1.42's SuperLink is one web application at one port: for SuperNodes, for who starts runs, and
 for SuperExecs. Who must let devices in would let them reach all of it. Here the application answers
 at two ports. That of ``--fleet-api-address`` is for SuperNodes, and for nothing else; at the other
-they find nothing. A request of a device has at most so many bytes.
+they find nothing. A request of a device has at most so many bytes, and its headers show that a
+registered key has signed it (`callers.py`): a stranger's is not read. Connections come through
+`relay.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import uvicorn
 
-from fedsub_core.errors import RunError
-from fedsub_core.flower.superlink import fleet_address, parse_address
+from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, Callers, Signed
+from fedsub.deploy.connections import Connection, Connections, most_connections
+from fedsub.deploy.relay import HOST, Relay, bound
+from fedsub_core.flower.superlink import (
+    PUBLIC_KEY_HEADER,
+    SIGNATURE_HEADER,
+    TIMESTAMP_HEADER,
+    fleet_address,
+    fleet_keys,
+    parse_address,
+    verified,
+)
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
@@ -25,6 +38,8 @@ App = Callable[[Event, Receive, Send], Awaitable[None]]
 
 #: Where Flower answers SuperNodes.
 PATH = "/v1/fleet/"
+#: What it says to who has not signed.
+INVALID = 401, "Invalid SuperNode authentication"
 
 
 class FleetDoor:
@@ -33,27 +48,72 @@ class FleetDoor:
     Parameters
     ----------
     app : what answers those who are let in.
-    port : of SuperNodes.
+    port : to which the relay hands SuperNodes' connections on.
     most : bytes of a request that comes to this port.
+    callers : who may call there.
+    relay : hands these connections on, while the application lives.
     """
 
-    def __init__(self, app: App, port: int, most: int) -> None:
+    def __init__(self, app: App, port: int, most: int, callers: Callers, relay: Relay) -> None:
         self.app, self._port, self._most = app, port, most
+        self._callers, self.relay = callers, relay
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Answer one request, or hand it on."""
         if scope["type"] == "lifespan":
-            return await self.app(scope, receive, send)
+            await self.relay.start()
+            try:
+                return await self.app(scope, receive, send)
+            finally:
+                self.relay.close()
         of_devices = scope["server"][1] == self._port
         if of_devices != scope["path"].startswith(PATH):
             return await _refuse(send, 404, "Not Found")
-        if of_devices:
-            body = await self._read(scope, receive)
-            if body is None:
-                said = f"got a request of over {self._most} bytes, expected fewer"
-                return await _refuse(send, 413, said)
-            receive = _replay(body, receive)
-        return await self.app(scope, receive, send)
+        if not of_devices:
+            return await self.app(scope, receive, send)
+        connection = self.relay.connections.at(scope["client"][1])
+        if connection is None:
+            return await _refuse(send, 403, "got a connection that did not come through this port")
+        signed = signed_by(dict(scope["headers"]))
+        refused = await self._why_refused(signed, scope["path"])
+        if refused is not None or signed is None:
+            self.relay.connections.refused(connection)
+            return await _refuse(send, *(refused or INVALID))
+        self.relay.connections.prove(connection, signed.key)
+        if not self._callers.enter(signed.key):
+            return await _refuse(send, 503, f"got over {CALLS_EACH} calls of a key at once")
+        try:
+            await self._answer(connection, scope, receive, send)
+        finally:
+            self._callers.leave(signed.key)
+
+    async def _why_refused(self, signed: Signed | None, path: str) -> tuple[int, str] | None:
+        """Return with which status a call is refused, and why; None if it is not."""
+        if signed is None:
+            return INVALID
+        if not await self._callers.know(signed.key):
+            said = "the public key: got one that is not registered"
+            return (412 if path.endswith("/activate-node") else 401), said
+        if not verified(signed.key, signed.stamp, signed.signature):
+            return INVALID
+        if not self._callers.use(signed):
+            return 503, "the signature: got one that another call came with, expected a new one"
+        return None
+
+    async def _answer(
+        self, connection: Connection, scope: Event, receive: Receive, send: Send
+    ) -> None:
+        """Read a request, and hand it on once all of it is there."""
+        try:
+            with self.relay.connections.awaiting(connection):
+                body = await asyncio.wait_for(self._read(scope, receive), CALL_SECONDS)
+        except TimeoutError:
+            said = f"got only a part of the request in {CALL_SECONDS:.0f} s"
+            return await _refuse(send, 408, said)
+        if body is None:
+            said = f"got a request of over {self._most} bytes, expected fewer"
+            return await _refuse(send, 413, said)
+        return await self.app(scope, _replay(body, receive), send)
 
     async def _read(self, scope: Event, receive: Receive) -> bytes | None:
         """Return a request's body; None if it is too large, which is noticed before it is kept."""
@@ -70,6 +130,18 @@ class FleetDoor:
                 return None
             if not event.get("more_body", False):
                 return bytes(body)
+
+
+def signed_by(headers: Mapping[bytes, bytes]) -> Signed | None:
+    """Return what a request's headers say of who calls; None if they do not."""
+    try:
+        key, signature = (
+            b64decode(headers[name.removesuffix("-bin").encode()], validate=True)
+            for name in (PUBLIC_KEY_HEADER, SIGNATURE_HEADER)
+        )
+        return Signed(key, headers[TIMESTAMP_HEADER.encode()].decode("ascii"), signature)
+    except (KeyError, ValueError):
+        return None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -92,25 +164,6 @@ async def _refuse(send: Send, status: int, said: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address; any free port for 0.
-
-    Raises
-    ------
-    RunError
-        If it cannot be bound.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-    except OSError as error:
-        made.close()
-        raise RunError(f"{host}:{port}: cannot be listened at: {error}") from error
-    return made
-
-
 def serve(app: Any, most: int, *, host: str, port: int, **keys: Any) -> None:
     """Answer at the port for SuperNodes and at `port`, until a signal says to end.
 
@@ -128,8 +181,10 @@ def serve(app: Any, most: int, *, host: str, port: int, **keys: Any) -> None:
     sockets = [bound(host, port)]
     answers: App = app
     if address := fleet_address(app):
-        fleet, number = parse_address(address)
-        sockets.append(bound(fleet, number))
-        answers = FleetDoor(app, sockets[1].getsockname()[1], most)
+        came = bound(*parse_address(address))
+        sockets.append(bound(HOST, 0))
+        behind = HOST, int(sockets[1].getsockname()[1])
+        relay = Relay(Connections(most_connections()), [came], behind)
+        answers = FleetDoor(app, behind[1], most, Callers(fleet_keys(app)), relay)
     # Flower has no websockets.
     uvicorn.Server(uvicorn.Config(answers, ws="none", **keys)).run(sockets)

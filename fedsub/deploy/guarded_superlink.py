@@ -22,12 +22,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import grpc
 
+from fedsub.deploy.connections import Connections, most_connections
+from fedsub.deploy.fleet_grpc import FleetServer
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import UMASK
 from fedsub_core.flower.modules import HTTP, demand_deployable
@@ -167,7 +169,28 @@ def guard_grpc() -> Any:
     RunError
         If Flower no longer has what is to be replaced.
     """
-    ours = {"FleetServicer": GuardedServicer, "GRPC_MAX_MESSAGE_LENGTH": MOST_BYTES}
+
+    def fleet_server(
+        servicer_and_add_fn: Any,
+        server_address: str,
+        max_message_length: int,
+        certificates: tuple[bytes, bytes, bytes] | None = None,
+        interceptors: Sequence[grpc.ServerInterceptor] | None = None,
+    ) -> FleetServer:
+        return FleetServer(
+            servicer_and_add_fn,
+            server_address,
+            max_message_length,
+            certificates,
+            interceptors or (),
+            Connections(most_connections()),
+        )
+
+    ours = {
+        "FleetServicer": GuardedServicer,
+        "GRPC_MAX_MESSAGE_LENGTH": MOST_BYTES,
+        "generic_create_grpc_server": fleet_server,
+    }
     flower = command(*ours)
     for name, guard in ours.items():
         setattr(flower, name, guard)

@@ -24,11 +24,15 @@ from importlib import import_module
 import numpy as np
 import torch
 
+from fedsub.deploy.bounded_clientapp import bound_waits
+from fedsub.deploy.parent import end_with
 from fedsub_core.flower.clientapp import clientapp_program
 from fedsub_core.logs import set_up_logs
 
 #: The app that a fork loads. It and Flower's program, which the fork becomes, import all else.
 APP = "fedsub_client.app"
+#: The argument that names the SuperExec's process: a fork ends with it.
+PARENT = "--parent-pid"
 
 
 def next_task(channel: socket.socket) -> list[str] | None:
@@ -68,6 +72,7 @@ def main() -> None:
     # Ctrl+C reaches all processes of a terminal; who asked for this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     clientapp = clientapp_program()
+    bound_waits()
     import_module(APP)
     set_up_logs()  # the SuperExec has refused what this would
     # It imports methods of others, too.
@@ -87,6 +92,9 @@ def main() -> None:
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # Its parent is the warm process, which may be killed and it goes on.
+    if PARENT in task:
+        end_with(int(task[task.index(PARENT) + 1]))
     sys.argv = ["flwr-clientapp", *task]
     status = status_of(clientapp.flwr_clientapp)
     logging.shutdown()

@@ -7,7 +7,7 @@ process of its own, as before. FEDSUB_WARM_SECONDS after the last message came i
 memory is free; 0 starts a program for each message, as Flower does.
 
 Forks need Linux. Elsewhere, where that process cannot be started or takes too long to, and where a
-run brings packages of its own, apps start as Flower's do.
+run brings packages of its own, apps start as Flower's do. All of them end with the SuperExec.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from logging import WARNING
+from types import SimpleNamespace
 from typing import Any
 
+from fedsub.deploy.parent import with_parent
 from fedsub.deploy.seconds import WARM_SECONDS, read_seconds
 from fedsub_core.errors import FedSubError
 from fedsub_core.flower.modules import demand_deployable
@@ -37,6 +39,7 @@ from fedsub_core.flower.superexec import (
     executors,
     flower_superexec,
     log,
+    programs,
     send_heartbeat,
 )
 from fedsub_core.logs import set_up_logs
@@ -218,6 +221,23 @@ class _WarmProcess:
                 self.channel.sendall(line)
 
 
+def tied_programs() -> SimpleNamespace:
+    """Return what stands for :mod:`subprocess` where Flower starts an app: it ends with us.
+
+    A ClientApp is one whose waits have bounds. To be called in the main thread.
+    """
+    follow, ours = with_parent(), SimpleNamespace(**vars(subprocess))
+
+    def popen(arguments: Sequence[str], **keys: Any) -> subprocess.Popen[bytes]:
+        command = list(arguments)
+        if command[0] == "flwr-clientapp":
+            command[:1] = [sys.executable, "-P", "-m", "fedsub.deploy.bounded_clientapp"]
+        return subprocess.Popen(command, preexec_fn=follow, **keys)
+
+    ours.Popen = popen
+    return ours
+
+
 def main() -> None:
     """Run Flower's SuperExec, with its own options."""
     try:
@@ -235,4 +255,5 @@ def main() -> None:
         return flowers(kind, **keys)
 
     flower.get_executor = get_executor
+    programs("subprocess").subprocess = tied_programs()
     flower_superexec()

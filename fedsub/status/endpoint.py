@@ -6,17 +6,23 @@ run has ended or died there would be nobody left to say so, which is when an ale
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 from types import TracebackType
+from typing import Any
 
 from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fedsub.status.answers import LOOPBACK, application
 from fedsub.status.facts import Status
 from fedsub_core.errors import ConfigError, RunError
+
+#: Seconds in which a question has to come, and connections there may be.
+QUESTION_SECONDS, MOST_CONNECTIONS = 10.0, 256
 
 
 def address(text: str) -> tuple[str, int]:
@@ -38,6 +44,40 @@ def hosts_of(host: str) -> tuple[str, ...] | None:
     with suppress(ValueError):
         return (*LOOPBACK, host) if ip_address(host).is_loopback else None
     return LOOPBACK if host.lower() in LOOPBACK else None
+
+
+class BriefProtocol(H11Protocol):
+    """HTTP/1.1 in which a connection ends unless all of a question comes in time."""
+
+    def __init__(self, *arguments: Any, **keys: Any) -> None:
+        super().__init__(*arguments, **keys)
+        self._due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect a question."""
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Expect the rest, unless what came is answered now."""
+        super().data_received(data)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._forget()
+        elif self._due is None:
+            self._due = self.loop.call_later(QUESTION_SECONDS, self.transport.abort)
+
+    def _forget(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._due = None
 
 
 class Endpoint:
@@ -69,8 +109,11 @@ class Endpoint:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         config = Config(
             application(look, names, hosts=hosts_of(host)),
+            http=BriefProtocol,
             lifespan="off",
             ws="none",
+            # Of more than so many connections a question is told to come later.
+            limit_concurrency=MOST_CONNECTIONS,
             log_config=None,
             access_log=False,  # every scrape would be a line
             server_header=False,

@@ -28,6 +28,7 @@ __all__ = [
     "executors",
     "flower_superexec",
     "log",
+    "programs",
     "send_heartbeat",
 ]
 
@@ -35,6 +36,11 @@ __all__ = [
 def executors() -> Any:
     """Return the module that asks for an executor; raises as :func:`flower_module`."""
     return flower_module("flwr.supercore.superexec.run_superexec", "get_executor")
+
+
+def programs(*names: str) -> Any:
+    """Return the module that starts apps as programs; raises as :func:`flower_module`."""
+    return flower_module("flwr.supercore.superexec.executor.subprocess_executor", *names)
 
 
 def send_heartbeat(spec: ExecutionSpec) -> None:

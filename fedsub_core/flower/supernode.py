@@ -26,6 +26,8 @@ __all__ = [
     "Task",
     "TaskType",
     "flower_supernode",
+    "grpc_calls",
+    "grpc_starts",
     "loop",
     "state_factory",
 ]
@@ -39,3 +41,13 @@ def loop() -> Any:
 def state_factory() -> Any:
     """Return the module that makes the state; raises as :func:`flower_module`."""
     return flower_module("flwr.supernode.nodestate.nodestate_factory", "InMemoryNodeState")
+
+
+def grpc_calls(*names: str) -> Any:
+    """Return 1.39's module that calls a SuperLink over gRPC; raises as :func:`flower_module`."""
+    return flower_module("flwr.client.grpc_rere_client.connection", *names)
+
+
+def grpc_starts(*names: str) -> Any:
+    """Return 1.39's module that says how often it calls; raises as :func:`flower_module`."""
+    return flower_module("flwr.supernode.start_client_internal", *names)

@@ -25,6 +25,9 @@ from fedsub_server.rundb import RunDatabase
 from ...flower_patience import PATH
 from ...rounds_on_disk import rounds_on_disk
 from .equal_runs import metrics_of
+from .fleet_api import fleet
+
+__all__ = ["fleet"]
 
 CLIENTS = 3
 PATIENCE = 240.0

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 import uvicorn
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsub.deploy import fleet_door
-from fedsub.deploy.fleet_door import PATH, bound
+from fedsub.deploy.fleet_door import PATH
+from fedsub.deploy.relay import bound
 from fedsub_core.errors import RunError
+
+from .raw_device.connection import over_http, public_bytes, signed_headers
 
 MOST = 100_000
 Answer = tuple[int, bytes]
@@ -46,7 +50,10 @@ class Served:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.link, begun = Link(), threading.Event()
+        self.key = ec.generate_private_key(ec.SECP384R1())
+        known = [public_bytes(self.key)]
         monkeypatch.setattr(fleet_door, "fleet_address", lambda app: "127.0.0.1:0")
+        monkeypatch.setattr(fleet_door, "fleet_keys", lambda app: lambda: known)
         self.ports, self.servers = list[int](), list[uvicorn.Server]()
         ports, servers = self.ports, self.servers
 
@@ -65,15 +72,17 @@ class Served:
         )
         self.thread.start()
         assert begun.wait(30)
-        self.control, self.fleet = self.ports
+        self.control, self.behind = self.ports
+        door: Any = self.servers[0].config.app
+        (self.fleet,) = door.relay.ports
 
     def ask(self, port: int, path: str, body: Any = b"") -> Answer:
-        """Return status and body of an answer; what yields parts is sent in chunks."""
+        """Return status and body of a signed call's answer; what yields parts is sent in chunks."""
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
         try:
             # It may be refused before all of it is sent.
             with suppress(ConnectionError):
-                connection.request("POST", path, body)
+                connection.request("POST", path, body, over_http(signed_headers(self.key)))
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
@@ -131,6 +140,26 @@ def test_a_larger_one_is_refused_and_the_next_is_not(served: Served, told: bool)
     assert served.ask(served.fleet, path, b"x")[0] == 200
     # Runs may be of any size.
     assert served.ask(served.control, "/v1/control/start-run", body)[0] == 200
+
+
+@pytest.mark.parametrize("stranger", [True, False], ids=["another's key", "no signature"])
+def test_who_is_not_registered_is_refused_before_its_body_comes(
+    served: Served, stranger: bool
+) -> None:
+    key = ec.generate_private_key(ec.SECP384R1())
+    for name, status in (("activate-node", 412 if stranger else 401), ("pull-messages", 401)):
+        connection = HTTPConnection("127.0.0.1", served.fleet, timeout=30)
+        connection.putrequest("POST", PATH + name)
+        for header, value in over_http(signed_headers(key) if stranger else {}).items():
+            connection.putheader(header, value)
+        connection.putheader("content-length", "16")
+        connection.endheaders(b"half")
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+def test_what_stands_behind_the_port_answers_nobody_else(served: Served) -> None:
+    assert served.ask(served.behind, f"{PATH}pull-messages")[0] == 403
 
 
 def test_an_address_that_is_taken_is_named(served: Served) -> None:

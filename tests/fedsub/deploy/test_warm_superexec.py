@@ -32,6 +32,7 @@ from fedsub.deploy.warm_superexec import (
     WarmExecutor,
     arguments_of,
 )
+from fedsub_core.flower.superexec import programs
 
 PATIENCE = 120.0
 
@@ -396,6 +397,7 @@ def test_flower_gets_a_warm_executor_in_place_of_its_own_for_programs(
         warm_superexec, "flower_superexec", lambda: got.append(module.get_executor(kind))
     )
     monkeypatch.setenv(WARM_SECONDS, seconds)
+    monkeypatch.setattr(programs(), "subprocess", subprocess)
     warm_superexec.main()
     assert [type(executor) for executor in got] == [made]
 

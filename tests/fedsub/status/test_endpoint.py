@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from fedsub.status import answers, reading
+from fedsub.status import answers, endpoint, reading
 from fedsub.status.endpoint import Endpoint, address, hosts_of
 from fedsub.status.facts import KINDS
 from fedsub.status.openmetrics import CONTENT_TYPE, metrics_text
@@ -82,6 +82,30 @@ def test_a_run_that_has_stopped_is_alive_to_ask_and_not_ready(
         assert str(run) not in refused.value.read().decode()
         with urlopen(f"{url}/health", timeout=10) as answer:
             assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "half", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n"]
+)
+def test_a_question_that_stays_half_sent_is_closed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, half: bytes
+) -> None:
+    monkeypatch.setattr(endpoint, "QUESTION_SECONDS", 0.5)
+    with served(lambda: read_status(run)) as url:
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection((LOOPBACK, port), timeout=60) as first:
+            first.sendall(half)
+            assert first.recv(1) == b""
+        # Also after a question that was answered.
+        with socket.create_connection((LOOPBACK, port), timeout=60) as second:
+            second.sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            got = b""
+            while b"ok\n" not in got:
+                got += second.recv(1000)
+            second.sendall(half)
+            assert second.recv(1) == b""
+        with urlopen(f"{url}/health", timeout=10) as answer:
+            assert answer.read() == b"ok\n"
 
 
 def test_a_port_that_is_taken_is_refused_in_a_line(run: Path) -> None:

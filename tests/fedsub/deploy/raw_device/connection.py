@@ -94,10 +94,7 @@ class Caller:
 
     def _post(self, method: str, data: bytes, headers: Mapping[str, bytes]) -> bytes:
         path = "/v1/fleet/" + re.sub(r"(?<=.)([A-Z])", r"-\1", method).lower()
-        told: dict[str, str | bytes] = {"content-type": "application/protobuf"}
-        for name, value in headers.items():
-            binary = name.endswith("-bin")
-            told[name.removesuffix("-bin")] = b64encode(value) if binary else value
+        told = {"content-type": b"application/protobuf", **over_http(headers)}
         trusted = ssl.create_default_context(cadata=self._ca.decode())
         connection = HTTPSConnection(self._address, timeout=CALL_SECONDS, context=trusted)
         try:
@@ -113,6 +110,29 @@ class Caller:
                 got = json.dumps(json.loads(got)).encode()
             raise Refused(REASONS.get(answer.status, f"HTTP {answer.status}"), got.decode())
         return got
+
+
+def public_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a key's public half, as Flower keeps it."""
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def signed_headers(key: ec.EllipticCurvePrivateKey) -> dict[str, bytes]:
+    """Return gRPC's headers of a call that a key has signed now."""
+    stamp = datetime.now(UTC).isoformat().encode()
+    return {
+        "flwr-public-key-bin": public_bytes(key),
+        "flwr-timestamp": stamp,
+        "flwr-signature-bin": key.sign(stamp, ec.ECDSA(SHA256())),
+    }
+
+
+def over_http(headers: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return gRPC's headers as HTTP has them."""
+    return {
+        name.removesuffix("-bin"): b64encode(value) if name.endswith("-bin") else value
+        for name, value in headers.items()
+    }
 
 
 def speaks_tls(address: str, ca: Path | None) -> bool:
@@ -176,8 +196,7 @@ class Connection:
         self._key = private
         #: Bytes of all requests, and of the answers to :meth:`call`.
         self.sent = self.received = 0
-        form = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
-        self._public = private.public_key().public_bytes(*form)
+        self._public = public_bytes(private)
         # Calls that may be broken have a connection of their own, which is ended now and then.
         self._open = partial(Caller, address, ca.read_bytes())
         self._caller, self._raw, self._raw_calls = self._open(), self._open(), 0
@@ -191,7 +210,7 @@ class Connection:
     def call(self, method: str, request: Any) -> Any:
         """Call one of the fleet's methods; raises Refused."""
         self.sent += request.ByteSize()
-        answer = self._caller(method, request.SerializeToString(), self._signed())
+        answer = self._caller(method, request.SerializeToString(), self.signed())
         self.received += len(answer)
         return GetMessageClass(METHODS[method].output_type).FromString(answer)
 
@@ -202,15 +221,11 @@ class Connection:
         if self._raw_calls % CALLS_EACH == 0:
             self._raw.close()
             self._raw = self._open()
-        return self._raw(method, data, self._signed())
+        return self._raw(method, data, self.signed())
 
-    def _signed(self) -> dict[str, bytes]:
-        stamp = datetime.now(UTC).isoformat().encode()
-        return {
-            "flwr-public-key-bin": self._public,
-            "flwr-timestamp": stamp,
-            "flwr-signature-bin": self._key.sign(stamp, ec.ECDSA(SHA256())),
-        }
+    def signed(self) -> dict[str, bytes]:
+        """Return the headers of one more call."""
+        return signed_headers(self._key)
 
     def pull(self) -> tuple[Any, Any] | None:
         """Return the next message to this node and the tree of its objects, if there is one."""

@@ -1,0 +1,73 @@
+"""Flower's program that answers one message with a ClientApp, in which no wait lasts for ever.
+
+Flower's waits two hours for what its SuperNode is still to download, and for ever for a SuperNode
+that is gone. `warm_superexec.py` starts this one in its place, and forks it where it can.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fedsub_core.flower.clientapp import (
+    ObjectPullError,
+    ObjectUnavailableError,
+    clientapp_calls,
+    clientapp_program,
+    objects,
+)
+
+#: Seconds in which one more of a message's objects, 5 MiB at most, has to come.
+OBJECT_SECONDS = 300.0
+#: Seconds for which a SuperNode is called that does not answer: one that is started again is let in
+#: after a minute, and knows nothing of this task then.
+CALL_SECONDS = 300.0
+
+
+def bound_waits() -> None:
+    """Bound what this process waits for."""
+    module, calls = objects("pull_objects"), clientapp_calls("make_simple_http_retry_invoker")
+    pull_objects, make_invoker = module.pull_objects, calls.make_simple_http_retry_invoker
+
+    def bounded_pull(ids: list[str], pull: Callable[[str], bytes], **keys: Any) -> Any:
+        return pull_objects(ids, impatient(pull), **keys)
+
+    def bounded_invoker() -> Any:
+        made = make_invoker()
+        made.max_time = CALL_SECONDS
+        return made
+
+    module.pull_objects, calls.make_simple_http_retry_invoker = bounded_pull, bounded_invoker
+
+
+def impatient(
+    pull: Callable[[str], bytes], clock: Callable[[], float] = time.monotonic
+) -> Callable[[str], bytes]:
+    """Return what pulls objects as `pull` does, but fails once none has come for too long."""
+    last = clock()
+
+    def pulled(identity: str) -> bytes:
+        nonlocal last
+        try:
+            content = pull(identity)
+        except ObjectUnavailableError:
+            if clock() - last > OBJECT_SECONDS:
+                reason = f"no object of the message has come for {OBJECT_SECONDS:.0f} s"
+                raise ObjectPullError(identity, reason) from None
+            raise
+        last = clock()
+        return content
+
+    return pulled
+
+
+def main() -> None:
+    """Run Flower's program, with its own options."""
+    program = clientapp_program()
+    bound_waits()
+    program.flwr_clientapp()
+
+
+if __name__ == "__main__":
+    main()

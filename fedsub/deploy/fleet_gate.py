@@ -1,0 +1,180 @@
+"""Lets devices' gRPC calls to Flower's handlers, each once all of it is there.
+
+Who calls is known from the headers (`callers.py`): a stranger's call is refused before its message
+is read. That of a device is awaited on the event loop, and takes a worker once it has come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+
+from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, Callers, Signed
+from fedsub.deploy.connections import Connection, Connections
+from fedsub_core.flower.superlink import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+
+_Handler = grpc.RpcMethodHandler
+_Details = grpc.HandlerCallDetails
+
+
+class _Refused(Exception):
+    """A call that a handler has ended."""
+
+    def __init__(self, code: grpc.StatusCode, said: str) -> None:
+        super().__init__(said)
+        self.code, self.said = code, said
+
+
+class _Call:
+    """What a handler of Flower's is told of a call, and may say of it, from a worker."""
+
+    def __init__(self, metadata: Sequence[tuple[str, str | bytes]], peer: str) -> None:
+        self._metadata, self._peer = metadata, peer
+        self.trailing: Sequence[tuple[str, str | bytes]] = ()
+        self._code: grpc.StatusCode | None = None
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]:
+        return self._metadata
+
+    def peer(self) -> str:
+        return self._peer
+
+    def set_trailing_metadata(self, trailing: Sequence[tuple[str, str | bytes]]) -> None:
+        self.trailing = trailing
+
+    def code(self) -> grpc.StatusCode | None:
+        return self._code
+
+    def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
+        self._code = code
+        raise _Refused(code, details)
+
+
+def signed_by(metadata: Sequence[tuple[str, str | bytes]]) -> Signed | None:
+    """Return what a call's metadata say of who calls; None if they do not say it once."""
+    found = {}
+    for name, kind in (
+        (PUBLIC_KEY_HEADER, bytes),
+        (TIMESTAMP_HEADER, str),
+        (SIGNATURE_HEADER, bytes),
+    ):
+        values = [value for key, value in metadata if key == name]
+        if len(values) != 1 or not isinstance(values[0], kind):
+            return None
+        found[name] = values[0]
+    return Signed(*found.values())
+
+
+def _work(handler: _Handler, request: bytes | None, call: _Call) -> bytes:
+    """Answer a call: what a worker does."""
+    made: Any = request
+    if handler.request_deserializer is not None:
+        try:
+            made = handler.request_deserializer(request)
+        except Exception as error:  # of protobuf's, which differ by its implementation
+            said = "the request: got bytes that are none of this method's"
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, said) from error
+    answer = handler.unary_unary(made, call)
+    serialize = handler.response_serializer
+    return bytes(answer if serialize is None else serialize(answer))
+
+
+class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Lets calls of registered devices to Flower's handlers, each once all of it has come."""
+
+    def __init__(
+        self,
+        interceptors: Sequence[grpc.ServerInterceptor],
+        callers: Callers,
+        connections: Connections,
+        pool: Executor,
+    ) -> None:
+        self._interceptors, self._callers = interceptors, callers
+        self._connections, self._pool = connections, pool
+
+    async def intercept_service(
+        self, continuation: Callable[[_Details], Awaitable[_Handler]], details: _Details
+    ) -> _Handler | None:
+        """Have a call answered by :meth:`_answer`, if there is such a method."""
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        return grpc.stream_unary_rpc_method_handler(partial(self._answer, handler, details))
+
+    async def _answer(
+        self,
+        handler: _Handler,
+        details: _Details,
+        requests: AsyncIterator[bytes],
+        context: Any,
+    ) -> bytes:
+        connection = self._connections.at(int(context.peer().rpartition(":")[2]))
+        if connection is None:
+            said = "a connection: got one that did not come through the port for SuperNodes"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
+            raise AssertionError
+        signed = signed_by(details.invocation_metadata or ())
+        call = _Call(details.invocation_metadata or (), context.peer())
+        try:
+            if signed is None:
+                raise _Refused(grpc.StatusCode.UNAUTHENTICATED, "Missing authentication metadata")
+            if not await self._callers.know(signed.key):
+                # What Flower says to those whom it does not know.
+                activates = details.method.endswith("/ActivateNode")
+                code = grpc.StatusCode.FAILED_PRECONDITION
+                raise _Refused(
+                    code if activates else grpc.StatusCode.UNAUTHENTICATED,
+                    "the public key: got one that is not registered",
+                )
+            return await self._let_in(signed, connection, handler, details, requests, call)
+        except _Refused as refused:
+            self._connections.refused(connection)
+            await context.abort(refused.code, refused.said, tuple(call.trailing))
+            raise AssertionError from refused
+
+    async def _let_in(
+        self,
+        signed: Signed,
+        connection: Connection,
+        handler: _Handler,
+        details: _Details,
+        requests: AsyncIterator[bytes],
+        call: _Call,
+    ) -> bytes:
+        """Answer a call in the name of a registered key, if that has signed it."""
+        for interceptor in reversed(self._interceptors):
+            inner, step = handler, interceptor.intercept_service
+            handler = step(lambda _, inner=inner: inner, details)
+        if handler.request_deserializer is None:  # it refuses, and reads no request
+            _work(handler, None, call)
+        if not self._callers.use(signed):
+            said = "the signature: got one that another call came with, expected a new one"
+            raise _Refused(grpc.StatusCode.UNAVAILABLE, said)
+        self._connections.prove(connection, signed.key)
+        if not self._callers.enter(signed.key):
+            said = f"calls: got over {CALLS_EACH} of this key at once, expected fewer"
+            raise _Refused(grpc.StatusCode.UNAVAILABLE, said)
+        job: Future[bytes] | None = None
+        try:
+            with self._connections.awaiting(connection):
+                request = await asyncio.wait_for(anext(requests), CALL_SECONDS)
+            job = self._pool.submit(_work, handler, request, call)
+            return await asyncio.wrap_future(job)
+        except (TimeoutError, StopAsyncIteration) as error:
+            said = f"the request: got only a part of it in {CALL_SECONDS:.0f} s"
+            raise _Refused(grpc.StatusCode.UNAVAILABLE, said) from error
+        finally:
+            # Who gives up a call does not take the worker from it that it has.
+            if job is None or job.done():
+                self._callers.leave(signed.key)
+            else:
+                loop = asyncio.get_running_loop()
+                job.add_done_callback(
+                    lambda _: loop.call_soon_threadsafe(self._callers.leave, signed.key)
+                )

@@ -1,0 +1,121 @@
+"""1.39's answers to SuperNodes, on an event loop.
+
+Flower's gRPC server gives each call a thread as soon as its headers have come, and refuses all
+others while 1,000 have one. So whoever begins calls and never ends them, with or without a key,
+keeps everybody out. Here connections come through `relay.py` and calls through `fleet_gate.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from fedsub.deploy.callers import Callers
+from fedsub.deploy.connections import PROOF_SECONDS, Connections
+from fedsub.deploy.fleet_gate import Gate
+from fedsub.deploy.relay import HOST, Relay, bound
+from fedsub_core.flower.superlink import parse_address, registered_keys
+
+#: Workers; SQLAlchemy has 15 connections to the database, and more would wait for one.
+_WORKERS = 16
+#: Calls of one connection at once, which gRPC demands only of who speaks HTTP/2 by its rules.
+_STREAMS = 100
+#: Flower's: a connection of which nothing has been heard for so long is asked whether it is there.
+_KEEPALIVE_MS = 210_000
+
+
+class FleetServer:
+    """Stands for the gRPC server that Flower's SuperLink makes for SuperNodes.
+
+    Parameters
+    ----------
+    servicer_and_add : Flower's answers, and what adds them to a server.
+    address : where devices come, HOST:PORT.
+    most_bytes : of a message.
+    certificates : CA, certificate and key, PEM; None: without TLS.
+    connections : those that there may be.
+    """
+
+    def __init__(
+        self,
+        servicer_and_add: tuple[Any, Callable[[Any, Any], None]],
+        address: str,
+        most_bytes: int,
+        certificates: tuple[bytes, bytes, bytes] | None,
+        interceptors: Sequence[grpc.ServerInterceptor],
+        connections: Connections,
+    ) -> None:
+        host, port = parse_address(address)
+        self._socket = bound(host, port)
+        named = f"[{host}]" if ":" in host else host
+        self.bound_address = f"{named}:{self._socket.getsockname()[1]}"
+        self._servicer, self._add = servicer_and_add
+        self._certificates = certificates
+        self._interceptors, self._connections = interceptors, connections
+        self._options = [
+            ("grpc.max_concurrent_streams", _STREAMS),
+            ("grpc.max_send_message_length", most_bytes),
+            ("grpc.max_receive_message_length", most_bytes),
+            ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.keepalive_permit_without_calls", 0),
+            ("grpc.server_handshake_timeout_ms", int(PROOF_SECONDS * 1000)),
+        ]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending = asyncio.Event()
+        self._started, self._stopped = threading.Event(), threading.Event()
+        self._grace: float | None = None
+        self._failed: BaseException | None = None
+
+    def start(self) -> None:
+        """Listen and answer, in a thread of its own; raises what keeps it from that."""
+        self._thread.start()
+        self._started.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    def stop(self, grace: float | None) -> threading.Event:
+        """End, calls within `grace` s; return what is set once it has."""
+        self._grace = grace
+        if self._loop is not None and not self._stopped.is_set():
+            self._loop.call_soon_threadsafe(self._ending.set)
+        return self._stopped
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failed = error
+            raise
+        finally:
+            self._started.set()
+            self._stopped.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(_WORKERS, "fleet") as pool:
+            states, closed = self._servicer.state_factory, self._servicer.enable_supernode_auth
+            callers = Callers(registered_keys(states.state) if closed else None, pool)
+            gate = Gate(self._interceptors, callers, self._connections, pool)
+            server = grpc.aio.server(interceptors=[gate], options=self._options)
+            self._add(self._servicer, server)
+            if self._certificates is None:
+                port = server.add_insecure_port(f"{HOST}:0")
+            else:
+                authority, certificate, key = self._certificates
+                credentials = grpc.ssl_server_credentials([(key, certificate)], authority)
+                port = server.add_secure_port(f"{HOST}:0", credentials)
+            await server.start()
+            self.relay = Relay(self._connections, [self._socket], (HOST, port))
+            await self.relay.start()
+            self._started.set()
+            await self._ending.wait()
+            self.relay.close()
+            await server.stop(self._grace)

@@ -1,0 +1,80 @@
+"""Processes that end with the one that started them, were that by SIGKILL.
+
+Flower's apps look whether their SuperExec lives, and interrupt themselves from a thread, which does
+not wake the main one where it waits: it goes on until what it waits for has come.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+#: Seconds in which a process that was asked to end has to.
+GRACE_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
+_PR_SET_PDEATHSIG = 1
+
+
+def with_parent() -> Callable[[], None]:
+    """Return what a child runs before its program, to be asked to end when its parent has ended.
+
+    It follows the thread that starts the child: call it in the main one. Linux; elsewhere nothing.
+    """
+    parent = os.getpid()
+    if sys.platform not in ("linux", "android"):
+        return lambda: None
+    # Loaded here: between fork and the program only system calls are safe.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def follow() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != parent:  # it ended before it was followed
+            os._exit(1)
+
+    return follow
+
+
+def end_with(pid: int) -> None:
+    """Ask this process to end once another has ended; kill it if it does not."""
+    threading.Thread(target=_watch, args=(pid,), daemon=True).start()
+
+
+def _watch(pid: int) -> None:
+    _await_end(pid)
+    # To the process, not to this thread: the main one wakes, wherever it waits.
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _await_end(pid: int) -> None:
+    try:
+        file = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except OSError:  # an old kernel, or one that forbids it
+        _look_for_end(pid)
+        return
+    try:
+        poll = select.poll()
+        poll.register(file, select.POLLIN)
+        poll.poll()
+    finally:
+        os.close(file)
+
+
+def _look_for_end(pid: int) -> None:
+    while True:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            pass
+        time.sleep(_LOOK_SECONDS)
