@@ -15,12 +15,12 @@ import numpy as np
 from sums_lies import opposite, repeated
 
 from fedsub_core.methods.fedfomo import GAINS
-from fedsub_core.methods.fedsub import PROTOTYPES, SCORE, SHARES
+from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
 from fedsub_core.methods.fedsub_ridge import GRAM, SHIFTS
 from fedsub_core.methods.framp import DESCRIPTOR
 from fedsub_core.methods.prototypes import COUNTS
-from fedsub_core.wire.bundles import Bundle, FloatArray, Floats, Part
+from fedsub_core.wire.bundles import Bits, Bundle, FloatArray, Floats, Part
 
 #: What is no model among the tensors of uploads.
 NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS, SHIFTS, DESCRIPTOR)
@@ -140,6 +140,20 @@ def copied(scene: Scene) -> Bundle:
     return best(boosted(-3.0, -1.0, scene.other)(scene))
 
 
+def ones(scene: Scene) -> Bundle:
+    """Say that all numbers are 1: of every unit, which every class selected, with best scores."""
+    tensors = dict(scene.upload.tensors)
+    for name, part in scene.upload.tensors.items():
+        if isinstance(part, Bits) and name.endswith(MASKS):
+            every = scene.upload.bits(CLASSES)[:, None] | part.values
+            layer = name.removesuffix(MASKS)
+            rows = scene.upload.floats(layer)
+            whole = np.ones((every.shape[1], *rows.shape[1:]), np.float32)
+            tensors |= {name: Bits(every), layer: Floats.rows(every.any(0), whole)}
+    upload = replace(scene.upload, tensors=tensors)
+    return best(changed(scene, lambda name, values, start: np.ones_like(values), upload))
+
+
 def outlying(scene: Scene) -> Bundle:
     """Put prototypes where nobody is."""
     found = scene.upload.tensors.get(PROTOTYPES)
@@ -208,6 +222,7 @@ SINGLE: Mapping[str, Attack | None] = {
     "x 1.9": boosted(1.9, 1.9),  # rows just below what is shortened
     "noise": noisy,
     "zeros": zeros,
+    "ones": ones,
     "random model": random_model,
     "drift": drifting,
     "last layer": last_layer,

@@ -73,10 +73,10 @@ def bounded(
     for layer, (name, rows) in enumerate(_layers(cache).items()):
         lengths = _lengths(name, rows, holdings)
         longest = lengths.amax(-1)
-        usual = _median(longest)
+        usual = median(longest)
         if before is not None and start is not None and before[layer] > 0:
             known = start[:, layer] > 0
-            trained = _median(longest[known]) / _median(start[known, layer])
+            trained = median(longest[known]) / median(start[known, layer])
             usual = torch.minimum(usual, before[layer] * trained.nan_to_num(1.0).clamp(min=LONGER))
         found.append(usual.nan_to_num(0.0))
         over = lengths > LONGEST_ROW * usual
@@ -84,7 +84,7 @@ def bounded(
             # As long as the longest that is allowed, they would be so in every round.
             shorter = rows * (usual / lengths).unsqueeze(-1)
             tensors[f"rows.{name}"] = torch.where(over.unsqueeze(-1), shorter, rows)
-    most = most_examples * _median(tensors["omega"]).nan_to_num(1.0)
+    most = most_examples * median(tensors["omega"]).nan_to_num(1.0)
     if most_examples and (tensors["omega"] > most).any():
         tensors["omega"] = torch.minimum(tensors["omega"], most.expand_as(tensors["omega"]))
     return replace(cache, tensors=tensors), torch.stack(found)
@@ -101,7 +101,7 @@ def _layers(cache: Cache) -> dict[str, Tensor]:
     return {name.removeprefix("rows."): tensor for name, tensor in rows.items()}
 
 
-def _median(sizes: Tensor) -> Tensor:
+def median(sizes: Tensor) -> Tensor:
     """Return the median over clients of the sizes above 0; NaN where none is."""
     if not len(sizes):
         return sizes.new_full(sizes.shape[1:], torch.nan)

@@ -190,7 +190,7 @@ def _held_mean(
     taken_by = share[who, :, None].to(rows.dtype)
     whom = who if len(who) < len(rows) else slice(None)  # who are all is no copy
     holds = torch.cat([held[c.heads, y] for y, c in enumerate(weights.shared)])
-    for units in _chunks(rows):
+    for units in chunks(rows):
         sum_ = product(sums, rows[:, units]).mul_(holds[:, units, None])
         fused[whom, units] += product(takes, sum_).mul_(taken_by[:, units])
     return fused
@@ -219,7 +219,7 @@ def taken(
         who, label, adds, inside = c.carried
         weight = weights.weight[who, y, None].to(rows.dtype) * gives[who, y]
         share = (choice[who, y].to(rows.dtype) * inside)[:, :, None]
-        for units in _chunks(rows) if len(c.members) else ():
+        for units in chunks(rows) if len(c.members) else ():
             given = rows[who, units] * weight[:, units, None]
             sum_ = product(adds, given)
             fused[who, units] += sum_.index_select(0, label).mul_(share[:, units])
@@ -245,7 +245,7 @@ def _alone(
     return mine[:, :, None].to(rows.dtype) * rows
 
 
-def _chunks(rows: Tensor) -> Iterator[slice]:
+def chunks(rows: Tensor) -> Iterator[slice]:
     """Yield slices of units so that rows [n, units of one, width] stay below CHUNK_BYTES."""
     n, units, width = rows.shape
     step = max(1, CHUNK_BYTES // (4 * n * width))

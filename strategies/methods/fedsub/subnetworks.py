@@ -20,6 +20,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub.bounds import LONGEST, begun, bounded
 from strategies.methods.fedsub.cache import CLIENTS, Cache
+from strategies.methods.fedsub.centre import nearer
 from strategies.methods.fedsub.clustering import cluster_classes
 from strategies.methods.fedsub.holdings import HeldPart, Holdings, comparable
 from strategies.methods.fedsub.imputation import impute
@@ -97,6 +98,7 @@ class SubnetworkStrategy(PersonalizedStrategy):
             start = before.roster.moved(start, known, cache.roster)
             last, held = state.get(LONGEST), self.holdings(cache)
             cache, longest = bounded(cache, robust.most_examples, last, start, held)
+            cache = nearer(cache, self.shared_rows, held)
             usual[LONGEST] = longest
         prototypes, present = self._prototypes(cache)
         old = _aligned(state, before.roster, cache.roster, model.classes, size)
