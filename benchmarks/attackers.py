@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from ridge_lies import LIES, Late, Lie, corners, lied, opposed
 from sums_lies import opposite, repeated
 
 from fedsub_core.methods.fedfomo import GAINS
@@ -199,6 +200,17 @@ def sleeping(attack: Attack) -> Attack:
     return lambda scene: attack(scene) if scene.awake else scene.upload
 
 
+def lying(lie: Lie) -> Attack:
+    """Send other sums."""
+    return lambda scene: lied(scene.upload, lie)
+
+
+def lying_late(lie: Lie) -> Attack:
+    """Send other sums when everybody has settled."""
+    late = Late(lie)
+    return lambda scene: late(scene.upload, scene.awake)
+
+
 def _is_model(name: str) -> bool:
     return name not in NO_MODEL and not name.endswith(SHARES)
 
@@ -240,4 +252,8 @@ ATTACKS: dict[str, Attack | None] = {
     "samples": many(_honest),
     **{f"{name}, samples": many(one or _honest) for name, one in SINGLE.items()},
     "handshake": None,
+    "handshake, mean": None,
+    **{name: lying(lie) for name, lie in LIES.items()},
+    "opposed sums, late": lying_late(opposed),
+    "corner sums, late": lying_late(corners),
 }

@@ -39,6 +39,7 @@ from fedsub_client.cohort import Cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
+from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import METHODS as TABLE
 from fedsub_core.metrics import MetricRow
@@ -63,6 +64,8 @@ TABLES = (
 )
 #: By how much a sum of squares in a handshake is too large.
 HANDSHAKE = 1e8
+#: A mean in a handshake that no numbers near those of others have.
+MEAN = 1e14
 #: What the lines of results begin with.
 LINES = tuple(
     f"{name} {one} " for name in ("fedavg", "fedsub-mixing") for one in ("nobody", "scaled")
@@ -89,14 +92,21 @@ def infect(cohorts: Sequence[Cohort], malicious: Sequence[str], name: str, round
 
         def introductions(self) -> list[Introduction]:
             said: list[Introduction] = super().introductions()
-            for i, one in enumerate(said) if name == "handshake" else ():
+            for i, one in enumerate(said) if name.startswith("handshake") else ():
                 if one.client in malicious:
-                    moved = replace(one.moments, sumsq=one.moments.sumsq * HANDSHAKE)
-                    said[i] = replace(one, moments=moved)
+                    said[i] = replace(one, moments=_moved(one.moments, name.endswith("mean")))
             return said
 
     for cohort in cohorts:
         cohort.__class__ = Infected
+
+
+def _moved(honest: Moments, mean: bool) -> Moments:
+    """Return moments with squares that are too large, or with a `mean` that is, of alike values."""
+    if not mean:
+        return replace(honest, sumsq=honest.sumsq * HANDSHAKE)
+    away = np.full_like(honest.sum, MEAN)
+    return replace(honest, sum=honest.count * away, sumsq=honest.count * away**2)
 
 
 def poisoned(people: Federation, malicious: Sequence[str], attack: str) -> Federation:

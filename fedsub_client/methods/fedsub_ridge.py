@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
+from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.noise import deviation
 from fedsub_core.closed_form.personal import Head, Solved, Sums, personal_head
+from fedsub_core.closed_form.possible import sound
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.data.stacks import Stack
@@ -60,7 +63,7 @@ class FedSubRidgeLearner(Learner):
             if lost or bundle.version != own.version:
                 tensors = sums_of(own.statistics)
             if head is not None and SUMS in bundle.tensors and not own.answered(bundle):
-                tensors[EQUATIONS] = equations_of(head)
+                tensors[EQUATIONS] = equations_of(head, candidates(self.hyper))
             uploads.append(Bundle(own.counted, own.version, tensors))
         return state, uploads, reported(left_out_loss=state[LOSS])
 
@@ -122,8 +125,11 @@ class FedSubRidgeLearner(Learner):
                 (known.sums(bundle, name, lacks) if of_group else everybody).shared
                 for name, of_group in zip(names, there, strict=True)
             ]
-            sets = [everybody.shared, *([each] if len(each) > 1 else each)]
-        if POOLED in bundle.tensors:
+            if self._sound(everybody.shared, *each):
+                sets = [everybody.shared, *([each] if len(each) > 1 else each)]
+            else:
+                everybody = None
+        if everybody and POOLED in bundle.tensors:
             pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
         hyper = self.hyper
         lends = hyper.open_classes == "on"
@@ -136,6 +142,10 @@ class FedSubRidgeLearner(Learner):
             everybody.keep(own, solved)
         return head
 
+    def _sound(self, *sums: Shared) -> bool:
+        """Return whether heads may be solved on sums; with noise leave-one-out says it alone."""
+        return bool(self.hyper.noise) or all(map(sound, sums))
+
 
 def sums_of(statistics: Statistics) -> dict[str, Part]:
     """Return statistics as they travel."""
@@ -144,7 +154,12 @@ def sums_of(statistics: Statistics) -> dict[str, Part]:
     return {**whole, SHIFTS: Floats(sums.shifts.astype(np.float32))}
 
 
-def equations_of(head: Head) -> Floats:
-    """Return a head's equations as they travel: a sample's worth."""
-    a_sample = flat(head.equations) / head.equations.samples
+def equations_of(head: Head, candidates: int) -> Floats:
+    """Return a head's equations as they travel: a sample's worth.
+
+    Of candidates on sums that are not solved they say nothing.
+    """
+    own, lack = head.equations, candidates - len(head.equations.target)
+    whole = replace(own, gram=np.pad(own.gram, (0, lack)), target=np.pad(own.target, (0, lack)))
+    a_sample = flat(whole) / own.samples
     return Floats(a_sample.astype(np.float32))

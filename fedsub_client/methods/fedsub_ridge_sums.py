@@ -68,7 +68,7 @@ class SummedRidgeLearner(FedSubRidgeLearner):
                 tensors = sums_of(own.of_classes(classes))
                 state[SENT][i] = torch.tensor([turn.round, own.counted, own.version])
             elif kind == summing.EQUATIONS and head is not None:
-                tensors[EQUATIONS] = equations_of(head)
+                tensors[EQUATIONS] = equations_of(head, candidates(self.hyper))
             # Whoever lost its state says that it has none of the sums that it is thought to have.
             has = known[i] or SUMS in bundle.tensors
             uploads.append(Bundle(own.counted, bundle.version if has else 0, tensors))

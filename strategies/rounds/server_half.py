@@ -146,6 +146,13 @@ class ServerHalf(ABC):
         """Return the state without what it keeps of one client; here it keeps of nobody."""
         return state
 
+    def astray(self, state: State) -> list[str]:
+        """Return who leads the others astray by what the state holds of it, ascending.
+
+        Asked for where most uploads of a round cannot be used. Here nobody can tell.
+        """
+        return []
+
     def of_nobody(self, state: State) -> State:
         """Return the state in which nobody is known: by it all are sent what is common to all.
 

@@ -96,6 +96,10 @@ class Undoing:
         self._made |= uploads.keys()
         self._done.append(Done(state, moves, examples))
 
+    def made(self, clients: Collection[str]) -> None:
+        """Note who made rounds before this process did."""
+        self._made |= set(clients)
+
     def broken(self, refused: Collection[str], asked: Collection[str]) -> bool:
         """Whether of those `asked` who ever made a round more than half are `refused` in this one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -51,6 +51,7 @@ class Verbs(Protections, Strategy):
         """Address the round's clients, each with a download of its own."""
         assert self.state is not None
         turn = self.turn(server_round)
+        self.population.left_out = self.memory.left_out
         with self.own_time:
             clients = self.participants(turn, self.state)
         beside = NOTHING_BESIDE
@@ -126,9 +127,8 @@ class Verbs(Protections, Strategy):
         silent = [client for client in self.transport.asked if client not in uploads]
         largest = self.settings.wire.largest
         refused |= {client for client in silent if not self.delivered[client].within(largest)}
-        if self._undoing.broken(refused, self.transport.asked) and self._undo(
-            server_round, diverged
-        ):
+        broken = self._undoing.broken(refused, self.transport.asked)
+        if broken and (self._take_out(server_round) or self._undo(server_round, diverged)):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             self._answered = {}
             return None, None
@@ -152,6 +152,27 @@ class Verbs(Protections, Strategy):
         self._rows += rows
         return None, None
 
+    def _take_out(self, round: int) -> bool:
+        """Take out whose part of the state leads the others astray; False: nobody's is known to."""
+        assert self.state is not None
+        found = self.astray(self.state)
+        for client in found:
+            self.state = self.without(self.state, client)
+        if found:
+            self.leave_out(round, found)
+            log.warning(
+                "round %d: most uploads cannot be used. Taken out and left out from now on, as no "
+                "samples lead to what they had sent: %s",
+                round,
+                ", ".join(found),
+            )
+        return bool(found)
+
+    def leave_out(self, round: int, clients: Sequence[str]) -> None:
+        """Let some train no more, and say so in the round's rows."""
+        self.memory.left_out |= set(clients)
+        self._rows += [MetricRow(round, client, None, "left_out", 1) for client in clients]
+
     def _undo(self, round: int, diverged: str) -> bool:
         """Go back to an earlier state, without who led away from it; False: impossible.
 
@@ -166,9 +187,7 @@ class Verbs(Protections, Strategy):
         for client in found:
             state = self.without(state, client)
         self.state = state
-        self.memory.left_out |= set(found)
-        self.population.left_out = self.memory.left_out
-        self._rows += [MetricRow(round, client, None, "left_out", 1) for client in found]
+        self.leave_out(round, found)
         self._rows.append(MetricRow(round, "", None, "undone", 1))
         log.warning(
             "round %d: most uploads cannot be used; the server goes back to an earlier state. Left "

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fedsub_core.closed_form.possible import could_be, positive
 from fedsub_core.closed_form.sending import Rounded, unflat
 from fedsub_core.closed_form.sums import GREATEST, UNIT, triangle
 from fedsub_core.errors import MessageRefused
@@ -25,18 +26,22 @@ MOST_SHIFTS = 16
 _CLOSE = 1e-3
 
 
-def check_sums(upload: Bundle, refuse: Refuse) -> None:
-    """Demand of sums what those of samples hold, as many as the upload says."""
+def check_sums(upload: Bundle, refuse: Refuse, fading: bool = False) -> None:
+    """Demand of sums what those of samples hold, as many as the upload says.
+
+    `fading` says whether samples count in part: class sums are then rounded.
+    """
     there = [name for name in (GRAM, CROSS, SHIFTS) if name in upload.tensors]
     if len(there) < 3:
         raise refuse("tensors of sums", ", ".join(there), f"{GRAM}, {CROSS}, {SHIFTS}, or none")
     shifts = upload.floats(SHIFTS)
     if (shifts % 1 != 0).any() or not ((shifts >= 0) & (shifts <= MOST_SHIFTS)).all():
         raise refuse(SHIFTS, shifts.tolist(), f"whole numbers from 0 to {MOST_SHIFTS}")
-    _check(came(upload), upload.examples, refuse)
+    check_rounded(came(upload), upload.examples, refuse, fading)
 
 
-def _check(sums: Rounded, samples: int, refuse: Refuse) -> None:
+def check_rounded(sums: Rounded, samples: int, refuse: Refuse, fading: bool = False) -> None:
+    """Demand of sums in 16 bits a number what those of so many samples hold."""
     off = float(2 ** sums.shifts[0])
     cross = sums.class_sums.astype(np.float64)
     counts = cross[:, :1]
@@ -61,6 +66,9 @@ def _check(sums: Rounded, samples: int, refuse: Refuse) -> None:
     if (np.abs(sums.gram.astype(np.float64)) > lengths[rows] * lengths[columns]).any():
         raise refuse(GRAM, "a product larger than its squares allow", "sums of products")
     _check_halvings(sums, refuse)
+    if not could_be(sums, fading):
+        got = "products that no samples have whose classes have these sums"
+        raise refuse(GRAM, got, "those of samples: no square below 0 in any direction")
 
 
 def _check_halvings(sums: Rounded, refuse: Refuse) -> None:
@@ -88,6 +96,12 @@ def check_equations(upload: Bundle, candidates: int, classes: int, refuse: Refus
     # What is right is 1 or -1 for each sample and class.
     if (np.abs(said.target) > lengths * np.sqrt(classes)).any():
         got = "candidates' products with what is right, larger than squares allow"
+        raise refuse(EQUATIONS, got, "sums of products")
+    # One below the other, sums of squares and products of what is said and what is right.
+    both = np.block([[said.gram, said.target[:, None]], [said.target, np.array([[classes]])]])
+    room = _CLOSE * np.diagonal(both)
+    if not positive(both + np.diag(room + 1e-6 * room.max())):
+        got = "products that no candidates have, with squares below 0 in some direction"
         raise refuse(EQUATIONS, got, "sums of products")
     if (said.losses < 0).any():
         raise refuse(EQUATIONS, f"a loss of {said.losses.min():g} nats", "at least 0")

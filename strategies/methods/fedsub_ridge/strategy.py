@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,15 +15,18 @@ from numpy.typing import NDArray
 
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form.noise import noisy
+from fedsub_core.closed_form.possible import FAILED_SAID, MOST_SAID
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
+from fedsub_core.errors import MessageRefused
 from fedsub_core.methods import fedsub_ridge as card
 from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.methods.fedsub_ridge.checks import check_equations, check_sums
+from strategies.methods.fedsub_ridge.astray import astray
+from strategies.methods.fedsub_ridge.checks import check_equations, check_rounded, check_sums
 from strategies.methods.fedsub_ridge.everybody import (
     by_features,
     nobodys,
@@ -38,6 +42,7 @@ from strategies.methods.fedsub_ridge.people import (
     came,
     equations_noted,
     facts,
+    held,
     noted,
     people,
     sums_noted,
@@ -47,6 +52,8 @@ from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy
+
+log = logging.getLogger("fedsub")
 
 VERSIONS = "versions"
 #: What noise follows from, beside the sums' name: nobody's who gets sums; and how often any were
@@ -88,7 +95,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         """See :mod:`strategies.methods.fedsub_ridge.checks`."""
         refuse = sender.refuse
         if upload.tensors.keys() - {EQUATIONS}:
-            check_sums(upload, refuse)
+            check_sums(upload, refuse, self._fading)
         elif facts(state, sender.client) is None:
             raise refuse("sums", "none", "a person's own in the first answer")
         if EQUATIONS in upload.tensors:
@@ -119,6 +126,8 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         anew = any(GRAM in upload.tensors for upload in uploads.values())
         if anew:
             after = summed_anew(state, after, self.most_examples)
+            found = self._left_out(after, turn.round)
+            after = self._without_sums(after, found)
         after = after | self._pooled(after) if anew or answers else after
         if not self.hyper.noise:
             return after, []
@@ -132,10 +141,52 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         What others said of their candidates, which its samples had a part in, is replaced when
         they get the new sums.
         """
-        left = without_person(state, client)
-        left = summed_anew(state, left, self.most_examples)
+        left = self._without_sums(state, [client])
         left |= self._pooled(left)
         return left | (released_anew(state, left) if self.hyper.noise else {})
+
+    def astray(self, state: State) -> list[str]:
+        """Return whose sums no samples have, by the heads that follow from everybody's."""
+        return astray(state, self._counts_as(state), FAILED_SAID)
+
+    def resume(self, round: int, state: State) -> None:
+        """Continue after `round`; sums that an older release took, and no samples have, go."""
+        super().resume(round, state)
+        assert self.state is not None
+        for client in people(self.state):
+            sums, refuse = held(self.state, client), Sender(client, self.turn(round)).refuse
+            samples = int(sums.class_sums[:, 0].sum()) // UNIT
+            try:
+                check_rounded(sums, samples, refuse, self._fading)
+            except MessageRefused as error:
+                log.warning("round %d: its sums are taken out: %s", round, error)
+                self.state = self.without(self.state, client)
+        for client in self._left_out(self.state, round):
+            self.state = self.without(self.state, client)
+        self._undoing.made(people(self.state))
+
+    def _left_out(self, state: State, round: int) -> list[str]:
+        """Leave out, and return, those whose sums would lead all others astray."""
+        found = astray(state, self._counts_as(state), MOST_SAID)
+        if found:
+            self.leave_out(round, found)
+            log.warning(
+                "round %d: left out from now on, as heads that are solved with their sums say far "
+                "more than samples could lead to: %s",
+                round,
+                ", ".join(found),
+            )
+        return found
+
+    def _without_sums(self, state: State, clients: Sequence[str]) -> State:
+        """Return the state without some people's tensors, and everybody's sums without theirs."""
+        for client in clients:
+            state = summed_anew(state, without_person(state, client), self.most_examples)
+        return state
+
+    @property
+    def _fading(self) -> bool:
+        return bool(self.hyper.forgetting < 1)
 
     def gone_back(self, state: State, left: State) -> State:
         """Return an earlier state: sums that were released with noise since then stay counted.
@@ -171,10 +222,10 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             one, features = facts(state, client), prod(self.held_by(client).input_shape)
             if features not in everybody:
                 everybody[features] = parts(EVERYBODY, over_all(released, features))
-            held = (0, 0, 0)
+            inside = (0, 0, 0)
             if one is not None:
-                held = one.samples, counted[client], int(one.answered == of_sums)
-            own = {HELD: Floats(np.array(held, np.float32)), **everybody[features], **pooled}
+                inside = one.samples, counted[client], int(one.answered == of_sums)
+            own = {HELD: Floats(np.array(inside, np.float32)), **everybody[features], **pooled}
             for i, group in enumerate(groups.get(client, ())):
                 if not group:
                     continue

@@ -1,0 +1,126 @@
+"""What hostile devices cost the others of `fedsub-ridge`, on several federations, by default.
+
+    python benchmarks/ridge_attacks.py [--data ../shared/data/wisdm-windows ...] [--clients 10]
+        [--rounds 6] [--malicious 1] [--attacks ...] [--seeds 0 1 2] [--csv attacks-ridge.csv]
+    python benchmarks/ridge_attacks.py --table benchmarks/results/attacks-ridge.csv
+
+The attacks are `attackers.py`'s, as many of the first people attack. A line is a federation and an
+attack: points of macro F1 that the others lose, in the mean over seeds, then of each seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import logging
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+
+from attackers import ATTACKS
+from attacks import honest_result
+from ridge_lies import LIES
+
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.options import Value
+
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+NOBODY, METHOD = "nobody", "fedsub-ridge"
+FEDERATIONS = ("wisdm-windows", "wisdm-stats", "uci-har", "uci-har-stats")
+SUCH = (NOBODY, *LIES, "opposite sums", "opposite sums, samples", "labels flipped", "samples")
+SUCH += ("opposed sums, late", "corner sums, late", "handshake", "handshake, mean")
+HEAD = ("data", "attack", "malicious", "seed", "calm", "macro_f1")
+TINY = ["--data", f"{REAL}/wisdm-stats", "--clients", "4", "--rounds", "4", "--seeds", "0"]
+TINY += ["--attacks", NOBODY, "torn sums", "swapped sums"]
+#: What the lines of results begin with.
+LINES = ("wisdm-stats, torn sums ", "wisdm-stats, swapped sums ")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="+", default=[f"{REAL}/{name}" for name in FEDERATIONS])
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--malicious", type=int, default=1)
+    parser.add_argument("--attacks", nargs="+", default=SUCH, choices=tuple(ATTACKS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
+    parser.add_argument("--csv", type=Path, help="a file that the numbers are added to")
+    parser.add_argument("--table", type=Path, help="such a file: print its table")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    if given.tiny:
+        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    if given.table:
+        print("\n".join(table(given.table)))
+        return
+    logging.getLogger("fedsub").setLevel(logging.ERROR)  # each refused upload is a line
+    for folder in given.data:
+        measure(Path(folder), given)
+
+
+def measure(folder: Path, given: argparse.Namespace) -> None:
+    """Print what attacks cost in one federation, a line each."""
+    people = load_federation(str(folder))
+    names = list(people.clients)[: given.clients]
+    people = Federation(people.card, {name: people.clients[name] for name in names})
+    malicious = names[: given.malicious]
+    calm: dict[int, float] = {}
+    for attack in (NOBODY, *(name for name in given.attacks if name != NOBODY)):
+        lost = []
+        for seed in given.seeds:
+            keys: dict[str, Value] = {"rounds": given.rounds, "seed": seed}
+            keys["evaluate-every"] = given.rounds
+            found = honest_result(people, keys, METHOD, malicious, attack)
+            if attack == NOBODY:
+                assert found is not None
+                calm[seed] = found[0]
+            lost.append(None if found is None else 100 * (calm[seed] - found[0]))
+            if given.csv:
+                about = (folder.name, attack, given.malicious, seed, calm[seed])
+                note(given.csv, [*about, "" if found is None else found[0]])
+        if attack == NOBODY:
+            print(f"{folder.name}, macro F1 {fmean(calm.values()):.3f}", flush=True)
+            continue
+        kept = [one for one in lost if one is not None]
+        mean = f"{fmean(kept):.1f}" if kept else "-"
+        each = " ".join("ended" if one is None else f"{one:.1f}" for one in lost)
+        print(f"{folder.name}, {attack} ".ljust(42), f"{mean} ({each})", flush=True)
+
+
+def note(path: Path, line: list[object]) -> None:
+    """Add a line to a CSV file."""
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        sheet = csv.writer(file, lineterminator="\n")
+        sheet.writerows(([HEAD] if new else []) + [line])
+
+
+def table(path: Path) -> list[str]:
+    """Return the table of a file of numbers: points lost in the mean over seeds, and runs ended."""
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    federations = list(dict.fromkeys(line["data"] for line in lines))
+    points, ended = defaultdict[tuple[str, ...], list[float]](list), defaultdict[str, int](int)
+    for line in lines:
+        who = f"{line['attack']}, {line['malicious']} of ten"
+        if line["attack"] == NOBODY:
+            continue
+        ended[who] += not line["macro_f1"]
+        if line["macro_f1"]:
+            lost = 100 * (float(line["calm"]) - float(line["macro_f1"]))
+            points[who, line["data"]].append(lost)
+    shown = ["attack," + ",".join(federations) + ",mean,worst run,runs ended"]
+    for who, ends in ended.items():
+        each = [points[who, data] for data in federations]
+        every = [one for some in each for one in some]
+        cells = [f"{fmean(some):.1f}" if some else "-" for some in each]
+        both = (f"{fmean(every):.1f}", f"{max(every):.1f}") if every else ("-", "-")
+        shown.append(",".join([who.replace(",", ";"), *cells, *both, str(ends)]))
+    return shown
+
+
+if __name__ == "__main__":
+    main()
