@@ -46,7 +46,8 @@ class Saved:
     model : the personal model, once there is one.
     levels : of a secure sum, by which the reply was rounded: weight and each of
         :class:`fedsub_core.secure.quantise.Levels`; None where it went by itself.
-    once : what the reply added to that sum, as :meth:`fedsub_client.learner.Learner.once` names it.
+    once, made_of : what the reply added to that sum, and a hash of what the device was told then
+        that it was made of (:class:`fedsub_core.secure.transcript.Addend`).
     """
 
     client: str
@@ -60,6 +61,7 @@ class Saved:
     model: PersonalModel | None = None
     levels: tuple[int, int] | None = None
     once: str = ""
+    made_of: str = ""
 
     def to_bytes(self) -> bytes:
         """Return all of it as one safetensors file."""
@@ -75,7 +77,7 @@ class Saved:
             "report": dict(self.report),
         }
         if self.levels is not None:
-            facts |= {"levels": self.levels, "once": self.once}
+            facts |= {"levels": self.levels, "once": self.once, "made_of": self.made_of}
         tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
         if self.model is not None:
@@ -122,6 +124,7 @@ class Saved:
                 model_of(bytes(tensors["model"].numpy())) if "model" in tensors else None,
                 tuple(facts["levels"]) if "levels" in facts else None,
                 facts.get("once", ""),
+                facts.get("made_of", ""),
             )
         except RunError:
             raise

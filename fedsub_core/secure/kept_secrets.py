@@ -27,9 +27,12 @@ class Secrets:
     run, round, session : of the sum.
     seal, mask, seed : its private keys, and its self mask's seed.
     keys : of its neighbours, :meth:`Keys.joined`.
+    people, listed : how many there are in all, and a hash of the list of these.
     shares : of its neighbours' and its own secrets, those of the pair key and of the seed.
     sealed : its answer to the question for shares, by neighbour.
+    plan : a hash of what the plan of the sum tells everybody.
     masked, vector : with whom its vector was masked, and a hash of it.
+    transcript : a hash of all that it was told with which its vector was masked.
     once : what the vector says, if its sums in a run must all be of the same people.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
     answered : the session of that.
@@ -45,10 +48,14 @@ class Secrets:
     mask: str = ""
     seed: str = ""
     keys: dict[str, str] = field(default_factory=dict)
+    people: int = 0
+    listed: str = ""
+    plan: str = ""
     shares: dict[str, tuple[str, str]] = field(default_factory=dict)
     sealed: dict[str, str] = field(default_factory=dict)
     masked: list[str] = field(default_factory=list)
     vector: str = ""
+    transcript: str = ""
     once: str = ""
     sent: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)

@@ -49,6 +49,7 @@ class NodeRegistry:
     bound : whether that counts; else anybody may be anybody.
     version : this side's, by which a device is behind, or its packages are others.
     given : keys of the run's configuration that a device must know.
+    of_sums : whether the run is of secure sums, whose version a device must share.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class NodeRegistry:
     bound: bool = True
     version: str = VERSION
     given: tuple[str, ...] = ()
+    of_sums: bool = False
     _keys: dict[int, NodeKey] = field(default_factory=dict)
     _questions: dict[str, tuple[int, float]] = field(default_factory=dict)
     _claims: dict[int, str] = field(default_factory=dict)
@@ -160,6 +162,8 @@ class NodeRegistry:
             record = reply.content.config_records[handshake.HANDSHAKE]
             said = read_introduction(record)
             handshake.check_versions(record, said.client, self.version)
+            if self.of_sums:
+                handshake.check_sums(said)
         except KeyError:
             self._refuse(node, "no handshake in its answer")
             return

@@ -132,6 +132,7 @@ class PersonalizedStrategy(Verbs):
             bound=bound,
             version=self.settings.version,
             given=self.settings.given,
+            of_sums=self.sums is not None,
         )
         begun = memory.agreed is not None
         if memory.agreed is None:
